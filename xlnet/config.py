@@ -1,0 +1,294 @@
+"""Every setting, once: name, type, default, meaning. Flags and JSON keys are derived from here.
+
+Two lifetimes: `XLNetConfig` is the architecture and travels with the checkpoint as
+`xlnet_config.json`; everything else says how to run and does not.
+"""
+
+import dataclasses
+import typing
+from typing import Optional
+
+from xlnet import files
+from xlnet.errors import UserError, did_you_mean
+
+
+def setting(default, help, choices=None):
+    """A dataclass field with its meaning (unit in brackets) and, for names, the allowed ones."""
+    return dataclasses.field(default=default, metadata={"help": help, "choices": choices})
+
+
+def required(help):
+    """A dataclass field that has no default."""
+    return dataclasses.field(metadata={"help": help, "choices": None})
+
+
+def setting_type(field):
+    """The plain Python type of a field: `Optional[int]` is int."""
+    arguments = [a for a in typing.get_args(field.type) if a is not type(None)]
+    return arguments[0] if arguments else field.type
+
+
+@dataclasses.dataclass(frozen=True)
+class Architecture:
+    """The shape of the network (paper, appendix A.4). Equal for all uses of a checkpoint."""
+    n_layer: int = required("number of layers")
+    d_model: int = required("width of the hidden states")
+    n_head: int = required("number of attention heads")
+    d_head: int = required("width of one attention head")
+    d_inner: int = required("width inside the feed-forward layer")
+    ff_activation: str = dataclasses.field(metadata={
+        "help": "activation of the feed-forward layer", "choices": ("relu", "gelu")})
+    untie_r: bool = required("each layer has its own r_w, r_r and r_s biases")
+    n_token: int = required("vocabulary size")
+
+
+ARCHITECTURE_KEYS = tuple(field.name for field in dataclasses.fields(Architecture))
+
+
+class XLNetConfig:
+    """The architecture of an XLNet, as attributes `n_layer d_model n_head d_head d_inner
+    ff_activation untie_r n_token`.
+
+    Made from flags (`FLAGS`, any object with these attributes), from a released
+    `xlnet_config.json` (`json_path`), or by keyword; from exactly one of the three.
+
+    Raises:
+      UserError: an unknown, missing or wrongly typed value, named with the nearest match.
+    """
+
+    def __init__(self, FLAGS=None, json_path=None, **values):
+        if (FLAGS is not None) + (json_path is not None) + bool(values) != 1:
+            raise UserError("XLNetConfig: give FLAGS, json_path or keywords, exactly one of them")
+        source = "XLNetConfig"
+        if FLAGS is not None:
+            values = {key: getattr(FLAGS, key) for key in ARCHITECTURE_KEYS}
+        elif json_path is not None:
+            source = "model config %s" % json_path
+            values = files.read_json(json_path, "model config")
+        self.__dict__.update(_checked_architecture(values, source))
+
+    def to_dict(self):
+        return {key: getattr(self, key) for key in ARCHITECTURE_KEYS}
+
+    def to_json(self, path):
+        """Writes the architecture as JSON to `path`."""
+        files.write_json(path, dict(sorted(self.to_dict().items())))
+
+    def __eq__(self, other):
+        return isinstance(other, XLNetConfig) and self.to_dict() == other.to_dict()
+
+    def __repr__(self):
+        return "XLNetConfig(%s)" % ", ".join("%s=%r" % item for item in self.to_dict().items())
+
+
+def _checked_architecture(values, source):
+    for key in values:
+        if key not in ARCHITECTURE_KEYS:
+            raise UserError("%s: unknown key '%s'%s" % (
+                source, key, did_you_mean(key, ARCHITECTURE_KEYS)))
+    missing = [key for key in ARCHITECTURE_KEYS if values.get(key) is None]
+    if missing:
+        raise UserError("%s: missing %s" % (source, ", ".join(missing)))
+    for field in dataclasses.fields(Architecture):
+        check_value(field, values[field.name], source)
+        if field.type is int and values[field.name] < 1:
+            raise UserError("%s: %s is %d, expected at least 1" % (
+                source, field.name, values[field.name]))
+    if values["d_model"] % 2:
+        raise UserError("%s: d_model is %d, expected an even number (sine and cosine halves)"
+                        % (source, values["d_model"]))
+    return values
+
+
+def check_value(field, value, source):
+    """Raises UserError unless `value` has the type, and is one of the choices, of `field`."""
+    kind = setting_type(field)
+    fits = type(value) in ((int, float) if kind is float else (kind,))
+    if not fits:
+        raise UserError("%s: %s is %r, expected %s" % (source, field.name, value, kind.__name__))
+    choices = field.metadata["choices"]
+    if choices and value not in choices:
+        raise UserError("%s: %s is %r, expected one of %s%s" % (
+            source, field.name, value, ", ".join(choices), did_you_mean(str(value), choices)))
+
+
+class RunConfig:
+    """How the network is run: dropout, initialization, memory. Not part of a checkpoint.
+
+    Args:
+      is_training: whether dropout is applied.
+      use_tpu: kept for the documented API; devices are chosen by the strategy.
+      use_bfloat16: compute in bfloat16; weights, softmax and layer norm stay float32.
+      dropout: rate for hidden states. dropatt: rate for attention probabilities.
+      init: "normal" (with `init_std`) or "uniform" (within ±`init_range`).
+      mem_len: positions kept as memory. reuse_len: positions of a window that enter the memory.
+      bi_data: the second half of the batch runs backward.
+      clamp_len: relative distances beyond it count as it; -1: none.
+      same_length: every position attends over the same span (with `attn_type="uni"`).
+    """
+
+    def __init__(self, is_training, use_tpu, use_bfloat16, dropout, dropatt, init="normal",
+                 init_range=0.1, init_std=0.02, mem_len=None, reuse_len=None, bi_data=False,
+                 clamp_len=-1, same_length=False):
+        if init not in ("normal", "uniform"):
+            raise UserError("init is %r, expected normal or uniform" % (init,))
+        for name, rate in (("dropout", dropout), ("dropatt", dropatt)):
+            if not 0 <= rate < 1:
+                raise UserError("%s is %r, expected 0 <= rate < 1" % (name, rate))
+        self.is_training = is_training
+        self.use_tpu = use_tpu
+        self.use_bfloat16 = use_bfloat16
+        self.dropout = dropout
+        self.dropatt = dropatt
+        self.init = init
+        self.init_range = init_range
+        self.init_std = init_std
+        self.mem_len = mem_len
+        self.reuse_len = reuse_len
+        self.bi_data = bi_data
+        self.clamp_len = clamp_len
+        self.same_length = same_length
+
+
+# What a run configuration takes from the flags, and its value where a program has no such flag.
+_RUN_FLAGS = dict(use_tpu=False, use_bfloat16=False, dropout=0.1, dropatt=0.1, init="normal",
+                  init_range=0.1, init_std=0.02, clamp_len=-1)
+_RECURRENCE_FLAGS = dict(mem_len=None, reuse_len=None, bi_data=False, same_length=False)
+
+
+def create_run_config(is_training, is_finetune, FLAGS):
+    """Returns the `RunConfig` that `FLAGS` (any object with the attributes) describes.
+
+    Fine-tuning (`is_finetune`) has no memory, so nothing of the recurrence is read.
+    """
+    defaults = dict(_RUN_FLAGS) if is_finetune else dict(_RUN_FLAGS, **_RECURRENCE_FLAGS)
+    return RunConfig(is_training, **{name: getattr(FLAGS, name, default)
+                                     for name, default in defaults.items()})
+
+
+@dataclasses.dataclass(frozen=True)
+class CorpusSettings:
+    """data_utils.py: text to pretraining records."""
+    input_glob: str = required("text files: comma-separated glob patterns")
+    save_dir: str = required("directory for the records and their manifest")
+    sp_path: str = required("SentencePiece model")
+    seq_len: int = setting(512, "length of a window [tokens]")
+    reuse_len: int = setting(256, "leading part of a window that continues the stream [tokens]")
+    num_streams: int = setting(0, "streams that are trained side by side; the batch size must "
+                                  "divide it; 0: bsz_per_host, or as many of 32 as the text fills")
+    bi_data: bool = setting(True, "half of the streams run backward")
+    from_raw_text: bool = setting(True, "input is text; False: each line holds token ids")
+    use_eod: bool = setting(True, "put <eod> at the end of each document")
+    uncased: bool = setting(False, "lower-case the text")
+    num_passes: int = setting(1, "times the corpus is laid out, each with other A/B pairs and "
+                                 "document order")
+    seed: int = setting(0, "seed of every random choice")
+    bsz_per_host: Optional[int] = setting(None, "the reference's name for num_streams")
+
+
+@dataclasses.dataclass(frozen=True)
+class ArchitectureSettings:
+    """The architecture as flags, in place of model_config_path; see `Architecture`."""
+    n_layer: Optional[int] = setting(None, "number of layers")
+    d_model: Optional[int] = setting(None, "width of the hidden states")
+    n_head: Optional[int] = setting(None, "number of attention heads")
+    d_head: Optional[int] = setting(None, "width of one attention head")
+    d_inner: Optional[int] = setting(None, "width inside the feed-forward layer")
+    ff_activation: Optional[str] = setting(None, "activation of the feed-forward layer",
+                                           choices=("relu", "gelu"))
+    untie_r: Optional[bool] = setting(None, "each layer has its own attention biases")
+    n_token: Optional[int] = setting(None, "vocabulary size; from the data if not given")
+
+
+@dataclasses.dataclass(frozen=True)
+class NetworkSettings:
+    """How the network is initialized and regularized."""
+    dropout: float = setting(0.1, "dropout rate of hidden states")
+    dropatt: float = setting(0.1, "dropout rate of attention probabilities")
+    init: str = setting("normal", "initialization", choices=("normal", "uniform"))
+    init_std: float = setting(0.02, "standard deviation of normal initialization")
+    init_range: float = setting(0.1, "half width of uniform initialization")
+    clamp_len: int = setting(-1, "relative distances beyond it count as it [tokens]; -1: none")
+    use_bfloat16: bool = setting(False, "compute in bfloat16")
+
+
+@dataclasses.dataclass(frozen=True)
+class OptimizationSettings:
+    """Learning rate, optimizer and clipping."""
+    learning_rate: float = setting(1e-4, "highest learning rate")
+    train_steps: int = setting(100000, "optimizer steps in all")
+    warmup_steps: int = setting(0, "steps over which the learning rate rises from 0")
+    decay_method: str = setting("poly", "learning rate after warm-up",
+                                choices=("poly", "cos", "constant"))
+    min_lr_ratio: float = setting(0.001, "last learning rate as a share of the highest")
+    weight_decay: float = setting(0.0, "decoupled weight decay, not on biases and layer norms")
+    adam_epsilon: float = setting(1e-8, "Adam's epsilon")
+    clip: float = setting(1.0, "largest global norm of the gradients")
+
+
+@dataclasses.dataclass(frozen=True)
+class PretrainingSettings:
+    """train_gpu.py: data, memory, permutation, checkpoints."""
+    record_info_dir: str = required("directory made by data_utils.py (its manifest is read)")
+    model_dir: str = required("directory for checkpoints; a run found there is continued")
+    eval_record_info_dir: Optional[str] = setting(None, "held-out records, as record_info_dir")
+    model_config_path: Optional[str] = setting(None, "JSON with the architecture")
+    init_checkpoint: Optional[str] = setting(
+        None, "weights to start from: a checkpoint prefix, its directory, or DIRECTORY/latest")
+    train_batch_size: int = setting(16, "windows per step; divides the number of streams")
+    mem_len: int = setting(384, "positions remembered from earlier windows [tokens]")
+    perm_size: int = setting(256, "tokens permuted among themselves [tokens]")
+    num_predict: int = setting(85, "tokens predicted in a window")
+    mask_alpha: int = setting(6, "about mask_beta in mask_alpha words of a window are predicted")
+    mask_beta: int = setting(1, "see mask_alpha")
+    seed: int = setting(0, "seed of initialization, dropout, targets and permutations")
+    save_steps: int = setting(1000, "steps between checkpoints")
+    eval_steps: int = setting(0, "steps between held-out evaluations; 0: before and after")
+    log_steps: int = setting(50, "steps between log lines")
+    max_save: int = setting(5, "checkpoints kept")
+    seq_len: Optional[int] = setting(None, "checked against the data if given")
+    reuse_len: Optional[int] = setting(None, "checked against the data if given")
+    bi_data: Optional[bool] = setting(None, "checked against the data if given")
+    uncased: Optional[bool] = setting(None, "checked against the data if given")
+
+
+@dataclasses.dataclass(frozen=True)
+class ClassifierSettings:
+    """run_classifier.py: the task, its files, what to do."""
+    task_name: str = required("a GLUE task (cola, sst-2, mrpc, sts-b, qqp, mnli, qnli, rte, wnli, "
+                              "ax) or tsv for your own files")
+    data_dir: str = required("directory with the task's train, dev and test files")
+    model_dir: str = required("directory for checkpoints")
+    output_dir: str = required("directory for tokenized records")
+    spiece_model_file: str = required("SentencePiece model")
+    model_config_path: str = required("JSON with the architecture")
+    init_checkpoint: Optional[str] = setting(
+        None, "weights to start from: a checkpoint prefix, its directory, or DIRECTORY/latest")
+    do_train: bool = setting(False, "fine-tune on the train file")
+    do_eval: bool = setting(False, "evaluate on eval_split")
+    do_predict: bool = setting(False, "write predictions for predict_split")
+    eval_all_ckpt: bool = setting(False, "evaluate every checkpoint in model_dir, not the newest")
+    eval_split: str = setting("dev", "file evaluated: dev, test, train (mnli: dev_matched, ...)")
+    predict_split: str = setting("test", "file predicted: test, dev, ...")
+    predict_dir: Optional[str] = setting(None, "directory for predictions; model_dir if not given")
+    uncased: bool = setting(False, "lower-case the text")
+    max_seq_length: int = setting(128, "tokens of an example, special ones included")
+    is_regression: bool = setting(False, "checked against the task; own files: labels are numbers")
+    text_a_column: str = setting("text_a", "task tsv: column of the text")
+    text_b_column: Optional[str] = setting(None, "task tsv: column of the second text")
+    label_column: str = setting("label", "task tsv: column of the label")
+    id_column: Optional[str] = setting(None, "task tsv: column of the row's name; row number if "
+                                             "not given")
+    train_batch_size: int = setting(8, "examples per training step")
+    eval_batch_size: int = setting(32, "examples per evaluation or prediction step")
+    summary_type: str = setting("last", "how a text becomes one vector",
+                                choices=("last", "first", "mean", "attn"))
+    use_summ_proj: bool = setting(True, "dense tanh layer over the summary")
+    cls_scope: Optional[str] = setting(None, "name of the output layer; the task's if not given")
+    lr_layer_decay_rate: float = setting(1.0, "learning rate of a layer as a share of the next "
+                                              "higher one")
+    seed: int = setting(0, "seed of initialization, dropout and shuffling")
+    save_steps: int = setting(500, "steps between checkpoints")
+    log_steps: int = setting(50, "steps between log lines")
+    max_save: int = setting(0, "checkpoints kept; 0: all")
+    overwrite_data: bool = setting(False, "tokenize again even if the records fit")

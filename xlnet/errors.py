@@ -1,0 +1,16 @@
+"""The one exception that users see, and the hint that goes with a misspelt name."""
+
+import difflib
+
+
+class UserError(Exception):
+    """Bad input: one line that names the file, flag or row, what was found and what was expected.
+
+    Entry points print it without a traceback and exit with status 1.
+    """
+
+
+def did_you_mean(name, choices):
+    """Returns `"; did you mean 'x'?"` for the closest of `choices`, or an empty string."""
+    close = difflib.get_close_matches(name, [str(choice) for choice in choices], n=1)
+    return "; did you mean '%s'?" % close[0] if close else ""
