@@ -1,0 +1,101 @@
+"""The documented, time-major API: code written for the reference runs unchanged.
+
+Shape letters as in `modeling`; all tensors here have the length first and the batch second.
+"""
+
+import tensorflow.compat.v1 as tf
+
+from xlnet import modeling
+
+
+class XLNetModel:
+    """An XLNet over given tensors, variables in scope `model`, shared between instances.
+
+    Args:
+      xlnet_config: `XLNetConfig`. run_config: `RunConfig`.
+      input_ids: int32 [Q,B].
+      seg_ids: int32 [Q,B], segment of each token, 0 to 7.
+      input_mask: float32 [Q,B], 1 is padding; or None.
+      mems: list over layers of float32 [M,B,D]; or None.
+      perm_mask: float32 [Q,Q,B], `[i, j, b]` 1 where i may not attend to j; or None.
+      target_mapping: float32 [P,Q,B], row p one-hot at the position that slot p predicts, or all
+        zero for an unused slot; or None.
+      inp_q: float32 [Q,B], 1 for tokens that are predicted. Given: the query stream is computed.
+    """
+
+    def __init__(self, xlnet_config, run_config, input_ids, seg_ids, input_mask, mems=None,
+                 perm_mask=None, target_mapping=None, inp_q=None):
+        self._config = xlnet_config
+        self._run = run_config
+        self._seed = _fresh_seed() if run_config.is_training else None
+        input_ids, seg_ids, input_mask = (_transpose(x, 1, 0) for x in
+                                          (input_ids, seg_ids, input_mask))
+        with tf.variable_scope("model", reuse=tf.AUTO_REUSE):
+            outputs = modeling.transformer_xl(
+                xlnet_config, run_config, input_ids=input_ids, seg_ids=seg_ids,
+                direction=_halves(input_ids) if run_config.bi_data else None,
+                hidden=_hidden(input_mask, _transpose(perm_mask, 2, 0, 1)),
+                mems=[_transpose(mem, 1, 0, 2) for mem in mems] if mems else None,
+                query=_query(_transpose(target_mapping, 2, 0, 1), _transpose(inp_q, 1, 0)),
+                seed=self._seed)
+        self._sequence = outputs.sequence
+        self._new_mems = outputs.new_mems
+        self._table = outputs.embedding_table
+
+    def get_sequence_output(self):
+        """float32 [Q,B,D], or [P,B,D] with `target_mapping`: the last layer's hidden states."""
+        return _transpose(self._sequence, 1, 0, 2)
+
+    def get_pooled_out(self, summary_type, use_summ_proj=True):
+        """float32 [B,D]; "last", "first", "mean" or "attn". Padding counts, as in the reference."""
+        with tf.variable_scope("model", reuse=tf.AUTO_REUSE):
+            return modeling.summarize(self._config, self._run, self._sequence,
+                                      summary_type=summary_type, use_proj=use_summ_proj,
+                                      seed=self._seed)
+
+    def get_new_memory(self):
+        """List over layers of float32 [M',B,D], to be given as `mems` with the next segment."""
+        return [_transpose(mem, 1, 0, 2) for mem in self._new_mems or []]
+
+    def get_embedding_table(self):
+        """float32 [V,D], also the weights of the LM softmax."""
+        return self._table
+
+    def get_initializer(self):
+        """The initializer that `run_config` asks for."""
+        return modeling.get_initializer(self._run)
+
+
+def _transpose(x, *order):
+    return None if x is None else tf.transpose(x, order)
+
+
+def _fresh_seed():
+    """int32 [2], new in every session run."""
+    return tf.random.uniform([2], maxval=tf.int32.max, dtype=tf.int32)
+
+
+def _halves(input_ids):
+    """The reference's `bi_data`: 0 for the first half of the batch, 1 for the second."""
+    batch = modeling.shape_of(input_ids)[0]
+    if isinstance(batch, int) and batch % 2:
+        raise ValueError("bi_data needs an even batch size, found %d" % batch)
+    return tf.cast(tf.range(batch) >= batch // 2, tf.int32)
+
+
+def _hidden(padding, perm_mask):
+    """bool [B,Q or 1,Q], True where i may not see j: padding or hidden by the permutation."""
+    if padding is None and perm_mask is None:
+        return None
+    if padding is None:
+        return perm_mask > 0
+    return padding[:, None] > 0 if perm_mask is None else padding[:, None] + perm_mask > 0
+
+
+def _query(target_mapping, inp_q):
+    if inp_q is None:
+        return None
+    if target_mapping is None:
+        return modeling.Query(masked=inp_q)
+    return modeling.Query(positions=tf.argmax(target_mapping, axis=-1, output_type=tf.int32),
+                          weights=tf.reduce_sum(target_mapping, axis=-1))

@@ -1,0 +1,56 @@
+"""What is computed from the network's output: losses and predictions of each kind of task.
+
+Shape letters as in `modeling`; C classes or choices. Variable names are those of the reference.
+"""
+
+import collections
+
+import tensorflow.compat.v1 as tf
+
+from xlnet.modeling import dense, get_initializer, get_weight
+
+# loss: [B] per example. logits: [B,C], or [B] for regression.
+HeadOutputs = collections.namedtuple("HeadOutputs", "loss logits")
+
+
+def lm_loss(sequence, target, embedding_table, use_bfloat16=False):
+    """Negative log likelihood of each target (paper, equation 3), softmax tied to the embedding.
+
+    sequence [B,P,D], target int32 [B,P], embedding_table [V,D] -> float32 [B,P], in nats.
+    """
+    vocabulary, width = embedding_table.shape.as_list()
+    with tf.variable_scope("lm_loss"):
+        bias = get_weight("bias", [vocabulary], tf.initializers.zeros())
+    dtype = tf.bfloat16 if use_bfloat16 else tf.float32
+    flat = tf.cast(tf.reshape(sequence, [-1, width]), dtype)
+    logits = tf.matmul(flat, tf.cast(embedding_table, dtype), transpose_b=True)
+    logits = tf.cast(logits, tf.float32) + bias                              # [B*P,V]
+    loss = tf.nn.sparse_softmax_cross_entropy_with_logits(
+        labels=tf.reshape(target, [-1]), logits=logits)
+    return tf.reshape(loss, tf.shape(target))
+
+
+def classification(run, summary, labels, *, num_classes, scope):
+    """Softmax over classes: summary [B,D], labels int32 [B] -> `HeadOutputs`, logits [B,C]."""
+    logits = _logit(run, summary, num_classes, scope, "logit")
+    loss = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
+    return HeadOutputs(loss, logits)
+
+
+def regression(run, summary, labels, *, scope):
+    """Squared error: summary [B,D], labels float32 [B] -> `HeadOutputs`, logits [B]."""
+    logits = tf.squeeze(_logit(run, summary, 1, scope, "logit"), axis=-1)
+    return HeadOutputs(tf.square(logits - labels), logits)
+
+
+def multiple_choice(run, summary, labels, *, num_choices):
+    """Softmax over choices: summary [B*C,D], an example's choices side by side; labels int32 [B]."""
+    logits = tf.reshape(_logit(run, summary, 1, "logits", "dense"), [-1, num_choices])
+    loss = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
+    return HeadOutputs(loss, logits)
+
+
+def _logit(run, summary, size, scope, name):
+    with tf.variable_scope(scope), tf.variable_scope(name):
+        kernel = get_weight("kernel", [summary.shape.as_list()[-1], size], get_initializer(run))
+        return dense(summary, kernel, get_weight("bias", [size], tf.initializers.zeros()))
