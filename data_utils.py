@@ -32,8 +32,8 @@ NO_LONGER_NEEDED = {
 
 def main(settings):
     if cli.given("num_task") and cli.FLAGS.num_task != "1":
-        raise UserError("num_task is %s: parts are no longer made by separate runs, each would make "
-                        "all of the records; leave num_task and task out" % cli.FLAGS.num_task)
+        raise UserError("num_task is %s: one run makes all records, a second one would only repeat "
+                        "them; leave num_task and task out" % cli.FLAGS.num_task)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     from xlnet import corpus
     print_summary(corpus.make_records(settings, progress), settings.save_dir)

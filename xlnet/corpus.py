@@ -55,7 +55,7 @@ def read_corpus(paths, tokenizer, from_raw_text=True, use_eod=True, advance=lamb
     """
     encode = tokenizer.encode_lines if from_raw_text else None
     tokens, lengths, documents = [], [], []
-    lines = _read_lines(paths, advance)
+    lines = read_lines(paths, advance)
     for batch in iter(lambda: list(itertools.islice(lines, _BATCH_LINES)), []):
         encoded = _encode_text(batch, encode, tokenizer.eop_id) if encode else \
             _parse_ids(batch, tokenizer.vocab_size)
@@ -87,7 +87,7 @@ def make_corpus(ids, lengths, documents, eod_id=None):
     return Corpus(ids.astype(np.int32), sentences, sentences[is_first])
 
 
-def _read_lines(paths, advance):
+def read_lines(paths, advance=lambda n: None):
     """Yields every line that is not blank; a blank line or the end of a file ends a document."""
     document = 0
     for path in paths:
@@ -252,7 +252,7 @@ class Reading:
 
 
 def read_forward(corpus, is_word_start, special_ids):
-    """Returns the corpus read forward; special tokens and sentence starts begin a word of their own.
+    """Returns the corpus read forward; special tokens are words of their own.
 
     Args:
       is_word_start: bool [V], pieces that begin a word. special_ids: tokens that are words alone.
@@ -444,7 +444,7 @@ def stream_name(stream, num_streams):
 
 
 def _write_streams(corpus, tokenizer, settings, plan, advance):
-    """Writes all stream files, at most `_OPEN_FILES` at once (passes are laid out anew for each)."""
+    """Writes all stream files, `_OPEN_FILES` at a time (passes are laid out anew for each)."""
     import tensorflow as tf
     for low in range(0, plan.num_streams, _OPEN_FILES):
         streams = range(low, min(low + _OPEN_FILES, plan.num_streams))
