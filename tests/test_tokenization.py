@@ -1,0 +1,182 @@
+"""Cleaning and pieces: equal to the reference's with the released model, lawful with any."""
+
+import io
+import json
+import pathlib
+import pickle
+
+import numpy as np
+import pytest
+import sentencepiece
+
+from xlnet import tokenization
+from xlnet.errors import UserError
+from xlnet.tokenization import Tokenizer, clean_text
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+RELEASED = ROOT.parent / "shared" / "data" / "xlnet_spiece" / "spiece.model"
+CASES = json.loads((ROOT / "tests" / "golden" / "tokenization.json").read_text("utf-8"))
+
+CONTROL = ["<cls>", "<sep>", "<pad>", "<mask>", "<eod>"]
+WORDS = "the cat sat on a mat while two dogs ran past old houses near 13 rivers in 2010".split()
+
+
+def train_tiny_model(path, control=CONTROL, user_defined=("<eop>", "3,")):
+    """Trains a model of 80 pieces on generated sentences and writes it to `path`."""
+    rng = np.random.RandomState(0)
+    sentences = [" ".join(rng.choice(WORDS, 8)) for _ in range(300)]
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(sentences), model_writer=model, vocab_size=80,
+        control_symbols=list(control), user_defined_symbols=list(user_defined),
+        hard_vocab_limit=False, num_threads=1, minloglevel=2)
+    pathlib.Path(path).write_bytes(model.getvalue())
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    return Tokenizer(train_tiny_model(tmp_path_factory.mktemp("tiny") / "tiny.model"))
+
+
+@pytest.fixture(scope="module")
+def released():
+    if not RELEASED.exists():
+        pytest.skip("the released SentencePiece model is not there")
+    return {lower: Tokenizer(str(RELEASED), uncased=lower) for lower in (False, True)}
+
+
+def test_golden_cleaning():
+    assert len(CASES) == 84
+    for case in CASES:
+        assert clean_text(case["text"], lower=case["lower"]) == case["preprocessed"], case
+
+
+def test_golden_pieces_and_ids(released):
+    for case in CASES:
+        tokenizer = released[case["lower"]]
+        assert tokenizer.pieces(case["text"]) == case["pieces"], case
+        assert tokenizer.ids(case["text"]) == case["ids"], case
+
+
+def test_golden_ids_of_all_lines_at_once(released):
+    for lower, tokenizer in released.items():
+        cases = [case for case in CASES if case["lower"] == lower]
+        assert tokenizer.encode_lines([case["text"] for case in cases]) == [
+            case["ids"] for case in cases]
+
+
+def test_released_special_ids(released):
+    t = released[False]
+    assert (t.unk_id, t.cls_id, t.sep_id, t.pad_id, t.mask_id, t.eod_id, t.eop_id) == (
+        0, 3, 4, 5, 6, 7, 8)
+    assert t.vocab_size == 32000
+
+
+def test_comma_rule_for_the_whole_released_vocabulary(released):
+    # The table that stands in for the rule, against the rule itself.
+    t = released[False]
+    ruled = [p for p in map(t.id_to_piece, range(t.vocab_size))
+             if len(p) > 1 and p[-1] == "," and p[-2].isdigit()]
+    assert len(ruled) == len(t._split_ids) > 50
+    for piece in ruled:
+        parts = t._split_pieces[piece]
+        assert "".join(parts) == piece and parts[-1] == ","
+        assert t._split_ids[t._model.piece_to_id(piece)] == [
+            t._model.piece_to_id(part) for part in parts]
+
+
+@pytest.mark.parametrize("text, settings, expected", [
+    ("  a \t b\nc  ", {}, "a b c"),
+    ("  a \t b", {"remove_space": False}, "  a \t b"),
+    ("``so'' it", {}, '"so" it'),
+    ("Ünïcode", {}, "Unicode"),
+    ("Ünïcode", {"keep_accents": True}, "Ünïcode"),
+    ("Ünïcode ÀB", {"lower": True}, "unicode ab"),
+    ("ÀB", {"lower": True, "keep_accents": True}, "àb"),
+    ("\ufb01x", {}, "fix"),
+    ("\ufb01x", {"keep_accents": True}, "\ufb01x"),
+    ("a\u0085b\u00a0c", {}, "a b c"),
+])
+def test_clean_text(text, settings, expected):
+    assert clean_text(text, **settings) == expected
+
+
+def test_cleaning_twice_changes_nothing():
+    for case in CASES:
+        once = clean_text(case["text"])
+        assert clean_text(once) == once
+
+
+def test_special_ids_are_found_by_name(tiny):
+    for name in ("cls", "sep", "pad", "mask", "eod", "eop"):
+        assert tiny.id_to_piece(getattr(tiny, name + "_id")) == "<%s>" % name
+    assert tiny.id_to_piece(tiny.unk_id) == "<unk>"
+
+
+def test_absent_optional_ids_are_none(tmp_path):
+    t = Tokenizer(train_tiny_model(tmp_path / "m", ["<eod>", "<sep>", "<cls>"], ()))
+    assert t.mask_id is None and t.eop_id is None
+    assert t.id_to_piece(t.cls_id) == "<cls>"
+
+
+def test_digit_and_comma_in_one_piece_are_split(tiny):
+    assert "3," in map(tiny.id_to_piece, range(tiny.vocab_size))
+    pieces = tiny.pieces("1 3, 13, a")
+    assert "3," not in pieces
+    assert "".join(pieces).replace(tokenization.WORD_START, " ") == " 1 3, 13, a"
+
+
+def test_encode_lines_equals_one_by_one(tiny):
+    lines = ["the cat", "", "Ünknown 13, dogs", "  in 3, rivers ", "<eop>"]
+    assert tiny.encode_lines(lines) == [tiny.ids(line) for line in lines]
+    assert tiny.encode_lines(lines)[1] == [] and tiny.encode_lines([]) == []
+    for line in lines:
+        assert tiny.ids(line) == [tiny._model.piece_to_id(piece) for piece in tiny.pieces(line)]
+
+
+def test_uncased_lowers_before_pieces(tiny):
+    uncased = Tokenizer(tiny.path, uncased=True)
+    assert uncased.ids("The CAT") == tiny.ids("the cat") != tiny.ids("The CAT")
+
+
+def test_word_starts(tiny):
+    assert tiny.is_word_start.dtype == bool and tiny.is_word_start.shape == (tiny.vocab_size,)
+    for id in range(tiny.vocab_size):
+        piece = tiny.id_to_piece(id)
+        special = piece in CONTROL + ["<unk>", "<s>", "</s>", "<eop>"]
+        assert tiny.is_word_start[id] == (special or piece.startswith(tokenization.WORD_START))
+    assert tiny.is_word_start[[tiny.id_to_piece(i) for i in range(tiny.vocab_size)].index("▁")]
+
+
+def test_decode_gives_the_text_back(tiny):
+    ids = np.array(tiny.ids("the cat ran in 13 rivers") + [tiny.sep_id, tiny.cls_id])
+    assert tiny.decode(ids) == "the cat ran in 13 rivers"
+
+
+def test_tokenizer_can_be_sent_to_another_process(tiny):
+    assert pickle.loads(pickle.dumps(tiny)).ids("the 3, cat") == tiny.ids("the 3, cat")
+
+
+def test_file_that_is_no_model(tmp_path):
+    for name, content in (("text", b"hello\n"), ("nothing", b""), ("zeros", bytes(100))):
+        path = tmp_path / name
+        path.write_bytes(content)
+        with pytest.raises(UserError) as e:
+            Tokenizer(str(path))
+        assert str(path) in str(e.value) and "not a SentencePiece model" in str(e.value)
+        assert "\n" not in str(e.value)
+
+
+def test_missing_file(tmp_path):
+    path = str(tmp_path / "none.model")
+    with pytest.raises(UserError, match="no such file") as e:
+        Tokenizer(path)
+    assert path in str(e.value)
+
+
+def test_all_missing_pieces_are_named(tmp_path):
+    path = train_tiny_model(tmp_path / "m", ["<sep>", "<pad>"], ())
+    with pytest.raises(UserError, match="missing <cls>, <eod>;") as e:
+        Tokenizer(path)
+    assert path in str(e.value) and "\n" not in str(e.value)
