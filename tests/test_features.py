@@ -181,7 +181,7 @@ def test_scores_and_choices_in_records(tiny, tmp_path):
 def test_records_are_found_again_by_content(tiny, tmp_path):
     def write(examples=_examples(3), tokenizer=tiny, length=16, **settings):
         return pathlib.Path(features.write_records(
-            str(tmp_path), "x", examples, tokenizer, length, **dict(dict(labels=LABELS), **settings)))
+            str(tmp_path), "x", examples, tokenizer, length, **{"labels": LABELS, **settings}))
 
     path = write()
     path.write_bytes(b"kept")
