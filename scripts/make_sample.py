@@ -31,7 +31,7 @@ SPLITS = (("train", 0.70), ("dev", 0.15), ("test", 0.15))
 # Tests, demonstrations and what is not documentation of the standard library itself.
 _SKIPPED = {"site-packages", "dist-packages", "test", "tests", "idle_test", "turtledemo",
             "__pycache__", "pydoc_data", "_pyrepl"}
-_CODE = re.compile(r"^\s*(>>>|\.\.\.|\$ |[-=~^*#+|.\s]*$)|::=|\|.*\||\s{3,}\S+\s{3,}")
+_CODE = re.compile(r"^\s*(\.\.\.|\$ |[-=~^*#+|.\s]*$)|>>>|::=|\|.*\||\s{3,}\S+\s{3,}")
 _BULLET = re.compile(r"^\s*([*+-]|\d+[.)])\s+")
 _SENTENCE_END = re.compile(r"(?<=[a-z)\"'][.!?])\s+(?=[A-Z\"'(])")
 

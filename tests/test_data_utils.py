@@ -1,0 +1,245 @@
+"""data_utils.py from the command line: what it writes, that it repeats itself, what it refuses."""
+
+import dataclasses
+import hashlib
+import io
+import json
+import os
+import random
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from xlnet import records
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+SEQ_LEN, REUSE_LEN, STREAMS, PASSES = 64, 24, 4, 2
+BOTH = SEQ_LEN - REUSE_LEN - 3
+SHAPE = ["--seq_len=%d" % SEQ_LEN, "--reuse_len=%d" % REUSE_LEN]
+
+
+def make_documents(seed=0, count=12):
+    """Returns documents as lists of sentences of invented words, some with an accent."""
+    rng = random.Random(seed)
+    words = ["".join(rng.choice(["ka", "lo", "mi", "ré", "sun", "tor", "ve", "x"])
+                     for _ in range(rng.randint(1, 4))) for _ in range(120)]
+    return [[" ".join(rng.choices(words, k=rng.randint(4, 12))).capitalize() + "."
+             for _ in range(rng.randint(5, 15))] for _ in range(count)]
+
+
+@dataclasses.dataclass
+class Workplace:
+    directory: str
+    documents: list
+
+    def path(self, *names):
+        return os.path.join(self.directory, *names)
+
+    def run(self, *arguments, save_dir="out", input_glob="text.txt", sp_path="sp.model"):
+        command = [sys.executable, os.path.join(ROOT, "data_utils.py"),
+                   "--input_glob=" + self.path(input_glob), "--save_dir=" + self.path(save_dir),
+                   "--sp_path=" + self.path(sp_path), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, cwd=self.directory)
+
+
+@pytest.fixture(scope="module")
+def workplace(tmp_path_factory):
+    import sentencepiece
+    place = Workplace(str(tmp_path_factory.mktemp("data_utils")), make_documents())
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=(s.replace("é", "e") for d in place.documents for s in d),
+        model_writer=model, vocab_size=80, pad_id=-1, minloglevel=2, num_threads=1,
+        control_symbols="<cls>,<sep>,<pad>,<mask>,<eod>", user_defined_symbols="<eop>")
+    for name, content in {
+            "sp.model": model.getvalue(),
+            "text.txt": "\n\n".join("\n".join(d) + " <eop>" for d in place.documents).encode(),
+            "latin.txt": "première\nvoilà\n".encode("latin-1"), "nul.txt": b"a\n\0\n",
+            "blank.txt": b" \n\n", "short.txt": b"Ka lo.\n", "ids.txt": b"9 10 11\n12 999\n",
+            "not_a.model": b"not a model"}.items():
+        with open(place.path(name), "wb") as f:
+            f.write(content)
+    return place
+
+
+@pytest.fixture(scope="module")
+def made(workplace):
+    """The manifest, and the windows of each stream and pass: `{(stream, pass): [W, ...]}`."""
+    import tensorflow as tf
+    done = workplace.run(*SHAPE, "--bsz_per_host=%d" % STREAMS, "--num_passes=%d" % PASSES,
+                         "--num_core_per_host=1", "--mask_alpha=6", "--num_predict=85")
+    assert done.returncode == 0, done.stderr
+    assert "note: --mask_alpha is not used" in done.stderr
+    assert "documents 12," in done.stdout and "tokens/s" in done.stdout
+    manifest = records.Manifest.read(workplace.path("out"))
+    windows = {}
+    for stream, path in enumerate(manifest.stream_paths(workplace.path("out"))):
+        batch = tf.data.TFRecordDataset(path).batch(100000).get_single_element()
+        parsed = records.parse(records.pretraining_features(SEQ_LEN), batch)
+        for number in range(PASSES):
+            windows[stream, number] = {name: np.split(value.numpy(), PASSES)[number]
+                                       for name, value in parsed.items()}
+    return manifest, windows
+
+
+@pytest.fixture(scope="module")
+def text_ids(workplace):
+    """The corpus as ids and the documents' parts, encoded here by SentencePiece alone."""
+    import sentencepiece
+    model = sentencepiece.SentencePieceProcessor(model_file=workplace.path("sp.model"))
+    parts = []
+    for document in workplace.documents:
+        ids = [i for s in document for i in model.encode(s.replace("é", "e"))]
+        parts.append(ids + [8, 7])                        # <eop> <eod>
+    return model, parts
+
+
+def stream_text(windows):
+    """The tokens that a stream's reused parts spell, one after the other."""
+    return windows["input"][:, :REUSE_LEN].ravel().tolist()
+
+
+def segments(row):
+    """Returns A and B of one window, as lists."""
+    first, second = np.flatnonzero(row == 4)
+    return row[REUSE_LEN:first].tolist(), row[first + 1:second].tolist()
+
+
+def test_manifest_describes_the_files(workplace, made, text_ids):
+    manifest, windows = made
+    assert (manifest.seq_len, manifest.reuse_len, manifest.num_streams) == (SEQ_LEN, REUSE_LEN, 4)
+    assert (manifest.documents, manifest.vocab_size, manifest.bi_data) == (12, 80, True)
+    assert manifest.tokens == sum(map(len, text_ids[1]))
+    for i, stream in enumerate(manifest.streams):
+        assert stream["file"] == "stream-%05d-of-00004.tfrecord" % i
+        with open(workplace.path("out", stream["file"]), "rb") as f:
+            content = f.read()
+        assert stream["bytes"] == len(content)
+        assert stream["sha256"] == hashlib.sha256(content).hexdigest()
+        assert stream["windows"] == manifest.windows_per_stream
+        assert stream["direction"] == i % 2
+    with open(workplace.path("out", manifest.sp_model), "rb") as f:
+        assert hashlib.sha256(f.read()).hexdigest() == manifest.sp_model_sha256
+    assert {len(w["label"]) * PASSES for w in windows.values()} == {manifest.windows_per_stream}
+
+
+def test_streams_spell_the_text_in_both_directions(made, text_ids):
+    _, windows = made
+    ids = [i for part in text_ids[1] for i in part]
+    half = len(ids) // 2
+    for stream, expected in enumerate([ids[:half], ids[:half][::-1],
+                                       ids[half:2 * half], ids[half:2 * half][::-1]]):
+        text = stream_text(windows[stream, 0])
+        assert text == expected[:len(text)]
+        assert len(expected) - len(text) < SEQ_LEN        # no more windows would fit
+
+
+def test_passes_have_another_order_and_other_segments(made, text_ids):
+    _, windows = made
+    first, second = windows[0, 0], windows[0, 1]
+    assert stream_text(first) != stream_text(second)
+    assert not np.array_equal(first["label"], second["label"])
+    # Both halves together hold all documents whole, but for the few that a cut goes through.
+    text = " ".join(map(str, stream_text(windows[0, 1]) + stream_text(windows[2, 1])))
+    assert sum(" ".join(map(str, part)) in text for part in text_ids[1]) >= 9
+
+
+def test_every_window_obeys_the_layout(made):
+    _, windows = made
+    for (stream, _), batch in windows.items():
+        assert batch["starts_stream"].tolist() == [1] + [0] * (len(batch["label"]) - 1)
+        assert set(batch["direction"].tolist()) == {stream % 2}
+        for row, seg_id in zip(batch["input"], batch["seg_id"]):
+            a, b = segments(row)
+            assert row[-2:].tolist() == [4, 3]
+            assert len(a) + len(b) == BOTH and a and b
+            assert seg_id.tolist() == [0] * (REUSE_LEN + len(a) + 1) + [1] * (len(b) + 1) + [2]
+
+
+def test_segments_continue_the_stream_as_the_label_says(made):
+    _, windows = made
+    labels = []
+    for batch in windows.values():
+        text = stream_text(batch)
+        for i, (row, label) in enumerate(zip(batch["input"], batch["label"])):
+            following = text[(i + 1) * REUSE_LEN:(i + 1) * REUSE_LEN + BOTH]
+            if len(following) == BOTH:
+                a, b = segments(row)
+                assert a == following[:len(a)]
+                if label == 1 or len(b) > 5:              # a short B may be equal by chance
+                    assert (b == following[len(a):]) == (label == 1)
+                labels.append(label)
+    assert 0.3 < np.mean(labels) < 0.7
+
+
+def test_words_begin_where_the_pieces_say(made, text_ids):
+    model, _ = text_ids
+    _, windows = made
+    begins = np.array([model.id_to_piece(i).startswith("\u2581") for i in range(80)])
+    special = np.arange(80) < 9
+    for (stream, _), batch in windows.items():
+        inside = batch["input"][:, 1:REUSE_LEN]
+        before = batch["input"][:, :REUSE_LEN - 1]
+        if stream % 2:                       # the piece read before was the next one of the text
+            expected = begins[before] | special[before] | special[inside]
+        else:
+            expected = begins[inside] | special[before] | special[inside]
+        assert np.array_equal(batch["word_start"][:, 1:REUSE_LEN], expected)
+        assert batch["word_start"][:, [0, REUSE_LEN, -2, -1]].all()
+
+
+def test_one_seed_gives_the_same_bytes_and_replaces_what_was_there(workplace, made):
+    with open(workplace.path("out", "manifest.json"), encoding="utf-8") as f:
+        before = json.load(f)
+    os.makedirs(workplace.path("again"))
+    for stale in ("manifest.json", "stream-00000-of-00099.tfrecord"):
+        with open(workplace.path("again", stale), "w") as f:
+            f.write("{}")
+    done = workplace.run(*SHAPE, "--num_streams=4", "--num_passes=2", "--num_task=1",
+                         save_dir="again")
+    assert done.returncode == 0, done.stderr
+    with open(workplace.path("again", "manifest.json"), encoding="utf-8") as f:
+        assert json.load(f) == before                     # checksums of all files included
+    assert sorted(os.listdir(workplace.path("again"))) == sorted(os.listdir(workplace.path("out")))
+
+
+@pytest.mark.parametrize("arguments, places, message", [
+    ([], {"input_glob": "none*.txt"}, "input_glob: no file matches"),
+    ([], {"input_glob": "latin.txt"}, "latin.txt, line 1: not UTF-8: byte 0xe8 at column 6"),
+    ([], {"input_glob": "nul.txt"}, "nul.txt, line 2: a NUL byte at column 1"),
+    ([], {"input_glob": "blank.txt"}, "input_glob: no text in"),
+    ([], {"input_glob": "short.txt"}, "too few for num_streams=2 with seq_len=64: at least 61"),
+    (["--from_raw_text=False"], {"input_glob": "ids.txt"}, "line 2: '999' is not a token id"),
+    ([], {"sp_path": "none.model"}, "no such file"),
+    ([], {"sp_path": "not_a.model"}, "not_a.model: not a SentencePiece model"),
+    ([], {"save_dir": "text.txt"}, "save_dir:"),
+    (["--num_streams=3"], {}, "num_streams (or bsz_per_host) is 3, expected an even number"),
+    (["--num_streams=4", "--bsz_per_host=8"], {}, "num_streams is 4 but bsz_per_host"),
+    (["--num_streams=400"], {}, "at least 12200 are needed"),
+    (["--reuse_len=60"], {}, "reuse_len is 60, expected 1 <= reuse_len <= seq_len - 5 = 59"),
+    (["--seq_len=5"], {}, "sequence too short: seq_len is 5, expected at least 6"),
+    (["--num_passes=0"], {}, "num_passes is 0, expected at least 1"),
+    (["--num_task=4"], {}, "num_task is 4: one run makes all records"),
+])
+def test_bad_input_is_refused_in_one_line(workplace, arguments, places, message):
+    done = workplace.run(*SHAPE, *arguments, **dict({"save_dir": "refused"}, **places))
+    lines = [line for line in done.stderr.splitlines() if not line.startswith("note:")]
+    assert done.returncode == 1, done.stderr
+    assert len(lines) == 1 and lines[0].startswith("data_utils.py: ") and message in lines[0]
+    assert not os.path.exists(workplace.path("refused"))
+
+
+@pytest.mark.parametrize("flag", ["--sequence_len=64", "--seq_len=long", "stray"])
+def test_bad_flags_exit_with_status_2(workplace, flag):
+    done = workplace.run(flag)
+    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1
+
+
+def test_help_lists_the_settings_and_loads_nothing_heavy():
+    code = "import runpy, sys; sys.argv = ['data_utils.py', '--help']\n" \
+           "try: runpy.run_path('data_utils.py', run_name='__main__')\n" \
+           "except SystemExit: print('heavy:', {'tensorflow', 'numpy'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert "--reuse_len=256" in done.stdout and "heavy: set()" in done.stdout
