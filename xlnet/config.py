@@ -224,6 +224,28 @@ class OptimizationSettings:
     weight_decay: float = setting(0.0, "decoupled weight decay, not on biases and layer norms")
     adam_epsilon: float = setting(1e-8, "Adam's epsilon")
     clip: float = setting(1.0, "largest global norm of the gradients")
+    lr_layer_decay_rate: float = setting(1.0, "learning rate of a layer as a share of the next "
+                                              "higher one's; the embedding is the lowest")
+    legacy_optimizer: bool = setting(False, "the reference's rules: no bias correction where there "
+                                            "is weight decay, layer decay on gradients")
+
+
+@dataclasses.dataclass(frozen=True)
+class DeviceSettings:
+    """Where to run: one device for now."""
+    num_hosts: int = setting(1, "machines")
+    num_core_per_host: int = setting(1, "GPUs of a machine")
+    use_tpu: bool = setting(False, "run on a TPU")
+
+    def check(self):
+        """Raises UserError for what cannot be done yet, rather than to train on less than asked."""
+        for name, value in (("num_hosts", self.num_hosts),
+                            ("num_core_per_host", self.num_core_per_host)):
+            if value != 1:
+                raise UserError("%s is %d: training runs on one device of one machine; leave it 1"
+                                % (name, value))
+        if self.use_tpu:
+            raise UserError("use_tpu is True: training runs on a GPU or the CPU; leave it False")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -285,8 +307,6 @@ class ClassifierSettings:
                                 choices=("last", "first", "mean", "attn"))
     use_summ_proj: bool = setting(True, "dense tanh layer over the summary")
     cls_scope: Optional[str] = setting(None, "name of the output layer; the task's if not given")
-    lr_layer_decay_rate: float = setting(1.0, "learning rate of a layer as a share of the next "
-                                              "higher one")
     seed: int = setting(0, "seed of initialization, dropout and shuffling")
     save_steps: int = setting(500, "steps between checkpoints")
     log_steps: int = setting(50, "steps between log lines")

@@ -1,0 +1,76 @@
+"""Pretrains an XLNet on records made by data_utils.py. `python train_gpu.py --help`."""
+
+import os
+
+from xlnet import cli, files
+from xlnet.config import (ARCHITECTURE_KEYS, ArchitectureSettings, DeviceSettings, NetworkSettings,
+                          OptimizationSettings, PretrainingSettings, XLNetConfig)
+from xlnet.errors import UserError
+
+NO_LONGER_NEEDED = {
+    "d_embed": "embeddings are as wide as d_model",
+    "iterations": "it is a TPU loop's length",
+    "max_seq_length": "the manifest has the window length",
+    "same_length": "it belongs to causal attention",
+    "master": "no TPU is addressed",
+    "tpu_job_name": "no TPU is addressed",
+}
+
+
+def main(settings, architecture, network, optimization, device):
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    from xlnet import pretraining, records
+    device.check()
+    manifest = records.Manifest.read(settings.record_info_dir)
+    check_against_manifest(settings, manifest)
+    config = choose_architecture(settings, architecture, manifest)
+    pretraining.Run(settings, config, network, optimization, manifest).train()
+
+
+def check_against_manifest(settings, manifest):
+    """A flag that contradicts the data is an error that shows both values."""
+    for name in ("seq_len", "reuse_len", "bi_data", "uncased"):
+        wanted, found = getattr(settings, name), getattr(manifest, name)
+        if wanted is not None and wanted != found:
+            raise UserError("%s: the flag says %s, the records in %s were made with %s"
+                            % (name, wanted, settings.record_info_dir, found))
+
+
+def choose_architecture(settings, flags, manifest):
+    """The architecture from a JSON file, from flags, or from the run that is continued.
+
+    Flags beside a JSON file override it, each with a note.
+    """
+    given = {key: getattr(flags, key) for key in ARCHITECTURE_KEYS
+             if getattr(flags, key) is not None}
+    path = settings.model_config_path or _kept_config(settings.model_dir)
+    if path:
+        values = dict(files.read_json(path, "model config"))
+        values.setdefault("n_token", manifest.vocab_size)
+        for key, value in given.items():
+            if values.get(key) != value:
+                print("note: --%s=%s overrides %s of %s" % (key, value, values.get(key), path))
+        source = path
+        values.update(given)
+    else:
+        values, source = dict({"n_token": manifest.vocab_size}, **given), "flags"
+        missing = [key for key in ARCHITECTURE_KEYS if key not in values]
+        if missing:
+            raise UserError("architecture: give --model_config_path, or all of its flags; missing "
+                            "--%s" % ", --".join(missing))
+    config = XLNetConfig(**values)
+    if config.n_token != manifest.vocab_size:
+        raise UserError("n_token: %s says %d, the vocabulary of the records in %s has %d pieces"
+                        % (source, config.n_token, settings.record_info_dir, manifest.vocab_size))
+    return config
+
+
+def _kept_config(model_dir):
+    path = os.path.join(model_dir, "xlnet_config.json")
+    return path if os.path.exists(path) else None
+
+
+if __name__ == "__main__":
+    cli.run(main, PretrainingSettings, ArchitectureSettings, NetworkSettings, OptimizationSettings,
+            DeviceSettings, no_longer_needed=NO_LONGER_NEEDED,
+            about="pretrains an XLNet on records made by data_utils.py")

@@ -1,0 +1,114 @@
+"""Checkpoints: found by prefix or directory, compared with the graph, used to start from."""
+
+import collections
+import os
+import re
+
+import tensorflow.compat.v1 as tf
+
+from xlnet.config import ARCHITECTURE_KEYS, XLNetConfig
+from xlnet.errors import UserError
+
+CONFIG_NAME = "xlnet_config.json"
+SPIECE_NAME = "spiece.model"
+
+# Names as lists, sorted: in both, in the graph only, in the checkpoint only.
+Comparison = collections.namedtuple("Comparison", "matched missing unexpected")
+
+_SLOT = re.compile(r"/(Adam(_1)?|adam_[mv])$|^(global_step|beta[12]_power)$")
+
+
+def resolve(path):
+    """Returns the checkpoint prefix that `path` means: a prefix, a directory, or DIRECTORY/latest.
+
+    Raises:
+      UserError: there is no checkpoint.
+    """
+    directory = os.path.dirname(path) if os.path.basename(path) == "latest" else path
+    if os.path.isdir(directory):
+        prefix = tf.train.latest_checkpoint(directory)
+        released = os.path.join(directory, "xlnet_model.ckpt")
+        if prefix is None and os.path.exists(released + ".index"):
+            prefix = released
+        if prefix is None:
+            raise UserError("init_checkpoint: no checkpoint in directory %s" % directory)
+        return prefix
+    if not os.path.exists(path + ".index"):
+        raise UserError("init_checkpoint: no checkpoint %s (expected %s.index)" % (path, path))
+    return path
+
+
+def all_prefixes(directory):
+    """The checkpoints of a run by ascending step: list of (step, prefix)."""
+    found = []
+    for name in os.listdir(directory) if os.path.isdir(directory) else []:
+        match = re.fullmatch(r"model\.ckpt-(\d+)\.index", name)
+        if match:
+            found.append((int(match.group(1)), os.path.join(directory, name[:-len(".index")])))
+    return sorted(found)
+
+
+def step_of(directory):
+    """The global step of the newest checkpoint in `directory`, 0 if there is none."""
+    prefix = tf.train.latest_checkpoint(directory)
+    return int(_reader(prefix).get_tensor("global_step")) if prefix else 0
+
+
+def _reader(prefix):
+    try:
+        return tf.train.NewCheckpointReader(prefix)
+    except Exception as e:  # TensorFlow raises many kinds for a damaged file
+        raise UserError("checkpoint %s cannot be read: %s" % (prefix, str(e).split("\n")[0])) from None
+
+
+def compare(prefix, variables):
+    """Compares a checkpoint with `variables` by name, optimizer slots left out.
+
+    Raises:
+      UserError: nothing matches, or a shape differs.
+    """
+    stored = {name: shape for name, shape in _reader(prefix).get_variable_to_shape_map().items()
+              if not _SLOT.search(name)}
+    wanted = {v.op.name: v.shape.as_list() for v in variables}
+    matched = sorted(set(stored) & set(wanted))
+    if not matched:
+        raise UserError("checkpoint %s has none of the model's variables (it has %s, ...; the "
+                        "model %s, ...)" % (prefix, min(stored, default="none"), min(wanted)))
+    for name in matched:
+        if stored[name] != wanted[name]:
+            raise UserError("checkpoint %s: %s has shape %s, the model's is %s" % (
+                prefix, name, stored[name], wanted[name]))
+    return Comparison(matched, sorted(set(wanted) - set(stored)), sorted(set(stored) - set(wanted)))
+
+
+def check_config(prefix, config):
+    """Raises UserError if the `xlnet_config.json` beside a checkpoint describes another network."""
+    path = os.path.join(os.path.dirname(prefix), CONFIG_NAME)
+    if os.path.exists(path):
+        check_same_architecture(XLNetConfig(json_path=path), config, path)
+
+
+def check_same_architecture(stored, config, path):
+    """Raises UserError naming each key in which `config` differs from `stored`, found at `path`."""
+    different = ["%s %s, not %s" % (key, getattr(stored, key), getattr(config, key))
+                 for key in ARCHITECTURE_KEYS if getattr(stored, key) != getattr(config, key)]
+    if different:
+        raise UserError("%s has %s" % (path, "; ".join(different)))
+
+
+def warm_start(prefix, config, log=print):
+    """Makes the graph's trainable variables start from a checkpoint; to be called in a `model_fn`.
+
+    Logs what matched, what is missing and what is unexpected, in counts and names.
+    """
+    check_config(prefix, config)
+    variables = tf.trainable_variables()
+    comparison = compare(prefix, variables)
+    by_name = {v.op.name: v for v in variables}
+    tf.train.init_from_checkpoint(prefix, {name: by_name[name] for name in comparison.matched})
+    log("started from %s: %d of %d variables" % (prefix, len(comparison.matched), len(variables)))
+    for kind, names in (("not in the checkpoint, started fresh", comparison.missing),
+                        ("only in the checkpoint, not used", comparison.unexpected)):
+        if names:
+            log("  %d %s: %s" % (len(names), kind, ", ".join(names)))
+    return comparison

@@ -1,0 +1,108 @@
+"""From record files to batches of tensors.
+
+Shape letters: B batch, Q window length, P prediction slots.
+"""
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from xlnet import permutation as permutations
+from xlnet import records
+from xlnet.errors import UserError
+
+
+SHUFFLE_BUFFER = 100000   # examples; more than most GLUE training files have
+
+
+def steps_per_epoch(manifest, batch_size):
+    """Steps in which every window is seen once.
+
+    Raises:
+      UserError: the batch size does not divide the number of streams.
+    """
+    if manifest.num_streams % batch_size:
+        raise UserError("train_batch_size is %d, which does not divide the %d streams of the data; "
+                        "use a divisor, or make records with --num_streams=%d"
+                        % (batch_size, manifest.num_streams, batch_size))
+    return manifest.num_streams // batch_size * manifest.windows_per_stream
+
+
+def pretraining_batches(directory, manifest, *, batch_size, permutation, special_ids, seed,
+                        start_step=0, epochs=None):
+    """Batches of windows whose row b continues row b of the batch before.
+
+    With S streams, row b reads streams b, b + B, b + 2B, ... one after the other; `starts_stream`
+    tells where memory must be cleared. Targets and orders are drawn anew in each epoch, as a
+    function of (seed, epoch, stream, window), so that step n is the same whenever it is reached.
+
+    Args:
+      permutation: `permutation.Permutation`. special_ids: ids that are never predicted.
+      start_step: steps to skip, for resuming. epochs: None for ever.
+
+    Returns:
+      A `tf.data.Dataset` of dicts: input_ids, seg_ids, rank int32 [B,Q]; positions int32 [B,P];
+      direction, starts_stream, label int32 [B].
+    """
+    epoch_steps = steps_per_epoch(manifest, batch_size)
+    windows = manifest.windows_per_stream
+    groups = epoch_steps // windows
+    paths = tf.reshape(tf.constant(manifest.stream_paths(directory)), [groups, batch_size])
+    features = records.pretraining_features(manifest.seq_len)
+    first_round, first_window = divmod(start_step, windows)
+    last_round = np.iinfo(np.int64).max if epochs is None else epochs * groups
+
+    def one_round(number):
+        """All windows of B streams side by side; round `number` counts through the epochs."""
+        skipped = tf.where(tf.equal(number, first_round), tf.cast(first_window, tf.int64), 0)
+        rows = tf.data.Dataset.from_tensor_slices(paths[number % groups]).interleave(
+            lambda path: tf.data.TFRecordDataset(path).skip(skipped),
+            cycle_length=batch_size, block_length=1)
+        count = tf.data.Dataset.range(skipped, windows)
+        return tf.data.Dataset.zip((rows.batch(batch_size, drop_remainder=True), count)).map(
+            lambda serialized, window: (serialized, number, window))
+
+    def draw(serialized, number, window):
+        parsed = records.parse(features, serialized)
+        rank, positions = tf.numpy_function(
+            _draw_batch(permutation, special_ids, seed, groups),
+            [parsed["input"], parsed["word_start"], number, window], [tf.int32, tf.int32])
+        return {"input_ids": parsed["input"], "seg_ids": parsed["seg_id"],
+                "direction": parsed["direction"], "starts_stream": parsed["starts_stream"],
+                "label": parsed["label"],
+                "rank": tf.ensure_shape(rank, [batch_size, manifest.seq_len]),
+                "positions": tf.ensure_shape(positions, [batch_size, permutation.num_predict])}
+
+    return (tf.data.Dataset.range(first_round, last_round).flat_map(one_round)
+            .map(draw, num_parallel_calls=2, deterministic=True).prefetch(2))
+
+
+def _draw_batch(permutation, special_ids, seed, groups):
+    """Returns the NumPy function that draws rank [B,Q] and positions [B,P] of a batch."""
+    def draw(input_ids, word_start, number, window):
+        epoch, group = divmod(int(number), groups)
+        is_special = np.isin(input_ids, special_ids)
+        drawn = []
+        for row in range(len(input_ids)):
+            stream = group * len(input_ids) + row
+            rng = np.random.default_rng([seed, epoch, stream, int(window)])
+            drawn.append(permutations.draw(rng, is_special[row], word_start[row] > 0, permutation))
+        return tuple(np.stack(arrays) for arrays in zip(*drawn))
+    return draw
+
+
+def finetuning_batches(path, features, *, batch_size, shuffle_seed=None, start_step=0):
+    """Batches of fine-tuning examples.
+
+    With `shuffle_seed` the examples are shuffled anew each epoch and repeated for ever, in an order
+    that the seed alone decides; `start_step` batches are skipped. Without, they come once, in order,
+    and the last batch may be smaller.
+    """
+    dataset = tf.data.TFRecordDataset(path)
+    if shuffle_seed is not None:
+        dataset = dataset.shuffle(SHUFFLE_BUFFER, seed=shuffle_seed,
+                                  reshuffle_each_iteration=True).repeat()
+    dataset = dataset.batch(batch_size, drop_remainder=shuffle_seed is not None).skip(start_step)
+    return dataset.map(lambda serialized: records.parse(features, serialized),
+                       num_parallel_calls=2).prefetch(2)
+
+
