@@ -89,7 +89,7 @@ def test_wrong_checkpoints_are_refused(graph, tmp_path):
         checkpoint.resolve(str(tmp_path / "nowhere"))
     with pytest.raises(UserError, match="no checkpoint in directory"):
         checkpoint.resolve(str(tmp_path))
-    with pytest.raises(UserError, match=r"lookup_table has shape \[37, 16\], the model's is \[50, 16\]"):
+    with pytest.raises(UserError, match=r"lookup_table has shape \[37, 16\], .* \[50, 16\]"):
         checkpoint.compare(PREFIX, tf.trainable_variables())
     with pytest.raises(UserError, match="n_token 37, not 50"):
         checkpoint.check_config(PREFIX, config_of(n_token=50))

@@ -58,7 +58,8 @@ def _reader(prefix):
     try:
         return tf.train.NewCheckpointReader(prefix)
     except Exception as e:  # TensorFlow raises many kinds for a damaged file
-        raise UserError("checkpoint %s cannot be read: %s" % (prefix, str(e).split("\n")[0])) from None
+        reason = str(e).split("\n")[0]
+        raise UserError("checkpoint %s cannot be read: %s" % (prefix, reason)) from None
 
 
 def compare(prefix, variables):

@@ -25,7 +25,8 @@ def run(main, *groups, no_longer_needed=(), about=""):
       no_longer_needed: flags of the reference's command line `{name: why}` that are noted only.
       about: the text above the flags in `--help`.
 
-    Exit status: 0 done, 1 bad input (`UserError`), 2 bad flags.
+    Exit status: 0 done, 1 bad input (`UserError`) or a file that cannot be read or written, 2 bad
+    flags.
     """
     program = os.path.basename(sys.argv[0])
     _define(groups, no_longer_needed)
@@ -45,7 +46,7 @@ def run(main, *groups, no_longer_needed=(), about=""):
             print("note: --%s is not used: %s" % (name, why), file=sys.stderr)
     try:
         main(*[_collect(group) for group in groups])
-    except UserError as e:
+    except (UserError, OSError) as e:
         print("%s: %s" % (program, e), file=sys.stderr)
         sys.exit(1)
     except KeyboardInterrupt:
@@ -64,11 +65,13 @@ def _define(groups, no_longer_needed):
             if field.name in FLAGS:
                 continue
             default = None if field.default is dataclasses.MISSING else field.default
+            least = field.metadata["least"]
+            bound = {} if least is None else {"lower_bound": least}
             if field.metadata["choices"]:
                 flags.DEFINE_enum(field.name, default, field.metadata["choices"],
                                   field.metadata["help"])
             else:
-                _DEFINE[setting_type(field)](field.name, default, field.metadata["help"])
+                _DEFINE[setting_type(field)](field.name, default, field.metadata["help"], **bound)
     for name, why in dict(no_longer_needed).items():
         flags.DEFINE_string(name, None, "not used: " + why)
 
@@ -77,7 +80,8 @@ def _require(groups):
     for group in groups:
         for field in dataclasses.fields(group):
             if field.default is dataclasses.MISSING and not getattr(FLAGS, field.name):
-                raise flags.Error("flag --%s is required: %s" % (field.name, field.metadata["help"]))
+                raise flags.Error("flag --%s is required: %s"
+                                  % (field.name, field.metadata["help"]))
 
 
 def _collect(group):

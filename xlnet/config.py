@@ -12,14 +12,15 @@ from xlnet import files
 from xlnet.errors import UserError, did_you_mean
 
 
-def setting(default, help, choices=None):
-    """A dataclass field with its meaning (unit in brackets) and, for names, the allowed ones."""
-    return dataclasses.field(default=default, metadata={"help": help, "choices": choices})
+def setting(default, help, choices=None, least=None):
+    """A dataclass field with its meaning [unit], the allowed names, the least number."""
+    return dataclasses.field(default=default, metadata={
+        "help": help, "choices": choices, "least": least})
 
 
 def required(help):
     """A dataclass field that has no default."""
-    return dataclasses.field(metadata={"help": help, "choices": None})
+    return dataclasses.field(metadata={"help": help, "choices": None, "least": None})
 
 
 def setting_type(field):
@@ -172,17 +173,19 @@ class CorpusSettings:
     input_glob: str = required("text files: comma-separated glob patterns")
     save_dir: str = required("directory for the records and their manifest")
     sp_path: str = required("SentencePiece model")
-    seq_len: int = setting(512, "length of a window [tokens]")
-    reuse_len: int = setting(256, "leading part of a window that continues the stream [tokens]")
+    seq_len: int = setting(512, "length of a window [tokens]", least=1)
+    reuse_len: int = setting(256, "leading part of a window that continues the stream [tokens]",
+                             least=1)
     num_streams: int = setting(0, "streams that are trained side by side; the batch size must "
-                                  "divide it; 0: bsz_per_host, or as many of 32 as the text fills")
+                                  "divide it; 0: bsz_per_host, or as many of 32 as the text fills",
+                               least=0)
     bi_data: bool = setting(True, "half of the streams run backward")
     from_raw_text: bool = setting(True, "input is text; False: each line holds token ids")
     use_eod: bool = setting(True, "put <eod> at the end of each document")
     uncased: bool = setting(False, "lower-case the text")
     num_passes: int = setting(1, "times the corpus is laid out, each with other A/B pairs and "
-                                 "document order")
-    seed: int = setting(0, "seed of every random choice")
+                                 "document order", least=1)
+    seed: int = setting(0, "seed of every random choice", least=0)
     bsz_per_host: Optional[int] = setting(None, "the reference's name for num_streams")
 
 
@@ -203,8 +206,8 @@ class ArchitectureSettings:
 @dataclasses.dataclass(frozen=True)
 class NetworkSettings:
     """How the network is initialized and regularized."""
-    dropout: float = setting(0.1, "dropout rate of hidden states")
-    dropatt: float = setting(0.1, "dropout rate of attention probabilities")
+    dropout: float = setting(0.1, "dropout rate of hidden states", least=0.0)
+    dropatt: float = setting(0.1, "dropout rate of attention probabilities", least=0.0)
     init: str = setting("normal", "initialization", choices=("normal", "uniform"))
     init_std: float = setting(0.02, "standard deviation of normal initialization")
     init_range: float = setting(0.1, "half width of uniform initialization")
@@ -215,17 +218,19 @@ class NetworkSettings:
 @dataclasses.dataclass(frozen=True)
 class OptimizationSettings:
     """Learning rate, optimizer and clipping."""
-    learning_rate: float = setting(1e-4, "highest learning rate")
-    train_steps: int = setting(100000, "optimizer steps in all")
-    warmup_steps: int = setting(0, "steps over which the learning rate rises from 0")
+    learning_rate: float = setting(1e-4, "highest learning rate", least=0.0)
+    train_steps: int = setting(100000, "optimizer steps in all", least=1)
+    warmup_steps: int = setting(0, "steps over which the learning rate rises from 0", least=0)
     decay_method: str = setting("poly", "learning rate after warm-up",
                                 choices=("poly", "cos", "constant"))
-    min_lr_ratio: float = setting(0.001, "last learning rate as a share of the highest")
-    weight_decay: float = setting(0.0, "decoupled weight decay, not on biases and layer norms")
-    adam_epsilon: float = setting(1e-8, "Adam's epsilon")
-    clip: float = setting(1.0, "largest global norm of the gradients")
+    min_lr_ratio: float = setting(0.001, "last learning rate as a share of the highest", least=0.0)
+    weight_decay: float = setting(0.0, "decoupled weight decay, not on biases and layer norms",
+                                  least=0.0)
+    adam_epsilon: float = setting(1e-8, "Adam's epsilon", least=0.0)
+    clip: float = setting(1.0, "largest global norm of the gradients", least=0.0)
     lr_layer_decay_rate: float = setting(1.0, "learning rate of a layer as a share of the next "
-                                              "higher one's; the embedding is the lowest")
+                                              "higher one's; the embedding is the lowest",
+                                         least=0.0)
     legacy_optimizer: bool = setting(False, "the reference's rules: no bias correction where there "
                                             "is weight decay, layer decay on gradients")
 
@@ -257,19 +262,20 @@ class PretrainingSettings:
     model_config_path: Optional[str] = setting(None, "JSON with the architecture")
     init_checkpoint: Optional[str] = setting(
         None, "weights to start from: a checkpoint prefix, its directory, or DIRECTORY/latest")
-    train_batch_size: int = setting(16, "windows per step; divides the number of streams")
-    mem_len: int = setting(384, "positions remembered from earlier windows [tokens]")
-    perm_size: int = setting(256, "tokens permuted among themselves [tokens]")
-    num_predict: int = setting(85, "tokens predicted in a window")
-    mask_alpha: int = setting(6, "about mask_beta in mask_alpha words of a window are predicted")
-    mask_beta: int = setting(1, "see mask_alpha")
-    seed: int = setting(0, "seed of initialization, dropout, targets and permutations")
-    save_steps: int = setting(1000, "steps between checkpoints")
-    eval_steps: int = setting(0, "steps between held-out evaluations; 0: before and after")
-    log_steps: int = setting(50, "steps between log lines")
-    max_save: int = setting(5, "checkpoints kept")
-    seq_len: Optional[int] = setting(None, "checked against the data if given")
-    reuse_len: Optional[int] = setting(None, "checked against the data if given")
+    train_batch_size: int = setting(16, "windows per step; divides the number of streams", least=1)
+    mem_len: int = setting(384, "positions remembered from earlier windows [tokens]", least=0)
+    perm_size: int = setting(256, "tokens permuted among themselves [tokens]", least=1)
+    num_predict: int = setting(85, "tokens predicted in a window", least=1)
+    mask_alpha: int = setting(6, "about mask_beta in mask_alpha words of a window are predicted",
+                              least=1)
+    mask_beta: int = setting(1, "see mask_alpha", least=1)
+    seed: int = setting(0, "seed of initialization, dropout, targets and permutations", least=0)
+    save_steps: int = setting(1000, "steps between checkpoints", least=1)
+    eval_steps: int = setting(0, "steps between held-out evaluations; 0: before and after", least=0)
+    log_steps: int = setting(50, "steps between log lines", least=1)
+    max_save: int = setting(5, "checkpoints kept", least=0)
+    seq_len: Optional[int] = setting(None, "checked against the data if given", least=1)
+    reuse_len: Optional[int] = setting(None, "checked against the data if given", least=1)
     bi_data: Optional[bool] = setting(None, "checked against the data if given")
     uncased: Optional[bool] = setting(None, "checked against the data if given")
 
@@ -301,14 +307,14 @@ class ClassifierSettings:
     label_column: str = setting("label", "task tsv: column of the label")
     id_column: Optional[str] = setting(None, "task tsv: column of the row's name; row number if "
                                              "not given")
-    train_batch_size: int = setting(8, "examples per training step")
-    eval_batch_size: int = setting(32, "examples per evaluation or prediction step")
+    train_batch_size: int = setting(8, "examples per training step", least=1)
+    eval_batch_size: int = setting(32, "examples per evaluation or prediction step", least=1)
     summary_type: str = setting("last", "how a text becomes one vector",
                                 choices=("last", "first", "mean", "attn"))
     use_summ_proj: bool = setting(True, "dense tanh layer over the summary")
     cls_scope: Optional[str] = setting(None, "name of the output layer; the task's if not given")
-    seed: int = setting(0, "seed of initialization, dropout and shuffling")
-    save_steps: int = setting(500, "steps between checkpoints")
-    log_steps: int = setting(50, "steps between log lines")
-    max_save: int = setting(0, "checkpoints kept; 0: all")
+    seed: int = setting(0, "seed of initialization, dropout and shuffling", least=0)
+    save_steps: int = setting(500, "steps between checkpoints", least=1)
+    log_steps: int = setting(50, "steps between log lines", least=1)
+    max_save: int = setting(0, "checkpoints kept; 0: all", least=0)
     overwrite_data: bool = setting(False, "tokenize again even if the records fit")

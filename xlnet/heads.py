@@ -44,7 +44,7 @@ def regression(run, summary, labels, *, scope):
 
 
 def multiple_choice(run, summary, labels, *, num_choices):
-    """Softmax over choices: summary [B*C,D], an example's choices side by side; labels int32 [B]."""
+    """Softmax over choices: summary [B*C,D], an example's choices together; labels int32 [B]."""
     logits = tf.reshape(_logit(run, summary, 1, "logits", "dense"), [-1, num_choices])
     loss = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
     return HeadOutputs(loss, logits)

@@ -94,8 +94,8 @@ def finetuning_batches(path, features, *, batch_size, shuffle_seed=None, start_s
     """Batches of fine-tuning examples.
 
     With `shuffle_seed` the examples are shuffled anew each epoch and repeated for ever, in an order
-    that the seed alone decides; `start_step` batches are skipped. Without, they come once, in order,
-    and the last batch may be smaller.
+    that the seed alone decides; `start_step` batches are skipped. Without, they come once, in
+    order, and the last batch may be smaller.
     """
     dataset = tf.data.TFRecordDataset(path)
     if shuffle_seed is not None:

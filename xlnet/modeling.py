@@ -219,9 +219,10 @@ def _visibility(hidden, length, memory_length, attn_type, same_length):
 
 # ---- the two streams ----
 
-# One stream: its rows of x (start, length) and what they see. score_bias: [B or 1,1,rows,K] or None.
-# segments, key_segments: one-hot [B,1,rows,S] and [B,1,K,S], or None. first_distance [B,P]: the
-# number of the distance between each row and the first key, None: Q - i for row i. weights: Query's.
+# One stream: its rows of x (start, length) and what they see. score_bias: [B or 1,1,rows,K] or
+# None. segments, key_segments: one-hot [B,1,rows,S] and [B,1,K,S], or None. first_distance [B,P]:
+# the number of the distance between each row and the first key, None: Q - i for row i. weights: as
+# in Query.
 _Stream = collections.namedtuple(
     "_Stream", "start length score_bias segments key_segments first_distance weights")
 
@@ -446,7 +447,7 @@ def _attend(net, q, k, v, k_r, stream, biases):
 
 
 def _weighted_values(net, score, v, score_bias=None):
-    """softmax(score + bias) v, the softmax in float32: [B,N,rows,K] and [B,N,K,H] -> [B,N,rows,H]."""
+    """softmax(score + bias) v, softmax in float32: [B,N,rows,K], [B,N,K,H] -> [B,N,rows,H]."""
     score = tf.cast(score, tf.float32)
     if score_bias is not None:
         score += score_bias

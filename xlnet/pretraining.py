@@ -31,7 +31,8 @@ def pretraining_model_fn(config, *, network, optimization_settings, settings, re
     """
     def model_fn(features, mode):
         is_training = mode == tf2.estimator.ModeKeys.TRAIN
-        run = training.run_config(network, is_training, mem_len=settings.mem_len, reuse_len=reuse_len)
+        run = training.run_config(network, is_training, mem_len=settings.mem_len,
+                                  reuse_len=reuse_len)
         with tf.variable_scope("model"):
             initializer = _stored_memory(settings.model_dir) if is_training \
                 else tf.initializers.zeros()
@@ -147,6 +148,7 @@ class Run:
         self._manifest = manifest
         self._permutation = _permutation(settings, manifest)
         input_pipeline.steps_per_epoch(manifest, settings.train_batch_size)
+        training.run_config(network, is_training=True)  # refuses bad rates before anything is made
         self._spiece = os.path.join(settings.record_info_dir, manifest.sp_model)
         tokenizer = Tokenizer(self._spiece)
         self._special_ids = [tokenizer.sep_id, tokenizer.cls_id]
@@ -194,11 +196,12 @@ class Run:
             seed=self._settings.seed, start_step=start_step)
 
     def evaluate(self):
-        """Prints loss and perplexity on the held-out records, memories carried along; always the
-        same targets and orders. Returns the loss in nats per target, None without such records."""
+        """Measures loss and perplexity on the held-out records, if there are any: memories carried
+        along, always the same targets and orders. Prints them, and adds the loss in nats per
+        target to `held_out.tsv`."""
         manifest, settings = self._held_out, self._settings
         if manifest is None:
-            return None
+            return
         result = self._estimator.evaluate(lambda: input_pipeline.pretraining_batches(
             settings.eval_record_info_dir, manifest, permutation=self._permutation,
             batch_size=_largest_divisor(manifest.num_streams, settings.train_batch_size),
@@ -206,7 +209,10 @@ class Run:
         loss = float(result["nats_per_target"])
         print("held out: step %d  loss %.4f  ppl %.2f  bits/token %.4f" % (
             result["global_step"], loss, math.exp(min(loss, 50)), loss / math.log(2)), flush=True)
-        return loss
+        path = os.path.join(settings.model_dir, "held_out.tsv")
+        is_new = not os.path.exists(path)
+        with open(path, "a", encoding="utf-8") as f:
+            f.write("step\tloss\n" * is_new + "%d\t%.6f\n" % (result["global_step"], loss))
 
     def _banner(self, step):
         settings, manifest = self._settings, self._manifest
@@ -226,6 +232,20 @@ class Run:
 
 
 def _permutation(settings, manifest):
+    """How targets are drawn.
+
+    Raises:
+      UserError: the second part of the window has too few tokens for its share of the targets.
+    """
+    rest = manifest.seq_len - manifest.reuse_len - 3   # without <sep>, <sep>, <cls>
+    most = rest * manifest.seq_len // (manifest.seq_len - manifest.reuse_len)
+    if settings.num_predict > most:
+        raise UserError("num_predict is %d, expected at most %d for windows of %d tokens of which "
+                        "%d are reused" % (settings.num_predict, most, manifest.seq_len,
+                                           manifest.reuse_len))
+    if settings.mask_alpha < settings.mask_beta:
+        raise UserError("mask_alpha is %d, expected at least mask_beta, %d"
+                        % (settings.mask_alpha, settings.mask_beta))
     return Permutation(
         reuse_len=manifest.reuse_len, num_predict=settings.num_predict,
         perm_size=settings.perm_size, mask_alpha=settings.mask_alpha, mask_beta=settings.mask_beta)

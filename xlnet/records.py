@@ -41,7 +41,7 @@ def finetuning_features(max_seq_length, is_regression=False, num_choices=1):
 
 
 def encode(features, values):
-    """Serializes a dict of NumPy arrays or scalars, by feature name, to `tf.train.Example` bytes."""
+    """Serializes NumPy arrays or scalars, a dict by feature name, to `tf.train.Example` bytes."""
     import tensorflow as tf
     example = tf.train.Example()
     for name, shape, dtype in features:
@@ -91,7 +91,7 @@ class Manifest:
 
     @classmethod
     def read(cls, directory):
-        """Reads and checks the manifest of `directory`: version, fields, presence and size of files."""
+        """Reads and checks the manifest of `directory`: version, fields, sizes of the files."""
         path = os.path.join(directory, MANIFEST_NAME)
         if not os.path.exists(path):
             raise UserError("record_info_dir: no %s in %s; make the records with data_utils.py"
@@ -108,7 +108,7 @@ class Manifest:
             file = os.path.join(directory, stream["file"])
             size = os.path.getsize(file) if os.path.exists(file) else None
             if size != stream["bytes"]:
-                raise UserError("%s: %s has %s bytes, the manifest says %d; make the records anew" % (
+                raise UserError("%s: %s has %s bytes, expected %d; make the records anew" % (
                     path, stream["file"], "no" if size is None else size, stream["bytes"]))
         return cls(**dict(values, streams=tuple(values["streams"])))
 

@@ -39,7 +39,7 @@ def keep_architecture(model_dir, config, spiece_path):
 
 
 def run_config(network, is_training, **recurrence):
-    """The `RunConfig` that `NetworkSettings` describe; `recurrence` is its mem_len and reuse_len."""
+    """The `RunConfig` of `NetworkSettings`; `recurrence` is its mem_len and reuse_len."""
     return RunConfig(is_training, False, network.use_bfloat16, network.dropout, network.dropatt,
                      network.init, network.init_range, network.init_std,
                      clamp_len=network.clamp_len, **recurrence)

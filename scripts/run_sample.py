@@ -1,0 +1,142 @@
+"""The main job: text -> vocabulary -> records -> pretraining -> fine-tuning -> predictions.
+
+Every stage is a command that can be copied; a table of what was measured closes the run.
+"""
+
+import dataclasses
+import math
+import os
+import shlex
+import subprocess
+import sys
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, ROOT)
+
+import numpy as np  # noqa: E402
+
+from xlnet import cli, files  # noqa: E402
+from xlnet.config import setting  # noqa: E402
+from xlnet.errors import UserError  # noqa: E402
+from xlnet.tokenization import Tokenizer  # noqa: E402
+
+VOCAB_SIZE = 4000
+SEQ_LEN, REUSE_LEN, NUM_PREDICT = 128, 64, 21
+CLASSIFY = ("--task_name=tsv", "--id_column=id", "--text_a_column=text", "--label_column=label",
+            "--max_seq_length=64", "--train_batch_size=16", "--learning_rate=1e-3",
+            "--warmup_steps=30", "--save_steps=1000", "--log_steps=50")
+
+
+@dataclasses.dataclass(frozen=True)
+class SampleSettings:
+    """run_sample.py: where to, and how long."""
+    out_dir: str = setting("sample_run", "directory for everything that is made")
+    pretrain_steps: int = setting(700, "pretraining steps")
+    finetune_steps: int = setting(250, "fine-tuning steps, each time")
+
+
+def main(settings):
+    began = time.time()
+    out = os.path.relpath(settings.out_dir, ROOT)
+    os.chdir(ROOT)
+    path = lambda *parts: os.path.join(out, *parts)  # noqa: E731
+    stage("1/6 a corpus and a classification set from Python's own documentation",
+          "scripts/make_sample.py", save_dir=path("text"))
+    stage("2/6 a SentencePiece vocabulary", "scripts/train_sentencepiece.py",
+          input_glob=path("text", "pretrain", "train.txt"), sp_path=path("spiece.model"),
+          vocab_size=VOCAB_SIZE)
+    for split, streams in (("train", 32), ("heldout", 8)):
+        stage("3/6 records of the %s text" % split, "data_utils.py",
+              input_glob=path("text", "pretrain", split + ".txt"), save_dir=path("records", split),
+              sp_path=path("spiece.model"), seq_len=SEQ_LEN, reuse_len=REUSE_LEN,
+              num_streams=streams)
+    stage("4/6 pretraining", "train_gpu.py", **pretraining_flags(settings, path))
+    rows = {}
+    for name, start in (("pretrained", path("pretrained", "latest")), ("scratch", None)):
+        rows[name] = fine_tune(settings, path, name, start)
+    report(path, rows, time.time() - began)
+
+
+def pretraining_flags(settings, path):
+    return dict(record_info_dir=path("records", "train"),
+                eval_record_info_dir=path("records", "heldout"), model_dir=path("pretrained"),
+                model_config_path=os.path.join("configs", "model", "tiny.json"),
+                train_batch_size=8, mem_len=64, perm_size=64, num_predict=NUM_PREDICT,
+                dropout=0, dropatt=0, learning_rate=2e-3, warmup_steps=60, weight_decay=0.01,
+                train_steps=settings.pretrain_steps, save_steps=350, log_steps=50)
+
+
+def fine_tune(settings, path, name, start):
+    """Trains, evaluates and predicts; returns accuracy on dev and, by `test_labels.tsv`, test."""
+    folder = path("classifier_" + name)
+    start_flag = {"init_checkpoint": start} if start else {}
+    stage("%s fine-tuning %s" % (("5/6", "from the pretrained model") if start else
+                                 ("6/6", "from scratch")), "run_classifier.py", *CLASSIFY,
+          do_train=True, do_eval=True, do_predict=True, data_dir=path("text", "classify"),
+          output_dir=path("classify_records"), model_dir=folder,
+          spiece_model_file=path("spiece.model"), train_steps=settings.finetune_steps,
+          model_config_path=path("pretrained", "xlnet_config.json"), **start_flag)
+    dev = files.read_json(os.path.join(folder, "eval_results_dev.json"), "evaluation")
+    return dev, test_accuracy(os.path.join(folder, "predictions_tsv_test.tsv"),
+                              path("text", "classify", "test_labels.tsv"))
+
+
+def stage(title, program, *arguments, **flags):
+    """Shows a command and runs it; stops everything if it fails."""
+    command = [program] + list(arguments) + ["--%s=%s" % item for item in flags.items()]
+    print("\n== %s\n$ python %s" % (title, " ".join(shlex.quote(word) for word in command)),
+          flush=True)
+    status = subprocess.run([sys.executable] + command, cwd=ROOT, check=False).returncode
+    if status:
+        raise UserError("%s failed with status %d; its own message is above" % (program, status))
+
+
+def unigram_perplexity(spiece, train, heldout):
+    """Perplexity of the held-out text under the training text's token frequencies, plus one."""
+    tokenizer = Tokenizer(spiece)
+
+    def counts(path):
+        with open(path, encoding="utf-8") as f:
+            ids = tokenizer.encode_lines([line for line in f.read().split("\n") if line])
+        return np.bincount(np.concatenate(ids), minlength=tokenizer.vocab_size)
+    frequency = counts(train) + 1.
+    seen = counts(heldout)
+    return math.exp(-(seen * np.log(frequency / frequency.sum())).sum() / seen.sum())
+
+
+def test_accuracy(predictions, labels):
+    """Share of the rows of a prediction file (id, label, ...) that have the label of `labels`."""
+    predicted, right = (dict(line.split("\t")[:2] for line in text.split("\n")[1:] if line)
+                        for text in (open(p, encoding="utf-8").read()
+                                     for p in (predictions, labels)))
+    return sum(predicted[row] == label for row, label in right.items()) / len(right)
+
+
+def report(path, rows, seconds):
+    """Prints the closing table and writes it to results.json."""
+    with open(path("pretrained", "held_out.tsv"), encoding="utf-8") as f:
+        evaluations = dict(line.rstrip("\n").split("\t") for line in f)
+    text = path("text", "pretrain", "%s.txt")
+    table = [("held-out perplexity, unigram frequencies", "%.1f" % unigram_perplexity(
+        path("spiece.model"), text % "train", text % "heldout"))]
+    table += [("held-out perplexity, step %s" % step, "%.1f" % math.exp(float(loss)))
+              for step, loss in evaluations.items() if step != "step"]
+    baseline = rows["scratch"][0]["majority_baseline"]["accuracy"]
+    table.append(("dev accuracy, majority class", "%.3f" % baseline))
+    for name, (dev, test) in (("from scratch", rows["scratch"]),
+                              ("from the pretrained model", rows["pretrained"])):
+        table.append(("dev accuracy, fine-tuned " + name, "%.3f" % dev["accuracy"]))
+        table.append(("test accuracy, fine-tuned " + name, "%.3f" % test))
+    table.append(("minutes in all", "%.1f" % (seconds / 60)))
+    table += [("records", path("records")), ("pretrained model", path("pretrained")),
+              ("fine-tuned model", path("classifier_pretrained")),
+              ("predictions", path("classifier_pretrained", "predictions_tsv_test.tsv"))]
+    width = max(len(name) for name, _ in table)
+    print("\n" + "\n".join("%-*s  %s" % (width, name, value) for name, value in table))
+    files.write_json(path("results.json"), dict(table))
+
+
+if __name__ == "__main__":
+    cli.run(main, SampleSettings, about="the whole road on a sample made from Python's "
+                                        "documentation, in a few minutes")

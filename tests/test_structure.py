@@ -1,0 +1,65 @@
+"""The shape of the code: layers import downwards, flags stop at the door."""
+
+import ast
+import re
+import subprocess
+import sys
+
+import pytest
+from conftest import ROOT
+
+LAYERS = (
+    {"errors"}, {"files"}, {"config", "tokenization"},
+    {"records", "modeling", "permutation"}, {"features", "api"},
+    {"corpus", "heads", "input_pipeline", "tasks", "optimization", "checkpoint"},
+    {"training"}, {"pretraining", "finetuning"},
+)
+LEVEL = {module: level for level, modules in enumerate(LAYERS) for module in modules}
+LEVEL.update({"cli": len(LAYERS), "__init__": len(LAYERS)})
+ENTRY_POINTS = ("data_utils.py", "train_gpu.py", "run_classifier.py")
+MODULES = sorted((ROOT / "xlnet").glob("*.py"))
+
+
+def imported(path):
+    """Names of the xlnet modules that a file imports, wherever in it."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module == "xlnet":
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("xlnet."):
+            yield node.module.split(".")[1]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.stem)
+def test_modules_import_from_layers_below(path):
+    assert path.stem in LEVEL, "a new module: give it a layer here"
+    for name in imported(path):
+        assert LEVEL[name] < LEVEL[path.stem], "%s imports %s" % (path.stem, name)
+
+
+def test_only_the_command_line_touches_flags():
+    for path in MODULES:
+        if path.stem != "cli":
+            text = path.read_text(encoding="utf-8")
+            assert not re.search(r"\bFLAGS\.|absl|import cli\b", text), path
+
+
+@pytest.mark.parametrize("program", ENTRY_POINTS)
+def test_help_is_quick(program):
+    """Neither TensorFlow nor any other heavy package is imported to print help."""
+    code = ("import runpy, sys; sys.argv = ['%s', '--help']\n"
+            "try: runpy.run_path('%s', run_name='__main__')\n"
+            "except SystemExit as e: assert not e.code\n"
+            "assert not {'tensorflow', 'sklearn', 'scipy'} & set(sys.modules)"
+            % (program, ROOT / program))
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    assert "--help" not in done.stderr and program in done.stdout
+
+
+def test_the_documented_api_is_there():
+    import xlnet
+    assert set(xlnet.__all__) == {"XLNetConfig", "RunConfig", "create_run_config", "XLNetModel"}
+    for name in xlnet.__all__:
+        assert getattr(xlnet, name)
+    with pytest.raises(AttributeError, match="no attribute 'Transformer'"):
+        xlnet.Transformer

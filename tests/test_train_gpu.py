@@ -1,0 +1,224 @@
+"""train_gpu.py from the command line: trains, resumes, evaluates, starts from weights, refuses."""
+
+import io
+import json
+import random
+import re
+import shutil
+
+import command
+import numpy as np
+import pytest
+from conftest import ROOT
+
+TINY = dict(n_layer=2, d_model=8, n_head=2, d_head=4, d_inner=16, ff_activation="gelu",
+            untie_r=True)
+WORDS = ["kamat", "telok", "rokmi", "solkat", "mitel", "dakar", "nokla", "laskit"]
+
+
+def make_text(path, seed, sentences=300):
+    rng = random.Random(seed)
+    lines = ["%s %s." % (" ".join(rng.choices(WORDS, k=rng.randint(3, 9))), rng.randint(1, 99))
+             for _ in range(sentences)]
+    for i in range(20, sentences, 20):
+        lines[i] = ""
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return lines
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder with records of a generated text, a held-out part, and a tiny model config."""
+    import sentencepiece
+    folder = tmp_path_factory.mktemp("train_gpu")
+    lines = make_text(folder / "train.txt", seed=0)
+    make_text(folder / "heldout.txt", seed=1)
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(lines), model_writer=model, vocab_size=60, pad_id=-1,
+        minloglevel=2, num_threads=1, hard_vocab_limit=False,
+        control_symbols="<cls>,<sep>,<pad>,<mask>,<eod>", user_defined_symbols="<eop>")
+    (folder / "sp.model").write_bytes(model.getvalue())
+    for split, streams in (("train", 4), ("heldout", 2)):
+        done = command.run(
+            "data_utils.py", "--input_glob=%s" % (folder / (split + ".txt")), "--seq_len=32",
+            "--save_dir=%s" % (folder / split), "--sp_path=%s" % (folder / "sp.model"),
+            "--reuse_len=16", "--num_streams=%d" % streams)
+        assert done.returncode == 0, done.stderr
+    vocab_size = json.loads((folder / "train" / "manifest.json").read_text())["vocab_size"]
+    (folder / "tiny.json").write_text(json.dumps(dict(TINY, n_token=vocab_size)))
+    return folder
+
+
+def train(place, model_dir, **changes):
+    """Runs train_gpu.py; a value of None leaves a flag out."""
+    flags = dict(dict(record_info_dir=place / "train", model_dir=place / model_dir,
+                      model_config_path=place / "tiny.json", train_batch_size=4, mem_len=8,
+                      perm_size=16, num_predict=5, train_steps=4, log_steps=1, save_steps=100,
+                      warmup_steps=2, learning_rate=1e-2), **changes)
+    return command.run("train_gpu.py", *["--%s=%s" % item for item in flags.items()
+                                         if item[1] is not None])
+
+
+def weights(place, model_dir):
+    import tensorflow as tf
+    reader = tf.train.load_checkpoint(str(place / model_dir))
+    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
+
+
+def losses(text):
+    return re.findall(r"^step (\d+)/\d+  loss +(\S+)", text, re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def trained(place):
+    done = train(place, "whole", eval_record_info_dir=place / "heldout")
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def test_what_it_prints(place, trained):
+    for name in ("devices", "precision", "data", "batch", "steps", "model", "parameters"):
+        assert re.search("^%s +\\S" % name, trained.stdout, re.MULTILINE), name
+    line = (r"^step 4/4  loss +\d+\.\d{4}  ppl +\d+\.\d\d  lr \d\.\d\de[-+]\d\d  gnorm +\d+\.\d{3}"
+            r" +\d+ tokens/s  left 0:00:00$")
+    assert re.search(line, trained.stdout, re.MULTILINE), trained.stdout
+    assert [step for step, _ in losses(trained.stdout)] == ["1", "2", "3", "4"]
+
+
+def test_held_out_before_and_after(place, trained):
+    lines = (place / "whole" / "held_out.tsv").read_text().split("\n")
+    assert [line.split("\t")[0] for line in lines] == ["step", "0", "4", ""]
+    found = re.findall(r"held out: step (\d)  loss (\S+)  ppl (\S+)", trained.stdout)
+    assert [step for step, _, _ in found] == ["0", "4"]
+    for (_, loss, perplexity), line in zip(found, lines[1:]):
+        assert abs(float(line.split("\t")[1]) - float(loss)) < 1e-4
+        assert abs(np.exp(float(loss)) - float(perplexity)) < 0.02
+
+
+def test_the_model_directory_can_be_used_alone(place, trained, graph):
+    import tensorflow.compat.v1 as tf
+    import xlnet
+    folder = place / "whole"
+    config = xlnet.XLNetConfig(json_path=str(folder / "xlnet_config.json"))
+    assert (folder / "spiece.model").read_bytes() == (place / "sp.model").read_bytes()
+    run = xlnet.RunConfig(False, False, False, 0., 0.)
+    ids = tf.zeros([4, 1], tf.int32)
+    xlnet.XLNetModel(config, run, ids, ids, None, inp_q=tf.zeros([4, 1]))
+    stored = weights(place, "whole")
+    assert {v.op.name for v in tf.trainable_variables()} <= set(stored)
+    assert not any("memory" in name for name in stored)
+
+
+def test_a_resumed_run_is_the_uninterrupted_run(place, trained):
+    """Dropout on, memories full: stopped after two steps and started again."""
+    first = train(place, "parts", train_steps=4, eval_steps=2)
+    # Take the run back to its second step, as if it had been killed there.
+    folder = place / "killed"
+    shutil.copytree(place / "parts", folder)
+    for path in list(folder.glob("*-4*")):
+        path.unlink()
+    (folder / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-2"\n')
+    second = train(place, "killed")
+    assert second.returncode == 0, second.stderr
+    assert "steps       2 to 4" in second.stdout
+    whole = dict(losses(trained.stdout))
+    assert dict(losses(first.stdout)) == whole
+    assert losses(second.stdout) == [(step, whole[step]) for step in ("3", "4")]
+    final, resumed = weights(place, "whole"), weights(place, "killed")
+    for name, value in final.items():
+        np.testing.assert_allclose(resumed[name], value, rtol=0, atol=1e-6, err_msg=name)
+
+
+def test_a_finished_run_is_left_alone(place, trained):
+    before = weights(place, "whole")
+    done = train(place, "whole")
+    assert done.returncode == 0 and "has all of its 4 steps" in done.stdout
+    after = weights(place, "whole")
+    assert all((after[name] == value).all() for name, value in before.items())
+
+
+def test_memory_matters_and_is_saved_beside_each_checkpoint(place, trained):
+    memory = np.load(place / "whole" / "memory-4.npy")
+    assert memory.shape == (2, 4, 8, 8) and np.abs(memory).min(axis=(1, 2, 3)).shape == (2,)
+    assert np.abs(memory).max() > 0
+    shutil.copytree(place / "parts", place / "forgetful")
+    (place / "forgetful" / "memory-4.npy").unlink()
+    done = train(place, "forgetful", train_steps=5)
+    assert "memory-4.npy is missing; memories start empty" in done.stdout
+
+
+def test_starts_from_weights_without_slots(place, trained):
+    done = train(place, "warm", train_steps=1, init_checkpoint=place / "whole" / "latest",
+                 learning_rate=0.)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"started from \S+model\.ckpt-4: (\d+) of \1 variables", done.stdout)
+    before, after = weights(place, "whole"), weights(place, "warm")
+    for name, value in before.items():
+        if "Adam" not in name and name != "global_step":
+            np.testing.assert_array_equal(after[name], value, err_msg=name)
+
+
+def test_architecture_from_flags(place, trained):
+    done = train(place, "flags", model_config_path=None, train_steps=1, **TINY)
+    assert done.returncode == 0, done.stderr
+    kept = [json.loads((place / folder / "xlnet_config.json").read_text())
+            for folder in ("flags", "whole")]
+    assert kept[0] == kept[1]
+    done = train(place, "beside", train_steps=1, n_layer=1)
+    assert "note: --n_layer=1 overrides 2 of" in done.stdout
+
+
+BAD = {
+    "unknown flag": (dict(trian_steps=3), 2, "Unknown command line flag 'trian_steps'"),
+    "not a number": (dict(train_steps="many"), 2, "--train_steps=many"),
+    "below the least": (dict(mem_len=-1), 2, "--mem_len=-1"),
+    "no records": (dict(record_info_dir="nowhere"), 1, "no manifest.json in nowhere"),
+    "seq_len contradicts": (dict(seq_len=64), 1, "seq_len: the flag says 64, the records"),
+    "bi_data contradicts": (dict(bi_data=False), 1, "bi_data: the flag says False"),
+    "uncased contradicts": (dict(uncased=True), 1, "uncased: the flag says True"),
+    "batch does not divide": (dict(train_batch_size=3), 1, "does not divide the 4 streams"),
+    "no architecture": (dict(model_config_path=None), 1, "missing --n_layer, --d_model"),
+    "half an architecture": (dict(model_config_path=None, n_layer=2), 1, "missing --d_model"),
+    "vocabulary does not fit": (dict(n_token=99), 1, "pieces"),
+    "too many targets": (dict(num_predict=31), 1, "num_predict is 31, expected at most 26"),
+    "dropout rate": (dict(dropout=1.5), 1, "dropout is 1.5, expected 0 <= rate < 1"),
+    "no such checkpoint": (dict(init_checkpoint="nothing"), 1, "no checkpoint nothing"),
+    "other checkpoint": (dict(init_checkpoint=ROOT / "tests/golden/untied_gelu_checkpoint"), 1,
+                         "d_model 16, not 8"),
+    "several GPUs": (dict(num_core_per_host=4), 1, "num_core_per_host is 4"),
+    "loss is no number": (dict(learning_rate=1e30, clip=1e30, warmup_steps=0, train_steps=9), 1,
+                          "at step"),
+}
+
+
+@pytest.mark.parametrize("case", list(BAD))
+def test_bad_input_is_one_line(place, trained, case):
+    changes, status, message = BAD[case]
+    done = train(place, "bad_" + re.sub(r"\W", "_", case), **changes)
+    assert done.returncode == status
+    errors = [line for line in done.stderr.split("\n")
+              if line and not line.startswith("WARNING")]
+    assert len(errors) == 1 and errors[0].startswith("train_gpu.py: "), done.stderr
+    assert message in errors[0]
+    if case != "loss is no number":
+        assert not (place / ("bad_" + re.sub(r"\W", "_", case))).exists()
+
+
+def test_a_model_directory_keeps_its_architecture(place, trained):
+    other = place / "other.json"
+    kept = json.loads((place / "tiny.json").read_text())
+    other.write_text(json.dumps(dict(kept, d_inner=32)))
+    done = train(place, "whole", model_config_path=other)
+    assert done.returncode == 1 and "d_inner 16, not 32" in done.stderr
+    other.write_text(json.dumps(dict(kept, d_iner=32)))
+    done = train(place, "whole", model_config_path=other)
+    assert "unknown key 'd_iner'; did you mean 'd_inner'?" in done.stderr
+
+
+def test_damaged_records_are_named(place, trained):
+    shutil.copytree(place / "train", place / "damaged")
+    path = sorted((place / "damaged").glob("stream-*"))[1]
+    path.write_bytes(path.read_bytes()[:-10])
+    done = train(place, "bad_damaged", record_info_dir=place / "damaged")
+    assert done.returncode == 1 and path.name in done.stderr and "expected" in done.stderr
