@@ -1,0 +1,346 @@
+"""run_classifier.py from the command line: trains, continues, evaluates, predicts, refuses."""
+
+import dataclasses
+import io
+import json
+import pathlib
+import random
+import re
+import shutil
+import subprocess
+import sys
+
+import command
+import numpy as np
+import pytest
+from conftest import GOLDEN, ROOT
+
+from xlnet.tokenization import Tokenizer
+
+RELEASED = GOLDEN / "untied_gelu_checkpoint"      # 37 tokens, 2 layers, d_model 16
+TOPICS = {"animal": ["kamat", "telok", "rokmi"], "plant": ["solkat", "mitel", "dakar"],
+          "stone": ["nokla", "laskit"]}
+ROWS = {"train": 21, "dev": 7, "test": 5}
+
+
+def make_text(rng, words, count=5):
+    return " ".join(rng.choices(words, k=rng.randint(1, count)))
+
+
+def make_files(directory):
+    """Own files with two texts, a label and an id; STS-B-shaped files."""
+    rng = random.Random(0)
+    for split, count in ROWS.items():
+        own, pairs = ["name\tfirst\tsecond\tkind"], ["index\tsentence1\tsentence2\tscore"]
+        for i in range(count):
+            kind = list(TOPICS)[i % 3]
+            texts = "%s\t%s" % (make_text(rng, TOPICS[kind]), make_text(rng, TOPICS[kind]))
+            own.append("%s-%d\t%s\t%s" % (split, 10 * i, texts, kind))
+            pairs.append("%d\t%s\t%.2f" % (i, texts, rng.uniform(0, 5)))
+        if split == "test":                        # no labels here
+            own, pairs = [[line.rpartition("\t")[0] for line in lines] for lines in (own, pairs)]
+        (directory / "own").mkdir(exist_ok=True)
+        (directory / "sts").mkdir(exist_ok=True)
+        (directory / "own" / (split + ".tsv")).write_text("\n".join(own) + "\n")
+        (directory / "sts" / (split + ".tsv")).write_text("\n".join(pairs) + "\n")
+
+
+def make_vocabulary(path, size):
+    import sentencepiece
+    rng = random.Random(1)
+    syllables = ["ka", "mat", "tel", "ok", "rok", "mi", "sol", "kit", "dar", "las", "nok", "le"]
+    words = ["".join(rng.choices(syllables, k=rng.randint(1, 3))) for _ in range(100)]
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=(make_text(rng, words) for _ in range(200)), model_writer=model,
+        vocab_size=size, pad_id=-1, minloglevel=2, num_threads=1,
+        control_symbols="<cls>,<sep>,<pad>,<mask>,<eod>", user_defined_symbols="<eop>")
+    path.write_bytes(model.getvalue())
+
+
+@dataclasses.dataclass
+class Workplace:
+    directory: pathlib.Path
+
+    def path(self, *names):
+        return str(self.directory.joinpath(*names))
+
+    def arguments(self, *arguments, **changes):
+        """The command line for own files, with changes; None leaves a flag out."""
+        flags = dict(
+            task_name="tsv", data_dir=self.path("own"), output_dir=self.path("records"),
+            model_dir=self.path("model"), spiece_model_file=self.path("sp.model"),
+            model_config_path=str(RELEASED / "xlnet_config.json"), max_seq_length=16,
+            train_batch_size=4, eval_batch_size=2, text_a_column="first", text_b_column="second",
+            label_column="kind", id_column="name", decay_method="constant", train_steps=2)
+        if changes.get("task_name", "tsv") != "tsv":
+            flags = {name: value for name, value in flags.items() if not name.endswith("_column")}
+        flags.update(changes)
+        return [*arguments, *("--%s=%s" % item for item in flags.items() if item[1] is not None)]
+
+    def run(self, *arguments, **changes):
+        return command.run("run_classifier.py", *self.arguments(*arguments, **changes))
+
+    def succeed(self, *arguments, **changes):
+        done = self.run(*arguments, **changes)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def predictions(self, *names):
+        """A prediction file: header, ids, and the columns of numbers [n, columns]."""
+        with open(self.path(*names), encoding="utf-8") as f:
+            header, *lines = [line.rstrip("\n").split("\t") for line in f]
+        first = 1 if header[1] == "score" else 2
+        return header, lines, np.array([line[first:] for line in lines], np.float64)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    place = Workplace(tmp_path_factory.mktemp("run_classifier"))
+    make_files(place.directory)
+    make_vocabulary(place.directory / "sp.model", 37)
+    make_vocabulary(place.directory / "small.model", 36)
+    return place
+
+
+@pytest.fixture(scope="module")
+def trained(place):
+    """What training printed: two long steps on own files from random weights."""
+    return place.succeed("--do_train=True", "--save_steps=1", learning_rate=0.05)
+
+
+def weights(path):
+    import tensorflow as tf
+    reader = tf.train.load_checkpoint(str(path))
+    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
+
+
+# ---- training
+
+def test_training_leaves_a_directory_that_is_complete(place, trained):
+    files = {path.name for path in (place.directory / "model").iterdir()}
+    assert {"model.ckpt-1.index", "model.ckpt-2.index"} <= files
+    assert {"spiece.model", "xlnet_config.json", "task.json"} <= files
+    described = json.loads((place.directory / "model" / "task.json").read_text())
+    assert described["labels"] == ["animal", "plant", "stone"]
+    assert (described["task"], described["head"]) == ("tsv", "classification_tsv")
+    assert (described["is_regression"], described["uncased"]) == (False, False)
+    for line in ("task +tsv: 21 rows, labels animal, plant, stone", "steps +0 to 2",
+                 "start +random weights", r"step 2/2  loss +\d"):
+        assert re.search("^" + line, trained, re.MULTILINE), line
+
+
+def test_output_layer_is_named_as_the_references(place, trained):
+    names = weights(place.path("model"))
+    assert names["model/classification_tsv/logit/kernel"].shape == (16, 3)
+    assert names["model/sequnece_summary/summary/kernel"].shape == (16, 16)
+
+
+def test_a_continued_run_equals_one_that_was_never_stopped(place):
+    stopped = dict(model_dir=place.path("stopped"), learning_rate=0.01, dropout=0.2)
+    place.succeed("--do_train=True", **stopped, train_steps=2)
+    continued = place.succeed("--do_train=True", **stopped, train_steps=4)
+    assert re.search(r"steps +2 to 4", continued) and "stopped, step 2" in continued
+    place.succeed("--do_train=True", **dict(stopped, model_dir=place.path("whole")), train_steps=4)
+    one, other = weights(place.path("stopped")), weights(place.path("whole"))
+    assert one.keys() == other.keys()
+    for name in one:
+        np.testing.assert_allclose(one[name], other[name], rtol=0, atol=1e-6, err_msg=name)
+    again = place.succeed("--do_train=True", **stopped, train_steps=4)
+    assert "has all of its 4 steps" in again
+
+
+def test_a_released_checkpoint_is_where_training_starts(place):
+    out = place.succeed("--do_train=True", model_dir=place.path("warm"), learning_rate=0,
+                        init_checkpoint=str(RELEASED), train_steps=1)
+    released, started = weights(RELEASED / "xlnet_model.ckpt"), weights(place.path("warm"))
+    shared = sorted(set(released) - {"model/lm_loss/bias", "model/transformer/mask_emb/mask_emb",
+                                     "global_step"})
+    assert "started from %s: %d of " % (RELEASED / "xlnet_model.ckpt", len(shared)) in out
+    assert re.search("not in the checkpoint, .*classification_tsv/logit/kernel", out)
+    assert re.search("only in the checkpoint, not used: model/lm_loss/bias, .*/mask_emb", out)
+    for name in shared:
+        assert np.array_equal(released[name], started[name]), name
+
+
+# ---- evaluation and prediction
+
+def test_every_checkpoint_is_evaluated(place, trained):
+    out = place.succeed("--do_eval=True", "--eval_all_ckpt=True")
+    number = r"(-?\d\.\d{4})"
+    assert re.search("^eval tsv dev  majority class  accuracy 0.4286  macro_f1 0.2000  .7 rows.$",
+                     out, re.MULTILINE)
+    lines = re.findall(r"^eval tsv dev  step (\d+)  accuracy %s  macro_f1 %s  loss %s  \(7 rows\)$"
+                       % (number, number, number), out, re.MULTILINE)
+    assert [line[0] for line in lines] == ["0", "1", "2"]
+    assert re.search(r"^best tsv dev  step \d  accuracy ", out, re.MULTILINE)
+    kept = json.loads((place.directory / "model" / "eval_results_dev.json").read_text())
+    assert [(str(one["step"]), "%.4f" % one["accuracy"], "%.4f" % one["macro_f1"],
+             "%.4f" % one["loss"]) for one in kept["checkpoints"]] == lines
+    assert kept["rows"] == 7 and kept["best_step"] in (0, 1, 2)
+
+
+def test_metrics_are_those_of_the_predictions(place, trained):
+    out = place.succeed("--do_eval=True", "--do_predict=True", "--predict_split=dev")
+    header, lines, probabilities = place.predictions("model", "predictions_tsv_dev.tsv")
+    assert header == ["id", "label", "p_animal", "p_plant", "p_stone"]
+    truth = [list(TOPICS)[i % 3] for i in range(7)]
+    assert [line[1] for line in lines] == [header[2 + i][2:] for i in probabilities.argmax(axis=1)]
+    right = np.mean([line[1] == label for line, label in zip(lines, truth)])
+    loss = -np.mean(np.log(probabilities[range(7), [header.index("p_" + t) - 2 for t in truth]]))
+    assert "eval tsv dev  step 2  accuracy %.4f" % right in out
+    assert abs(float(re.search(r"step 2 .*loss (\S+)", out).group(1)) - loss) < 1e-4
+
+
+def test_the_model_directory_and_one_file_without_labels_suffice(place, trained):
+    (place.directory / "new").mkdir()
+    shutil.copy(place.path("own", "test.tsv"), place.path("new", "test.tsv"))
+    out = place.succeed(
+        "--do_predict=True", data_dir=place.path("new"), predict_dir=place.path("answers"),
+        spiece_model_file=place.path("model", "spiece.model"),
+        model_config_path=place.path("model", "xlnet_config.json"))
+    path = place.path("answers", "predictions_tsv_test.tsv")
+    assert "predicted tsv test  step 2  (5 rows): %s" % path in out
+    _, lines, probabilities = place.predictions("answers", "predictions_tsv_test.tsv")
+    assert [line[0] for line in lines] == ["test-%d" % (10 * i) for i in range(5)]
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=2e-6)
+
+
+def test_padding_makes_no_difference(place, trained):
+    tokenizer = Tokenizer(place.path("sp.model"))
+    with open(place.path("own", "test.tsv"), encoding="utf-8") as f:
+        longest = max(len(tokenizer.ids(line.replace("\t", " "))) for line in f)
+    answers = []
+    for length, batch in ((longest + 3, 5), (longest + 20, 3)):   # in other batches, too
+        place.succeed("--do_predict=True", max_seq_length=length, eval_batch_size=batch,
+                      predict_dir=place.path("padded"))
+        answers.append(place.predictions("padded", "predictions_tsv_test.tsv")[2])
+    assert np.ptp(answers[0], axis=0).max() > 1e-3
+    np.testing.assert_allclose(answers[0], answers[1], rtol=0, atol=1e-5)
+
+
+def test_the_documented_commands_report_pearson_and_spearman(place):
+    arguments = [
+        "--task_name=sts-b", "--data_dir=" + place.path("sts"), "--uncased=False",
+        "--output_dir=" + place.path("sts-records"), "--model_dir=" + place.path("sts-model"),
+        "--spiece_model_file=" + place.path("sp.model"),
+        "--model_config_path=%s" % (RELEASED / "xlnet_config.json"),
+        "--init_checkpoint=%s" % (RELEASED / "xlnet_model.ckpt"), "--max_seq_length=128",
+        "--train_batch_size=8", "--num_hosts=1", "--num_core_per_host=1", "--learning_rate=5e-5",
+        "--train_steps=2", "--warmup_steps=1", "--save_steps=2", "--is_regression=True"]
+    trained = subprocess.run(
+        [sys.executable, str(ROOT / "run_classifier.py"), "--do_train=True", "--do_eval=False",
+         *arguments], capture_output=True, text=True, cwd=place.directory)
+    assert trained.returncode == 0, trained.stderr
+    assert "sts-b: 21 rows, scores" in trained.stdout
+    evaluated = command.run("run_classifier.py", "--do_train=False", "--do_eval=True",
+                            "--eval_all_ckpt=True", "--do_predict=True", *arguments)
+    assert evaluated.returncode == 0, evaluated.stderr
+    steps = re.findall(r"^eval sts-b dev  step (\d+)  pearson \S+  spearman \S+  loss \S+  .7 rows",
+                       evaluated.stdout, re.MULTILINE)
+    assert steps == ["0", "2"]
+    header, lines, scores = place.predictions("sts-model", "predictions_sts-b_test.tsv")
+    assert header == ["id", "score"] and len(lines) == 5 and np.isfinite(scores).all()
+    submission = (place.directory / "sts-model" / "STS-B.tsv").read_text().splitlines()
+    assert submission == ["index\tprediction"] + ["\t".join(line) for line in lines]
+
+
+# ---- what is refused
+
+TRAIN, EVAL = "--do_train=True", "--do_eval=True"
+
+
+@pytest.mark.parametrize("arguments, changes, message", [
+    ([], {}, "nothing to do: give --do_train=True"),
+    ([TRAIN], dict(task_name="mprc"), "unknown task 'mprc'; did you mean 'mrpc'?"),
+    ([TRAIN], dict(task_name="cola"), "train.tsv:1: unknown label 'first' (labels: 0, 1)"),
+    ([TRAIN], dict(task_name="ax"), "no split 'train'"),
+    ([TRAIN], dict(data_dir="nowhere"), "data_dir: no such directory: nowhere"),
+    ([TRAIN], dict(data_dir="empty"), "no such file: empty/train.tsv"),
+    ([TRAIN], dict(data_dir="blank"), "blank/train.tsv: the file is empty"),
+    ([TRAIN], dict(label_column="kinds"), "no column 'kinds'; did you mean 'kind'?"),
+    ([TRAIN], dict(data_dir="strange"), "strange/train.tsv"),
+    ([TRAIN, EVAL], dict(data_dir="strange-dev"), "dev.tsv:3: unknown label 'water' (labels: an"),
+    ([TRAIN], dict(task_name="sts-b", data_dir="sts", is_regression=False),
+     "is_regression is False, but task sts-b has scores"),
+    ([TRAIN], dict(task_name="rte", is_regression=True), "is_regression is True, but task rte has"),
+    ([TRAIN], dict(is_regression=True), "train.tsv:2: column 'kind': 'animal' is not a number"),
+    ([TRAIN, "--label_column=score"], dict(task_name="sts-b", data_dir="sts"),
+     "label_column is for --task_name=tsv; the columns of task sts-b are known"),
+    ([TRAIN], dict(spiece_model_file="small.model"), "small.model has 36 pieces"),
+    ([TRAIN], dict(spiece_model_file="none.model"), "no such file: none.model"),
+    ([TRAIN], dict(model_config_path="none.json"), "no such file: none.json"),
+    ([TRAIN], dict(model_config_path="wide.json", init_checkpoint=str(RELEASED)),
+     "has d_inner 24, not 32"),
+    ([TRAIN], dict(init_checkpoint="none.ckpt"), "init_checkpoint: no checkpoint none.ckpt"),
+    ([TRAIN], dict(max_seq_length=3), "max_seq_length is 3, expected at least 4"),
+    ([TRAIN], dict(dropout=1.5), "dropout is 1.5, expected 0 <= rate < 1"),
+    ([TRAIN], dict(num_core_per_host=8), "num_core_per_host is 8"),
+    ([TRAIN], dict(output_dir="sp.model"), "output_dir: sp.model is a file"),
+    ([EVAL], {}, "no checkpoint in refused; train with --do_train=True first"),
+    (["--do_predict=True"], {}, "no checkpoint in refused; train with --do_train=True first"),
+])
+def test_bad_input_is_refused_in_one_line(place, faulty, monkeypatch, arguments, changes, message):
+    monkeypatch.chdir(place.directory)
+    done = place.run(*arguments, **dict(dict(model_dir="refused", output_dir="no-records"),
+                                        **changes))
+    assert done.returncode == 1, done
+    lines = done.stderr.splitlines()
+    assert len(lines) == 1 and lines[0].startswith("run_classifier.py: ") and message in lines[0]
+    assert not (place.directory / "refused").exists()
+    assert not (place.directory / "no-records").exists()
+
+
+@pytest.fixture(scope="module")
+def faulty(place):
+    """Files that are refused."""
+    for name in ("empty", "blank", "strange", "strange-dev"):
+        (place.directory / name).mkdir()
+    (place.directory / "blank" / "train.tsv").write_text("")
+    (place.directory / "strange" / "train.tsv").write_text("name\tfirst\tsecond\tkind\na\tb\n")
+    shutil.copy(place.path("own", "train.tsv"), place.path("strange-dev", "train.tsv"))
+    lines = (place.directory / "own" / "dev.tsv").read_text().split("\n")
+    lines[2] = lines[2].rpartition("\t")[0] + "\twater"
+    (place.directory / "strange-dev" / "dev.tsv").write_text("\n".join(lines))
+    config = json.loads((RELEASED / "xlnet_config.json").read_text())
+    (place.directory / "wide.json").write_text(json.dumps(dict(config, d_inner=32)))
+
+
+@pytest.mark.parametrize("changes, message", [
+    (dict(uncased=True), "has uncased False, not True"),
+    (dict(summary_type="mean"), "has summary_type last, not mean"),
+    (dict(task_name="sts-b", data_dir="sts"), "has task tsv, not sts-b; labels animal/plant/stone"),
+    (dict(is_regression=True), "is_regression False, not True"),
+    (dict(model_config_path="wide.json"), "has d_inner 24, not 32"),
+])
+@pytest.mark.parametrize("what", [TRAIN, EVAL])
+def test_a_model_directory_is_kept_for_its_task(place, trained, faulty, monkeypatch, what, changes,
+                                                message):
+    monkeypatch.chdir(place.directory)
+    before = sorted(path.name for path in (place.directory / "model").iterdir())
+    done = place.run(what, train_steps=9, **changes)
+    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1, done
+    assert message in done.stderr
+    assert sorted(path.name for path in (place.directory / "model").iterdir()) == before
+
+
+def test_a_directory_of_other_checkpoints_is_not_trained_in(place):
+    shutil.copytree(RELEASED, place.path("other"))
+    for path in list((place.directory / "other").glob("xlnet_model.ckpt.*")):
+        path.rename(str(path).replace("xlnet_model.ckpt", "model.ckpt-5"))
+    done = place.run(TRAIN, model_dir=place.path("other"))
+    assert done.returncode == 1 and "give this one as init_checkpoint" in done.stderr
+
+
+@pytest.mark.parametrize("arguments, changes", [
+    (["--train_step=2"], {}), (["--train_steps=many"], {}), (["--summary_type=least"], {}),
+    (["stray"], {}), ([], dict(data_dir=None)), ([], dict(train_batch_size=0))])
+def test_bad_flags_exit_with_status_2(place, arguments, changes):
+    done = place.run(*arguments, **changes)
+    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1, done
+
+
+def test_flags_without_a_meaning_are_noted(place):
+    done = place.run("--shuffle_buffer=2048", "--iterations=500")
+    assert "note: --shuffle_buffer is not used: the training rows are shuffled" in done.stderr
+    assert "note: --iterations is not used" in done.stderr
