@@ -324,6 +324,16 @@ def test_a_model_directory_is_kept_for_its_task(place, trained, faulty, monkeypa
     assert sorted(path.name for path in (place.directory / "model").iterdir()) == before
 
 
+def test_a_damaged_checkpoint_is_named(place, trained, tmp_path):
+    shutil.copytree(place.path("model"), tmp_path / "model",
+                    ignore=shutil.ignore_patterns("eval_results*"))
+    (tmp_path / "model" / "model.ckpt-2.data-00000-of-00001").unlink()
+    done = place.run(EVAL, model_dir=tmp_path / "model")
+    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1, done
+    assert "cannot be read: " in done.stderr and "model.ckpt-2" in done.stderr
+    assert not (tmp_path / "model" / "eval_results_dev.json").exists()
+
+
 def test_a_directory_of_other_checkpoints_is_not_trained_in(place):
     shutil.copytree(RELEASED, place.path("other"))
     for path in list((place.directory / "other").glob("xlnet_model.ckpt.*")):

@@ -4,6 +4,7 @@ Shape letters as in `modeling`; T tokens of an example, C classes.
 """
 
 import collections
+import contextlib
 import dataclasses
 import os
 import time
@@ -242,15 +243,16 @@ class Run:
         batches = self._batches(split, rows, batch_size=self._settings.eval_batch_size)
         key = "score" if self._task.is_regression else "probabilities"
         parts, done, began, said = [], 0, time.time(), time.time()
-        for batch in self._estimator.predict(batches, checkpoint_path=prefix,
-                                             yield_single_examples=False):
-            parts.append(_real_rows(batch))
-            done += len(batch[key])
-            if time.time() - said > _SECONDS_BETWEEN_LINES:
-                said = time.time()
-                print("%s %s  %d/%d rows  left %s" % (
-                    self._task.name, split, done, len(rows),
-                    training.clock((said - began) / done * (len(rows) - done))), flush=True)
+        with _reading(prefix):
+            for batch in self._estimator.predict(batches, checkpoint_path=prefix,
+                                                 yield_single_examples=False):
+                parts.append(_real_rows(batch))
+                done += len(batch[key])
+                if time.time() - said > _SECONDS_BETWEEN_LINES:
+                    said = time.time()
+                    print("%s %s  %d/%d rows  left %s" % (
+                        self._task.name, split, done, len(rows),
+                        training.clock((said - began) / done * (len(rows) - done))), flush=True)
         answers = Answers(*(np.concatenate([part[name] for part in parts])
                             for name in (key, "loss")))
         if len(answers.loss) != len(rows):
@@ -328,3 +330,13 @@ def _real_rows(batch):
     """Leaves out of a dict of arrays [B,...] the rows that only fill up the batch."""
     is_real = batch["is_real_example"] > 0
     return {name: values[is_real] for name, values in batch.items()}
+
+
+@contextlib.contextmanager
+def _reading(path):
+    """Turns what TensorFlow says of a checkpoint that is not whole into a `UserError`."""
+    try:
+        yield
+    except (tf.errors.NotFoundError, tf.errors.DataLossError) as e:
+        message = e.message.strip().split("\n")[0]
+        raise UserError("%s cannot be read: %s" % (path, message)) from None
