@@ -7,7 +7,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import xlnet
-from conftest import GOLDEN
+from conftest import GOLDEN, ROOT, assert_close
 from xlnet import checkpoint, modeling
 from xlnet.errors import UserError
 
@@ -101,3 +101,28 @@ def test_wrong_checkpoints_are_refused(graph, tmp_path):
     (tmp_path / "xlnet_model.ckpt.index").write_bytes(b"not an index")
     with pytest.raises(UserError, match="cannot be read"):
         checkpoint.compare(str(tmp_path / "xlnet_model.ckpt"), [other])
+
+
+@pytest.mark.parametrize("name, mem_len", (("tune", 5), ("empty", None)))
+def test_outputs_of_an_independent_implementation(graph, name, mem_len):
+    """Two more checkpoints, with the outputs that another implementation computed from them."""
+    folder = ROOT.parent / "shared" / "data" / "xlnet_tiny_ckpt" / name
+    if not folder.exists():
+        pytest.skip("needs ../shared/data/xlnet_tiny_ckpt")
+    array = {path.stem: np.load(path) for path in folder.glob("*.npy")}
+    config = config_of(folder)
+    run = xlnet.RunConfig(False, False, False, 0., 0., mem_len=mem_len)
+    mems = [tf.constant(array["mems_%d" % i], tf.float32) for i in range(2)] \
+        if mem_len else None
+    with tf.variable_scope("model"):
+        outputs = modeling.transformer_xl(
+            config, run, attn_type="uni", mems=mems,
+            input_ids=tf.constant(array["input_ids"], tf.int32),
+            seg_ids=tf.constant(array["seg_ids"], tf.int32))
+    checkpoint.warm_start(str(folder / "xlnet_model.ckpt"), config, log=lambda line: None)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        sequence, new_mems = session.run([outputs.sequence, outputs.new_mems or []])
+    assert_close(sequence, array[name + "_output"], "output")
+    for i, memory in enumerate(new_mems):
+        assert_close(memory, array["%s_new_mems_%d" % (name, i)], "memory %d" % i)

@@ -51,13 +51,14 @@ def all_prefixes(directory):
 def step_of(directory):
     """The global step of the newest checkpoint in `directory`, 0 if there is none."""
     prefix = tf.train.latest_checkpoint(directory)
-    return int(_reader(prefix).get_tensor("global_step")) if prefix else 0
+    return int(_read(prefix, lambda reader: reader.get_tensor("global_step"))) if prefix else 0
 
 
-def _reader(prefix):
+def _read(prefix, read):
+    """`read(reader)` of a checkpoint, whatever TensorFlow says of a damaged one as a `UserError`."""
     try:
-        return tf.train.NewCheckpointReader(prefix)
-    except Exception as e:  # TensorFlow raises many kinds for a damaged file
+        return read(tf.train.NewCheckpointReader(prefix))
+    except (tf.errors.OpError, RuntimeError, ValueError) as e:
         reason = str(e).split("\n")[0]
         raise UserError("checkpoint %s cannot be read: %s" % (prefix, reason)) from None
 
@@ -68,8 +69,8 @@ def compare(prefix, variables):
     Raises:
       UserError: nothing matches, or a shape differs.
     """
-    stored = {name: shape for name, shape in _reader(prefix).get_variable_to_shape_map().items()
-              if not _SLOT.search(name)}
+    shapes = _read(prefix, lambda reader: reader.get_variable_to_shape_map())
+    stored = {name: shape for name, shape in shapes.items() if not _SLOT.search(name)}
     wanted = {v.op.name: v.shape.as_list() for v in variables}
     matched = sorted(set(stored) & set(wanted))
     if not matched:

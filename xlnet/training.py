@@ -28,10 +28,11 @@ def keep_architecture(model_dir, config, spiece_path):
       UserError: the directory already holds a run with another architecture or vocabulary.
     """
     path = os.path.join(model_dir, checkpoint.CONFIG_NAME)
-    if os.path.exists(path):
-        checkpoint.check_same_architecture(XLNetConfig(json_path=path), config, path)
     spiece = os.path.join(model_dir, checkpoint.SPIECE_NAME)
-    if os.path.exists(spiece) and files.sha256(spiece) != files.sha256(spiece_path):
+    has_begun = tf.train.latest_checkpoint(model_dir)
+    if has_begun and os.path.exists(path):
+        checkpoint.check_same_architecture(XLNetConfig(json_path=path), config, path)
+    if has_begun and os.path.exists(spiece) and files.sha256(spiece) != files.sha256(spiece_path):
         raise UserError("model_dir: %s differs from %s; a run keeps its vocabulary"
                         % (spiece, spiece_path))
     config.to_json(path)
