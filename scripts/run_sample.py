@@ -21,19 +21,20 @@ from xlnet.config import setting  # noqa: E402
 from xlnet.errors import UserError  # noqa: E402
 from xlnet.tokenization import Tokenizer  # noqa: E402
 
-VOCAB_SIZE = 4000
+VOCAB_SIZE = 1000   # so small a text has too few examples of rarer pieces
 SEQ_LEN, REUSE_LEN = 128, 64
 CLASSIFY = ("--task_name=tsv", "--id_column=id", "--text_a_column=text", "--label_column=label",
-            "--max_seq_length=64", "--train_batch_size=16", "--learning_rate=1e-3",
-            "--warmup_steps=30", "--save_steps=1000", "--log_steps=50")
+            "--max_seq_length=96", "--train_batch_size=16", "--learning_rate=2e-3",
+            "--dropout=0.2", "--warmup_steps=30", "--summary_type=mean", "--save_steps=1000",
+            "--log_steps=100")
 
 
 @dataclasses.dataclass(frozen=True)
 class SampleSettings:
     """run_sample.py: where to, and how long."""
     out_dir: str = setting("sample_run", "directory for everything that is made")
-    pretrain_steps: int = setting(1000, "pretraining steps")
-    finetune_steps: int = setting(250, "fine-tuning steps, each time")
+    pretrain_steps: int = setting(1800, "pretraining steps")
+    finetune_steps: int = setting(300, "fine-tuning steps, each time")
 
 
 def main(settings):
@@ -62,10 +63,10 @@ def pretraining_flags(settings, path):
     return dict(record_info_dir=path("records", "train"),
                 eval_record_info_dir=path("records", "heldout"), model_dir=path("pretrained"),
                 model_config_path=os.path.join("configs", "model", "tiny.json"),
-                train_batch_size=8, mem_len=64, perm_size=64, num_predict=42, mask_alpha=3,
-                init_std=0.08, dropout=0, dropatt=0, learning_rate=1e-3, warmup_steps=60,
+                train_batch_size=8, mem_len=64, perm_size=64, num_predict=48, mask_alpha=5,
+                mask_beta=2, dropout=0, dropatt=0, learning_rate=1.5e-3, warmup_steps=100,
                 weight_decay=0.01,
-                train_steps=settings.pretrain_steps, save_steps=500, log_steps=100)
+                train_steps=settings.pretrain_steps, save_steps=1000, log_steps=200)
 
 
 def fine_tune(settings, path, name, start):
