@@ -413,8 +413,6 @@ def check_settings(settings):
         raise UserError("reuse_len is %d, expected 1 <= reuse_len <= seq_len - 5 = %d (the rest of "
                         "a window is two segments, <sep> <sep> <cls>)"
                         % (settings.reuse_len, settings.seq_len - SPECIAL_TOKENS - 2))
-    if settings.num_passes < 1:
-        raise UserError("num_passes is %d, expected at least 1" % settings.num_passes)
     if settings.seed < 0:
         raise UserError("seed is %d, expected at least 0" % settings.seed)
     if settings.bsz_per_host is not None and settings.bsz_per_host < 1:
