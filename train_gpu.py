@@ -3,8 +3,8 @@
 import os
 
 from xlnet import cli, files
-from xlnet.config import (ARCHITECTURE_KEYS, ArchitectureSettings, DeviceSettings, NetworkSettings,
-                          OptimizationSettings, PretrainingSettings, XLNetConfig)
+from xlnet.config import (ARCHITECTURE_KEYS, CONFIG_NAME, ArchitectureSettings, DeviceSettings,
+                          NetworkSettings, OptimizationSettings, PretrainingSettings, XLNetConfig)
 from xlnet.errors import UserError
 
 NO_LONGER_NEEDED = {
@@ -66,7 +66,7 @@ def choose_architecture(settings, flags, manifest):
 
 
 def _kept_config(model_dir):
-    path = os.path.join(model_dir, "xlnet_config.json")
+    path = os.path.join(model_dir, CONFIG_NAME)
     return path if os.path.exists(path) else None
 
 

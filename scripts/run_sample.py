@@ -65,8 +65,8 @@ def pretraining_flags(settings, path):
                 model_config_path=os.path.join("configs", "model", "tiny.json"),
                 train_batch_size=8, mem_len=64, perm_size=64, num_predict=48, mask_alpha=5,
                 mask_beta=2, dropout=0, dropatt=0, learning_rate=1.5e-3, warmup_steps=100,
-                weight_decay=0.01,
-                train_steps=settings.pretrain_steps, save_steps=1000, log_steps=200)
+                weight_decay=0.01, train_steps=settings.pretrain_steps, save_steps=1000,
+                log_steps=200)
 
 
 def fine_tune(settings, path, name, start):
@@ -128,7 +128,8 @@ def report(path, rows, seconds):
     table.append(("dev accuracy, majority class", "%.3f" % baseline))
     for name, (dev, test) in (("from scratch", rows["scratch"]),
                               ("from the pretrained model", rows["pretrained"])):
-        table.append(("dev accuracy, fine-tuned " + name, "%.3f" % dev["checkpoints"][-1]["accuracy"]))
+        newest = dev["checkpoints"][-1]
+        table.append(("dev accuracy, fine-tuned " + name, "%.3f" % newest["accuracy"]))
         table.append(("test accuracy, fine-tuned " + name, "%.3f" % test))
     table.append(("minutes in all", "%.1f" % (seconds / 60)))
     table += [("records", path("records")), ("pretrained model", path("pretrained")),

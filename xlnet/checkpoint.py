@@ -6,10 +6,9 @@ import re
 
 import tensorflow.compat.v1 as tf
 
-from xlnet.config import ARCHITECTURE_KEYS, XLNetConfig
+from xlnet.config import ARCHITECTURE_KEYS, CONFIG_NAME, XLNetConfig
 from xlnet.errors import UserError
 
-CONFIG_NAME = "xlnet_config.json"
 SPIECE_NAME = "spiece.model"
 
 # Names as lists, sorted: in both, in the graph only, in the checkpoint only.
@@ -55,7 +54,7 @@ def step_of(directory):
 
 
 def _read(prefix, read):
-    """`read(reader)` of a checkpoint, whatever TensorFlow says of a damaged one as a `UserError`."""
+    """`read(reader)` of a checkpoint; what TensorFlow says of a damaged one is a `UserError`."""
     try:
         return read(tf.train.NewCheckpointReader(prefix))
     except (tf.errors.OpError, RuntimeError, ValueError) as e:

@@ -43,6 +43,7 @@ class Architecture:
     n_token: int = required("vocabulary size")
 
 
+CONFIG_NAME = "xlnet_config.json"   # the architecture's file beside a checkpoint
 ARCHITECTURE_KEYS = tuple(field.name for field in dataclasses.fields(Architecture))
 
 

@@ -9,7 +9,7 @@ import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from xlnet import checkpoint, files, optimization
-from xlnet.config import RunConfig, XLNetConfig
+from xlnet.config import CONFIG_NAME, RunConfig, XLNetConfig
 from xlnet.errors import UserError
 
 
@@ -27,7 +27,7 @@ def keep_architecture(model_dir, config, spiece_path):
     Raises:
       UserError: the directory already holds a run with another architecture or vocabulary.
     """
-    path = os.path.join(model_dir, checkpoint.CONFIG_NAME)
+    path = os.path.join(model_dir, CONFIG_NAME)
     spiece = os.path.join(model_dir, checkpoint.SPIECE_NAME)
     has_begun = tf.train.latest_checkpoint(model_dir)
     if has_begun and os.path.exists(path):
