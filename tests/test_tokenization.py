@@ -1,9 +1,11 @@
 """Cleaning and pieces: equal to the reference's with the released model, lawful with any."""
 
 import io
+import itertools
 import json
 import pathlib
 import pickle
+import unicodedata
 
 import numpy as np
 import pytest
@@ -106,6 +108,54 @@ def test_cleaning_twice_changes_nothing():
     for case in CASES:
         once = clean_text(case["text"])
         assert clean_text(once) == once
+
+
+# What may go wrong where lines are joined: blanks, quotes, marks, letters that depend on others.
+ODD = list("aZé13,.`\'\"<> \t\n\r\x0b\x0c\x1c\x1f\x85\xa0\u1680\u2003\u2028\u3000\u0301\u0308\u0327\u3099"
+           "ÅßŒﬁ…¨ΑΣσİıが가각ｶﾞ１，漢字กี\u2581\ufeff\U0001d400\U0001f600\U0001d165") + ["``", "''", "  "]
+
+
+def odd_lines(count, seed):
+    rng = np.random.RandomState(seed)
+    return ["".join(rng.choice(ODD, rng.randint(0, 12))) for _ in range(count)]
+
+
+def plainly_cleaned(text, lower, keep_accents):
+    """The rules once more, character by character."""
+    text = " ".join(text.split()).replace("``", '"').replace("''", '"')
+    if not keep_accents:
+        text = "".join(c for c in unicodedata.normalize("NFKD", text)
+                       if not unicodedata.combining(c))
+    return text.lower() if lower else text
+
+
+@pytest.mark.parametrize("lower", [False, True])
+@pytest.mark.parametrize("keep_accents", [False, True])
+def test_lines_cleaned_together_are_as_cleaned_alone(lower, keep_accents):
+    settings = dict(lower=lower, keep_accents=keep_accents)
+    every = [chr(c) for c in itertools.chain(range(0x20000), range(0xE0000, 0xE0200))]
+    for lines in [[], [""], ["", ""], ["\n"], ["a", "\n", " "]] + [
+            odd_lines(7, seed) for seed in range(300)] + [every]:
+        cleaned = tokenization.clean_lines(lines, **settings)
+        assert cleaned == [plainly_cleaned(line, **settings) for line in lines]
+        assert lines is every or cleaned == [clean_text(line, **settings) for line in lines]
+
+
+def test_ids_as_array_are_those_of_each_line(tiny):
+    rule = {tiny._model.piece_to_id(piece): [tiny._model.piece_to_id(part) for part in parts]
+            for piece, parts in tiny._split_pieces.items()}
+    for seed in range(100):
+        lines = odd_lines(40, seed) + ["13, 3, a3,"] * (seed % 3) + ["3,", "", "3,3,"]
+        expected = [[part for id in tiny._model.encode(clean_text(line))
+                     for part in rule.get(id, [id])] for line in lines]
+        ids, lengths = tiny.encode_to_array(lines)
+        assert ids.dtype == np.int32 and lengths.dtype == np.int64
+        assert lengths.tolist() == list(map(len, expected))
+        assert ids.tolist() == sum(expected, []) and tiny.encode_lines(lines) == expected
+    many = odd_lines(2 * tokenization._BATCH_LINES + 1, 1)
+    assert tiny.encode_lines(many) == [tiny.ids(line) for line in many]
+    for array in tiny.encode_to_array([]):
+        assert array.shape == (0,)
 
 
 def test_special_ids_are_found_by_name(tiny):

@@ -3,6 +3,9 @@
 Shape letters: V vocabulary.
 """
 
+import functools
+import itertools
+import sys
 import unicodedata
 
 import numpy as np
@@ -15,6 +18,7 @@ WORD_START = "\u2581"  # the mark that SentencePiece puts before a piece that be
 
 _REQUIRED = ("<cls>", "<sep>", "<eod>")
 _OPTIONAL = ("<pad>", "<mask>", "<eop>")
+_BATCH_LINES = 1000              # few enough for the processor's cache
 
 
 def clean_text(text, lower=False, remove_space=True, keep_accents=False):
@@ -29,15 +33,59 @@ def clean_text(text, lower=False, remove_space=True, keep_accents=False):
     """
     if remove_space:
         text = " ".join(text.split())
+    return _clean(text, lower, keep_accents)
+
+
+def clean_lines(lines, lower=False, keep_accents=False):
+    """Returns `[clean_text(line, lower, True, keep_accents) for line in lines]`, ten times faster.
+
+    All lines are cleaned as one text and cut apart again. That gives the same, because no rule
+    looks beyond a newline (it is neither a letter nor a combining character) or makes one.
+    """
+    text = "\n".join(lines)
+    if text.count("\n") >= len(lines):                  # newlines inside of lines are blanks
+        text = "\n".join([line.replace("\n", " ") for line in lines])
+    text = _clean(_join_blanks(text), lower, keep_accents)
+    return text.split("\n") if lines else []
+
+
+# All that str.split() splits at, but for the blank itself and the newline between lines.
+_BLANKS = [c for c in map(chr, range(0x3001)) if c.isspace() and c not in " \n"]
+
+
+def _join_blanks(text):
+    """Returns `text` with `" ".join(line.split())` done to each of its lines."""
+    for blank in _BLANKS:
+        if blank in text:
+            text = text.replace(blank, " ")
+    for many, one in (("  ", " "), ("\n ", "\n"), (" \n", "\n")):
+        while many in text:
+            text = text.replace(many, one)
+    return text.strip(" ")
+
+
+def _clean(text, lower, keep_accents):
     text = text.replace("``", '"').replace("''", '"')
     if not keep_accents and not text.isascii():
-        text = _without_accents(text)
+        text = _without_combining(unicodedata.normalize("NFKD", text))
     return text.lower() if lower else text
 
 
-def _without_accents(text):
-    text = unicodedata.normalize("NFKD", text)
-    return "".join([c for c in text if not unicodedata.combining(c)])
+def _without_combining(text):
+    """Removes the combining characters, one kind after the other: a text has but a few kinds."""
+    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
+    for code in np.unique(codes[_combining_codes()[codes]]):
+        text = text.replace(chr(code), "")
+    return text
+
+
+@functools.lru_cache(maxsize=None)
+def _combining_codes():
+    """bool [all code points], true for combining characters."""
+    table = np.zeros(sys.maxunicode + 1, bool)
+    planes = range(1 << 17)              # there are none beyond the second plane
+    table[:len(planes)] = [unicodedata.combining(chr(code)) > 0 for code in planes]
+    return table
 
 
 class Tokenizer:
@@ -69,6 +117,7 @@ class Tokenizer:
         to_id = self._model.piece_to_id
         self._split_ids = {to_id(piece): to_id(parts)
                            for piece, parts in self._split_pieces.items()}
+        self._is_split = np.isin(np.arange(self.vocab_size), list(self._split_ids))
 
     def pieces(self, text):
         """Returns the pieces of `text`, a list of str; unknown characters stand as they are."""
@@ -77,12 +126,28 @@ class Tokenizer:
 
     def ids(self, text):
         """Returns the ids of `text`, a list of int."""
-        return self.encode_lines([text])[0]
+        return self.encode_to_array([text])[0].tolist()
 
     def encode_lines(self, lines):
         """Returns the ids of each text: a list of str to a list of lists of int."""
-        encoded = self._model.encode([self.clean(line) for line in lines], num_threads=1)
-        return [_replace(ids, self._split_ids) for ids in encoded]
+        ids, lengths = self.encode_to_array(lines)
+        ids, ends = ids.tolist(), np.cumsum(lengths).tolist()
+        return [ids[begin:end] for begin, end in zip([0] + ends, ends)]
+
+    def encode_to_array(self, lines):
+        """Returns the ids of a list of N texts, T in all, as arrays: the fastest way to get them.
+
+        Returns:
+          ids: int32 [T], text after text. lengths: int64 [N], how many belong to each.
+        """
+        ids, lengths = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
+        for low in range(0, len(lines), _BATCH_LINES):
+            texts = clean_lines(lines[low:low + _BATCH_LINES], self.uncased)
+            encoded = self._model.encode(texts, num_threads=1)
+            lengths.append(np.fromiter(map(len, encoded), np.int64, len(encoded)))
+            ids.append(np.fromiter(itertools.chain.from_iterable(encoded), np.int32,
+                                   lengths[-1].sum()))
+        return self._split_commas(np.concatenate(ids), np.concatenate(lengths))
 
     def clean(self, text):
         """Returns `text` as `pieces`, `ids` and `encode_lines` see it."""
@@ -112,6 +177,24 @@ class Tokenizer:
         return np.array([piece.startswith(WORD_START) or id in special
                          or self._model.is_control(id)
                          for id, piece in enumerate(self._pieces)], dtype=bool)
+
+    def _split_commas(self, ids, lengths):
+        """The rule for commas after digits, on the arrays of `encode_to_array`."""
+        where = np.flatnonzero(self._is_split[ids])
+        if not len(where):
+            return ids, lengths
+        parts = [self._split_ids[id] for id in ids[where].tolist()]
+        sizes = np.fromiter(map(len, parts), np.int64, len(parts))
+        line = np.searchsorted(np.cumsum(lengths), where, "right")
+        np.add.at(lengths, line, sizes - 1)
+        repeats = np.ones(len(ids), np.int64)
+        repeats[where] = sizes
+        begins = np.cumsum(repeats)[where] - sizes
+        ids = np.repeat(ids, repeats)
+        # The places of all parts: for each split piece `sizes` places from where it begins.
+        places = np.repeat(begins - (np.cumsum(sizes) - sizes), sizes) + np.arange(sizes.sum())
+        ids[places] = list(itertools.chain.from_iterable(parts))
+        return ids, lengths
 
     def _split_digit_comma(self, piece):
         """Returns the pieces of the digits, then the comma: "▁2010," to ["▁2010", ","].
