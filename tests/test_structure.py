@@ -12,7 +12,7 @@ LAYERS = (
     {"errors"}, {"files"}, {"config", "tokenization"},
     {"records", "modeling", "permutation"}, {"features", "api"},
     {"corpus", "heads", "input_pipeline", "tasks", "optimization", "checkpoint"},
-    {"training"}, {"pretraining", "finetuning"},
+    {"training", "inspection"}, {"pretraining", "finetuning", "pictures"},
 )
 LEVEL = {module: level for level, modules in enumerate(LAYERS) for module in modules}
 LEVEL.update({"cli": len(LAYERS), "__init__": len(LAYERS)})

@@ -146,7 +146,7 @@ class Run:
         self._network = network
         self._optimization = optimization
         self._manifest = manifest
-        self._permutation = _permutation(settings, manifest)
+        self._permutation = choose_permutation(settings, manifest)
         input_pipeline.steps_per_epoch(manifest, settings.train_batch_size)
         training.run_config(network, is_training=True)  # refuses bad rates before anything is made
         self._spiece = os.path.join(settings.record_info_dir, manifest.sp_model)
@@ -231,7 +231,7 @@ class Run:
         }
 
 
-def _permutation(settings, manifest):
+def choose_permutation(settings, manifest):
     """How targets are drawn.
 
     Raises:
