@@ -61,6 +61,7 @@ def read_windows(directory, manifest, *, stream, first, count, epoch, seed, perm
       UserError: a damaged record file.
     """
     import tensorflow as tf
+    paths = manifest.stream_paths(directory)
     batch_size = manifest.num_streams if stream is None else 1
     step = epoch * input_pipeline.steps_per_epoch(manifest, batch_size) + first
     step += (stream or 0) * manifest.windows_per_stream
@@ -69,19 +70,15 @@ def read_windows(directory, manifest, *, stream, first, count, epoch, seed, perm
             directory, manifest, batch_size=batch_size, permutation=permutation,
             special_ids=special_ids, seed=seed, start_step=step).take(count)
         drawn = _joined(list(batches.as_numpy_iterator()))
-        paths = manifest.stream_paths(directory)
         starts = [_word_starts(path, manifest.seq_len, first, count)
                   for path in (paths if stream is None else paths[stream:stream + 1])]
     except tf.errors.OpError as e:
         raise UserError("record_info_dir: a record file in %s is damaged (%s); make the records "
                         "anew" % (directory, " ".join(e.message.split())[:80])) from None
     is_target = np.zeros(drawn["input_ids"].shape, bool)
-    np.put_along_axis(is_target, drawn["positions"], True, axis=1)
-    return Windows(
-        is_target=is_target, is_special=np.isin(drawn["input_ids"], special_ids),
-        word_start=np.stack(starts, axis=1).reshape(is_target.shape) > 0,
-        **{name: drawn[name] for name in ("input_ids", "seg_ids", "rank", "direction", "label",
-                                          "starts_stream")})
+    np.put_along_axis(is_target, drawn.pop("positions"), True, axis=1)
+    return Windows(is_target=is_target, is_special=np.isin(drawn["input_ids"], special_ids),
+                   word_start=np.stack(starts, axis=1).reshape(is_target.shape) > 0, **drawn)
 
 
 def _joined(batches):
@@ -189,13 +186,12 @@ def ansi(text, color):
 
 
 def legend(paint):
-    """Two lines that explain the marks of `window_text`."""
-    shades = " ".join(paint("⟦%s⟧" % name, share) for name, share in (
-        ("early⁵", 0.), ("late³¹", 0.99)))
-    return ("⟦piece⁷ piece²⟧ predicted; the number is its place in the factorization order: %s\n"
-            "segments: %s (what continues the stream), %s, %s; a backward window is shown in "
-            "reading order, last position first\n" % (
-                shades, paint("reused", "reused"), paint("A", "A"), paint("B", "B")))
+    """Lines that explain the marks of `window_text`."""
+    early, late = paint("⟦early⁵⟧", 0.), paint("⟦late³¹⟧", 0.99)
+    return ("⟦piece⁷ piece²⟧  predicted; the number is its place in the factorization order: %s %s\n"
+            "segments         %s (continues the stream), %s, %s\n"
+            "◀ backward       shown in reading order; the model begins at the last token shown\n" % (
+                early, late, paint("reused", "reused"), paint("A", "A"), paint("B", "B")))
 
 
 def window_text(windows, row, title, *, tokenizer, reuse_len, paint, width):
