@@ -66,9 +66,12 @@ def check(settings):
 
 
 def read_vocabulary(settings, config):
-    """The `Tokenizer`, checked to have as many pieces as the network has tokens."""
-    from xlnet.tokenization import Tokenizer
-    tokenizer = Tokenizer(settings.spiece_model_file, uncased=settings.uncased)
+    """The `Tokenizer`, cleaning text as in pretraining, with as many pieces as the network has
+    tokens."""
+    from xlnet.tokenization import Tokenizer, descriptions_beside
+    tokenizer = Tokenizer(settings.spiece_model_file, settings.uncased, settings.keep_accents,
+                          descriptions=descriptions_beside(settings.model_dir,
+                                                           settings.init_checkpoint))
     if tokenizer.vocab_size != config.n_token:
         raise UserError("n_token is %d in %s, but %s has %d pieces" % (
             config.n_token, settings.model_config_path, settings.spiece_model_file,

@@ -29,7 +29,7 @@ def main(settings, architecture, network, optimization, device):
 
 def check_against_manifest(settings, manifest):
     """A flag that contradicts the data is an error that shows both values."""
-    for name in ("seq_len", "reuse_len", "bi_data", "uncased"):
+    for name in ("seq_len", "reuse_len", "bi_data", "uncased", "keep_accents"):
         wanted, found = getattr(settings, name), getattr(manifest, name)
         if wanted is not None and wanted != found:
             raise UserError("%s: the flag says %s, the records in %s were made with %s"

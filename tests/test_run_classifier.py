@@ -307,7 +307,7 @@ def faulty(place):
 
 
 @pytest.mark.parametrize("changes, message", [
-    (dict(uncased=True), "has uncased False, not True"),
+    (dict(uncased=True), "spiece.model.json says False"),
     (dict(summary_type="mean"), "has summary_type last, not mean"),
     (dict(task_name="sts-b", data_dir="sts"), "has task tsv, not sts-b; labels animal/plant/stone"),
     (dict(is_regression=True), "is_regression False, not True"),

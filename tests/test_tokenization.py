@@ -111,8 +111,9 @@ def test_cleaning_twice_changes_nothing():
 
 
 # What may go wrong where lines are joined: blanks, quotes, marks, letters that depend on others.
-ODD = list("aZé13,.`\'\"<> \t\n\r\x0b\x0c\x1c\x1f\x85\xa0\u1680\u2003\u2028\u3000\u0301\u0308\u0327\u3099"
-           "ÅßŒﬁ…¨ΑΣσİıが가각ｶﾞ１，漢字กี\u2581\ufeff\U0001d400\U0001f600\U0001d165") + ["``", "''", "  "]
+ODD = list("aZé13,.`\'\"<> \t\n\r\x0b\x0c\x1c\x1f\x85\xa0\u1680\u2003\u2028\u3000\u0301\u0308\u0327"
+           "\u3099ÅßŒﬁ…¨ΑΣσİıが가각ｶﾞ１，漢字กี\u2581\ufeff\U0001d400\U0001f600\U0001d165")
+ODD += ["``", "''", "  "]
 
 
 def odd_lines(count, seed):
@@ -188,6 +189,40 @@ def test_encode_lines_equals_one_by_one(tiny):
 def test_uncased_lowers_before_pieces(tiny):
     uncased = Tokenizer(tiny.path, uncased=True)
     assert uncased.ids("The CAT") == tiny.ids("the cat") != tiny.ids("The CAT")
+
+
+def test_cleaning_goes_with_the_model(tiny, tmp_path):
+    path, copy = str(tmp_path / "sp.model"), str(tmp_path / "kept" / tokenization.SPIECE_NAME)
+    assert not (Tokenizer(tiny.path).uncased or Tokenizer(tiny.path).keep_accents)
+    Tokenizer(tiny.path, uncased=True, keep_accents=True).save(path)
+    Tokenizer(path).save(copy)
+    t = Tokenizer(copy)
+    assert t.uncased and t.keep_accents and t.sha256 == tiny.sha256
+    assert t.clean("ÄRA") == "ära" != tiny.clean("ÄRA") == "ARA"
+    assert Tokenizer(copy, uncased=True).uncased
+    # The same model elsewhere, without its description, told where a checkpoint keeps it.
+    for beside in (tmp_path / "kept", tmp_path / "kept" / "model.ckpt-7",
+                   tmp_path / "kept" / "latest"):
+        descriptions = tokenization.descriptions_beside(None, str(tmp_path), str(beside))
+        assert Tokenizer(tiny.path, descriptions=descriptions).keep_accents
+
+
+def test_cleaning_that_contradicts_is_refused(tiny, tmp_path):
+    path, other = str(tmp_path / "a.model"), str(tmp_path / "b.model")
+    Tokenizer(tiny.path, keep_accents=True).save(path)
+    Tokenizer(tiny.path).save(other)
+    for settings, words in [
+            (dict(keep_accents=False), ["keep_accents: the setting says False", path, "says True"]),
+            (dict(descriptions=[other + ".json"]), ["says True", other, "says False"])]:
+        with pytest.raises(UserError) as e:
+            Tokenizer(path, **settings)
+        assert all(word in str(e.value) for word in words) and "\n" not in str(e.value)
+    train_tiny_model(other, user_defined=())
+    with pytest.raises(UserError, match="b.model.json describes another SentencePiece model"):
+        Tokenizer(other)
+    pathlib.Path(path + ".json").write_text('{"uncased": false}')
+    with pytest.raises(UserError, match="expected true or false for uncased, keep_accents"):
+        Tokenizer(path)
 
 
 def test_word_starts(tiny):

@@ -9,8 +9,6 @@ import tensorflow.compat.v1 as tf
 from xlnet.config import ARCHITECTURE_KEYS, CONFIG_NAME, XLNetConfig
 from xlnet.errors import UserError
 
-SPIECE_NAME = "spiece.model"
-
 # Names as lists, sorted: in both, in the graph only, in the checkpoint only.
 Comparison = collections.namedtuple("Comparison", "matched missing unexpected")
 

@@ -168,6 +168,12 @@ def create_run_config(is_training, is_finetune, FLAGS):
                                      for name, default in defaults.items()})
 
 
+_UNCASED = ("lower-case the text; if not given as the vocabulary was trained, which the file beside "
+            "it says, or False")
+_KEEP_ACCENTS = ("keep accents, syllables and full-width letters for the vocabulary's own "
+                 "normalization; if not given as the vocabulary was trained, or False")
+
+
 @dataclasses.dataclass(frozen=True)
 class CorpusSettings:
     """data_utils.py: text to pretraining records."""
@@ -183,7 +189,8 @@ class CorpusSettings:
     bi_data: bool = setting(True, "half of the streams run backward")
     from_raw_text: bool = setting(True, "input is text; False: each line holds token ids")
     use_eod: bool = setting(True, "put <eod> at the end of each document")
-    uncased: bool = setting(False, "lower-case the text")
+    uncased: Optional[bool] = setting(None, _UNCASED)
+    keep_accents: Optional[bool] = setting(None, _KEEP_ACCENTS)
     num_passes: int = setting(1, "times the corpus is laid out, each with other A/B pairs and "
                                  "document order", least=1)
     seed: int = setting(0, "seed of every random choice", least=0)
@@ -279,6 +286,7 @@ class PretrainingSettings:
     reuse_len: Optional[int] = setting(None, "checked against the data if given", least=1)
     bi_data: Optional[bool] = setting(None, "checked against the data if given")
     uncased: Optional[bool] = setting(None, "checked against the data if given")
+    keep_accents: Optional[bool] = setting(None, "checked against the data if given")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -300,7 +308,8 @@ class ClassifierSettings:
     eval_split: str = setting("dev", "file evaluated: dev, test, train (mnli: dev_matched, ...)")
     predict_split: str = setting("test", "file predicted: test, dev, ...")
     predict_dir: Optional[str] = setting(None, "directory for predictions; model_dir if not given")
-    uncased: bool = setting(False, "lower-case the text")
+    uncased: Optional[bool] = setting(None, _UNCASED)
+    keep_accents: Optional[bool] = setting(None, _KEEP_ACCENTS)
     max_seq_length: int = setting(128, "tokens of an example, special ones included")
     is_regression: bool = setting(False, "checked against the task; own files: labels are numbers")
     text_a_column: str = setting("text_a", "task tsv: column of the text")

@@ -385,14 +385,14 @@ def make_records(settings, progress=silent):
     """
     began = time.time()
     check_settings(settings)
-    tokenizer = Tokenizer(settings.sp_path, uncased=settings.uncased)
+    tokenizer = Tokenizer(settings.sp_path, settings.uncased, settings.keep_accents)
     paths = files.expand(settings.input_glob, "input_glob")
     with progress("reading", sum(map(os.path.getsize, paths)), "B") as advance:
         corpus = read_corpus(paths, tokenizer, settings.from_raw_text, settings.use_eod, advance)
     plan = plan_streams(len(corpus.ids), settings.seq_len, settings.reuse_len,
                         settings.num_streams or settings.bsz_per_host or 0, settings.bi_data)
     clear_records(settings.save_dir)
-    files.copy(settings.sp_path, os.path.join(settings.save_dir, MODEL_NAME))
+    tokenizer.save(os.path.join(settings.save_dir, MODEL_NAME))
     total = plan.windows * plan.num_streams * settings.num_passes
     with progress("writing", total, " windows") as advance:
         _write_streams(corpus, tokenizer, settings, plan, advance)
@@ -538,7 +538,8 @@ def _make_manifest(corpus, tokenizer, settings, plan):
                         "bytes": os.path.getsize(path), "sha256": files.sha256(path)})
     return records.Manifest(
         vocab_size=tokenizer.vocab_size, sp_model=MODEL_NAME, sp_model_sha256=tokenizer.sha256,
-        uncased=settings.uncased, seq_len=settings.seq_len, reuse_len=settings.reuse_len,
+        uncased=tokenizer.uncased, keep_accents=tokenizer.keep_accents,
+        seq_len=settings.seq_len, reuse_len=settings.reuse_len,
         bi_data=settings.bi_data, num_streams=plan.num_streams, num_passes=settings.num_passes,
         windows_per_stream=plan.windows * settings.num_passes, documents=len(corpus.documents),
         sentences=len(corpus.sentences), tokens=len(corpus.ids), seed=settings.seed,

@@ -118,8 +118,8 @@ def write_records(directory, name, examples, tokenizer, max_seq_length, *, label
       The path of the file, `<directory>/<name>.<hash>.tfrecord`.
     """
     check_max_seq_length(max_seq_length)
-    settings = [_RECORDS_VERSION, tokenizer.sha256, tokenizer.uncased, max_seq_length, labels,
-                batch_size]
+    settings = [_RECORDS_VERSION, tokenizer.sha256, tokenizer.uncased, tokenizer.keep_accents,
+                max_seq_length, labels, batch_size]
     path = os.path.join(directory, "%s.%s.tfrecord" % (name, _content_hash(settings, examples)))
     if overwrite or not os.path.exists(path):
         layout = records.finetuning_features(max_seq_length, labels is None,

@@ -79,7 +79,8 @@ def describe(settings, task, tokenizer):
         "labels": None if task.is_regression else list(task.labels),
         "is_regression": task.is_regression,
         "head": head_scope(task, settings.cls_scope),
-        "uncased": settings.uncased,
+        "uncased": tokenizer.uncased,
+        "keep_accents": tokenizer.keep_accents,
         "summary_type": settings.summary_type,
         "use_summ_proj": settings.use_summ_proj,
         "spiece_sha256": tokenizer.sha256,
@@ -208,7 +209,7 @@ class Run:
             return
         batches = self._batches("train", rows, batch_size=settings.train_batch_size,
                                 shuffle_seed=settings.seed, start_step=step)
-        training.keep_architecture(settings.model_dir, self._config, self._tokenizer.path)
+        training.keep_architecture(settings.model_dir, self._config, self._tokenizer)
         files.write_json(os.path.join(settings.model_dir, TASK_NAME), self._description)
         progress = training.Progress(
             train_steps=last, log_steps=settings.log_steps, per_step=settings.train_batch_size,

@@ -16,7 +16,7 @@ from xlnet import checkpoint, files, heads, input_pipeline, modeling, training
 from xlnet.errors import UserError
 from xlnet.permutation import Permutation
 from xlnet.records import Manifest
-from xlnet.tokenization import Tokenizer
+from xlnet.tokenization import Tokenizer, descriptions_beside
 
 
 MEMORY = "memory"
@@ -149,13 +149,14 @@ class Run:
         self._permutation = choose_permutation(settings, manifest)
         input_pipeline.steps_per_epoch(manifest, settings.train_batch_size)
         training.run_config(network, is_training=True)  # refuses bad rates before anything is made
-        self._spiece = os.path.join(settings.record_info_dir, manifest.sp_model)
-        tokenizer = Tokenizer(self._spiece)
+        tokenizer = Tokenizer(os.path.join(settings.record_info_dir, manifest.sp_model),
+                              manifest.uncased, manifest.keep_accents,
+                              descriptions_beside(settings.init_checkpoint))
         self._special_ids = [tokenizer.sep_id, tokenizer.cls_id]
         self._held_out = _held_out_manifest(settings, manifest)
         if settings.init_checkpoint:
             checkpoint.check_config(checkpoint.resolve(settings.init_checkpoint), config)
-        training.keep_architecture(settings.model_dir, config, self._spiece)
+        training.keep_architecture(settings.model_dir, config, tokenizer)
         self._estimator = training.make_estimator(
             pretraining_model_fn(config, network=network, optimization_settings=optimization,
                                  settings=settings, reuse_len=manifest.reuse_len),
@@ -256,7 +257,7 @@ def _held_out_manifest(settings, manifest):
     if not settings.eval_record_info_dir:
         return None
     held_out = Manifest.read(settings.eval_record_info_dir)
-    for name in ("seq_len", "reuse_len", "sp_model_sha256", "uncased"):
+    for name in ("seq_len", "reuse_len", "sp_model_sha256", "uncased", "keep_accents"):
         if getattr(held_out, name) != getattr(manifest, name):
             raise UserError("eval_record_info_dir: %s is %s in %s, %s in %s" % (
                 name, getattr(held_out, name), settings.eval_record_info_dir,

@@ -1,10 +1,14 @@
 """Text to pieces and ids: cleaning, SentencePiece, and the rule for commas after digits.
 
+How text is cleaned belongs to a vocabulary: the file `<model>.json` beside a SentencePiece model
+says it, goes wherever the model goes, and is obeyed by whatever reads the model.
+
 Shape letters: V vocabulary.
 """
 
 import functools
 import itertools
+import os
 import sys
 import unicodedata
 
@@ -18,6 +22,8 @@ WORD_START = "\u2581"  # the mark that SentencePiece puts before a piece that be
 
 _REQUIRED = ("<cls>", "<sep>", "<eod>")
 _OPTIONAL = ("<pad>", "<mask>", "<eop>")
+SPIECE_NAME = "spiece.model"     # what the model is called beside a checkpoint
+RELEASED_CLEANING = {"uncased": False, "keep_accents": False}
 _BATCH_LINES = 1000              # few enough for the processor's cache
 
 
@@ -91,23 +97,32 @@ def _combining_codes():
 class Tokenizer:
     """A SentencePiece model with XLNet's cleaning and special ids.
 
+    Args:
+      path: the model file.
+      uncased, keep_accents: how text is cleaned, as in `clean_text`; None: as the files say, or as
+        for the released models where there is none.
+      descriptions: files that say how text is cleaned, beside the model's own; all must agree.
+
     Attributes:
       path, sha256: the model file and its checksum.
-      uncased: whether text is lower-cased.
+      uncased, keep_accents: how text is cleaned.
       vocab_size: V.
       unk_id, cls_id, sep_id, eod_id: ids of the special pieces, found by name.
       pad_id, mask_id, eop_id: the same, None where the model has no such piece.
       is_word_start: bool [V], pieces that begin a word; special pieces count as words.
 
     Raises:
-      UserError: no such file, not a SentencePiece model, or <cls>, <sep> or <eod> is missing.
+      UserError: no such file, not a SentencePiece model, <cls>, <sep> or <eod> is missing, or the
+        descriptions are of another model or contradict each other or the arguments.
     """
 
-    def __init__(self, path, uncased=False):
+    def __init__(self, path, uncased=None, keep_accents=None, descriptions=()):
         self._model = _load(path)
         self.path = path
         self.sha256 = files.sha256(path)
-        self.uncased = uncased
+        cleaning = _find_cleaning(path, self.sha256, descriptions,
+                                  {"uncased": uncased, "keep_accents": keep_accents})
+        self.uncased, self.keep_accents = cleaning["uncased"], cleaning["keep_accents"]
         self.vocab_size = self._model.vocab_size()
         self._pieces = self._model.id_to_piece(list(range(self.vocab_size)))
         self._read_special_ids()
@@ -142,7 +157,8 @@ class Tokenizer:
         """
         ids, lengths = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
         for low in range(0, len(lines), _BATCH_LINES):
-            texts = clean_lines(lines[low:low + _BATCH_LINES], self.uncased)
+            texts = clean_lines(lines[low:low + _BATCH_LINES], self.uncased,
+                                self.keep_accents)
             encoded = self._model.encode(texts, num_threads=1)
             lengths.append(np.fromiter(map(len, encoded), np.int64, len(encoded)))
             ids.append(np.fromiter(itertools.chain.from_iterable(encoded), np.int32,
@@ -151,7 +167,12 @@ class Tokenizer:
 
     def clean(self, text):
         """Returns `text` as `pieces`, `ids` and `encode_lines` see it."""
-        return clean_text(text, lower=self.uncased)
+        return clean_text(text, lower=self.uncased, keep_accents=self.keep_accents)
+
+    def save(self, path):
+        """Copies the model to `path`, its description beside it."""
+        describe(path, self.sha256, self.uncased, self.keep_accents)
+        files.copy(self.path, path)
 
     def id_to_piece(self, id):
         """Returns the piece, a str, of an id in [0, V)."""
@@ -206,6 +227,53 @@ class Tokenizer:
         if not piece.startswith(WORD_START) and pieces and pieces[0].startswith(WORD_START):
             pieces[:1] = [pieces[0][1:]] if len(pieces[0]) > 1 else []
         return pieces + [","]
+
+
+def description_path(path):
+    """The file that says how text is cleaned for the SentencePiece model at `path`."""
+    return path + ".json"
+
+
+def descriptions_beside(*checkpoints):
+    """The descriptions that may lie beside checkpoints: directories, prefixes, or None."""
+    directories = [path if os.path.isdir(path) else os.path.dirname(path)
+                   for path in checkpoints if path]
+    return [description_path(os.path.join(directory, SPIECE_NAME)) for directory in directories]
+
+
+def describe(path, sha256, uncased, keep_accents):
+    """Writes how text is cleaned for the SentencePiece model that is, or will be, at `path`.
+
+    To be called before the model is written: one without its description would pass for a
+    released one.
+    """
+    files.write_json(description_path(path), {
+        "sha256": sha256, "uncased": uncased, "keep_accents": keep_accents})
+
+
+def _find_cleaning(path, sha256, descriptions, flags):
+    """What the flags (None: not given) and the files that exist say, or the released default."""
+    found = {name: ("the setting", value) for name, value in flags.items() if value is not None}
+    for file in (description_path(path),) + tuple(descriptions):
+        for name, value in _read_description(file, path, sha256).items():
+            source, known = found.setdefault(name, (file, value))
+            if known != value:
+                raise UserError("%s: %s says %s, %s says %s" % (name, source, known, file, value))
+    return {name: found.get(name, ("", default))[1]
+            for name, default in RELEASED_CLEANING.items()}
+
+
+def _read_description(file, path, sha256):
+    """The cleaning that `file` states for the model at `path`; nothing if there is no such file."""
+    if not os.path.exists(file):
+        return {}
+    stored = files.read_json(file, "vocabulary description")
+    values = {name: stored.get(name) for name in RELEASED_CLEANING}
+    if any(type(value) is not bool for value in values.values()):
+        raise UserError("%s: expected true or false for %s" % (file, ", ".join(values)))
+    if stored.get("sha256") != sha256:
+        raise UserError("%s describes another SentencePiece model than %s" % (file, path))
+    return values
 
 
 def _load(path):

@@ -11,6 +11,7 @@ import tensorflow.compat.v1 as tf
 from xlnet import checkpoint, files, optimization
 from xlnet.config import CONFIG_NAME, RunConfig, XLNetConfig
 from xlnet.errors import UserError
+from xlnet.tokenization import SPIECE_NAME, Tokenizer
 
 
 def make_estimator(model_fn, *, model_dir, seed, save_steps, max_save, log_steps):
@@ -21,22 +22,26 @@ def make_estimator(model_fn, *, model_dir, seed, save_steps, max_save, log_steps
         keep_checkpoint_max=max_save or None, log_step_count_steps=None))
 
 
-def keep_architecture(model_dir, config, spiece_path):
-    """Writes `xlnet_config.json` and `spiece.model` into `model_dir`, so that it is complete.
+def keep_architecture(model_dir, config, tokenizer):
+    """Writes `xlnet_config.json`, `spiece.model` and its description into `model_dir`, so that it
+    is complete.
 
     Raises:
-      UserError: the directory already holds a run with another architecture or vocabulary.
+      UserError: the directory already holds a run with another architecture or vocabulary, or one
+        whose text was cleaned in another way.
     """
     path = os.path.join(model_dir, CONFIG_NAME)
-    spiece = os.path.join(model_dir, checkpoint.SPIECE_NAME)
+    spiece = os.path.join(model_dir, SPIECE_NAME)
     has_begun = tf.train.latest_checkpoint(model_dir)
     if has_begun and os.path.exists(path):
         checkpoint.check_same_architecture(XLNetConfig(json_path=path), config, path)
-    if has_begun and os.path.exists(spiece) and files.sha256(spiece) != files.sha256(spiece_path):
-        raise UserError("model_dir: %s differs from %s; a run keeps its vocabulary"
-                        % (spiece, spiece_path))
+    if has_begun and os.path.exists(spiece):
+        if files.sha256(spiece) != tokenizer.sha256:
+            raise UserError("model_dir: %s differs from %s; a run keeps its vocabulary"
+                            % (spiece, tokenizer.path))
+        Tokenizer(spiece, tokenizer.uncased, tokenizer.keep_accents)    # refuses what contradicts
     config.to_json(path)
-    files.copy(spiece_path, spiece)
+    tokenizer.save(spiece)
 
 
 def run_config(network, is_training, **recurrence):
