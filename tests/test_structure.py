@@ -9,7 +9,7 @@ import pytest
 from conftest import ROOT
 
 LAYERS = (
-    {"errors"}, {"files"}, {"config", "tokenization"},
+    {"errors"}, {"files", "sentences"}, {"config", "tokenization", "reading"},
     {"records", "modeling", "permutation"}, {"features", "api"},
     {"corpus", "heads", "input_pipeline", "tasks", "optimization", "checkpoint"},
     {"training", "inspection"}, {"pretraining", "finetuning", "pictures"},

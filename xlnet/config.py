@@ -177,7 +177,9 @@ _KEEP_ACCENTS = ("keep accents, syllables and full-width letters for the vocabul
 @dataclasses.dataclass(frozen=True)
 class CorpusSettings:
     """data_utils.py: text to pretraining records."""
-    input_glob: str = required("text files: comma-separated glob patterns")
+    input_glob: str = required(
+        "text: comma-separated files, glob patterns and directories (their *.txt, *.jsonl and "
+        "*.gz); .jsonl is a JSON object a line, a document each; anything else is text_format")
     save_dir: str = required("directory for the records and their manifest")
     sp_path: str = required("SentencePiece model")
     seq_len: int = setting(512, "length of a window [tokens]", least=1)
@@ -195,6 +197,19 @@ class CorpusSettings:
                                  "document order", least=1)
     seed: int = setting(0, "seed of every random choice", least=0)
     bsz_per_host: Optional[int] = setting(None, "the reference's name for num_streams")
+    text_format: str = setting(
+        "lines", "lines: a sentence a line, a blank line between documents; wikitext: WikiText's "
+                 "files, cut into sentences; book: hard-wrapped paragraphs with blank lines "
+                 "between, cut into sentences, a file (or its part up to a form feed) a document",
+        choices=("lines", "wikitext", "book"))
+    json_field: str = setting("text", ".jsonl: the field that holds the text")
+    on_error: str = setting(
+        "fail", "bad UTF-8, NUL bytes, a line of more than 1 MiB, bad records, damaged .gz: fail, "
+                "or skip the line and count it", choices=("fail", "skip"))
+    split: str = setting("all", "the documents to take: all, the held-out ones, or the others",
+                         choices=("all", "train", "heldout"))
+    heldout_percent: float = setting(5.0, "share of documents held out, drawn by a hash of their "
+                                          "text [percent]", least=0.0)
 
 
 @dataclasses.dataclass(frozen=True)
