@@ -227,6 +227,15 @@ def test_histograms_of_many_windows_are_whole(place):
     assert counted.tokens.sum() == windows.is_target.sum() == len(windows) * PREDICT
 
 
+@pytest.mark.parametrize("high, bins, width, last", [(61, 10, 6, 6), (253, 9, 28, 28),
+                                                     (38, 10, 4, 1), (4, 3, 1, 1)])
+def test_ranges_of_lengths_are_even(high, bins, width, last):
+    edges = inspection._even_edges(1, high)
+    widths = np.diff(edges).tolist()
+    assert (edges[0], edges[-1]) == (1, high)
+    assert widths == [width] * (bins - 1) + [last]
+
+
 def test_histogram_text_is_in_proportion():
     text = inspection.histogram_text(
         inspection.Histogram("Lengths", "words", "of all", ["1", "10+"],

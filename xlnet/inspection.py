@@ -19,7 +19,6 @@ from xlnet.tokenization import WORD_START
 DIRECTIONS = ("forward", "backward")     # the value of `direction` is the index
 LABELS = ("B from elsewhere", "B continues A")
 _BINS = 16                               # of the window, for shares by position
-_LENGTH_BINS = 8
 _LONGEST_SPAN = 10                       # longer ones are counted together
 
 
@@ -165,8 +164,9 @@ def visibility(rank, is_target, memory_length):
 # ---- windows as text ----
 
 _SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
-_COLORS = {"bold": "1", "dim": "2", "reused": "37", "A": "38;5;114", "B": "38;5;75",
-           "forward": "1;38;5;114", "backward": "1;38;5;213"}
+# Colours that can be read on a dark and on a light terminal.
+_COLORS = {"bold": "1", "dim": "2", "reused": "39", "A": "38;5;34", "B": "38;5;33",
+           "forward": "1;38;5;34", "backward": "1;38;5;170"}
 # Backgrounds of targets, from those predicted first (light) to those predicted last (dark).
 _ORDER_COLORS = ("30;48;5;229", "30;48;5;222", "30;48;5;215", "97;48;5;166", "97;48;5;88")
 
@@ -368,7 +368,7 @@ def histograms(windows, reuse_len):
         _lengths("Length of predicted spans", "words", spans.words),
         _lengths("Length of predicted spans", "tokens", spans.tokens),
         _share_by_position(windows, reuse_len),
-        _segment_lengths({"A": a_len, "B": b_len}),
+        _segment_lengths({"A": a_len, "B": b_len}, int((a_len + b_len)[0]) - 1),
         _directions_and_labels(windows),
     ]
 
@@ -402,9 +402,8 @@ def _shares(windows, rows, begins):
     return 100. * predicted / np.maximum(possible, 1)
 
 
-def _segment_lengths(lengths):
-    longest = max(int(values.max()) for values in lengths.values())
-    edges = _edges(1, longest + 1, _LENGTH_BINS)
+def _segment_lengths(lengths, longest):
+    edges = _even_edges(1, longest + 1)
     return Histogram("Length of segments", "tokens", "of all windows", _ranges(edges), {
         name: _percent(np.histogram(values, bins=edges)[0]) for name, values in lengths.items()})
 
@@ -420,6 +419,15 @@ def _directions_and_labels(windows):
 def _edges(low, high, bins):
     """At most `bins` ranges of whole numbers that cover low ... high - 1."""
     return np.unique(np.linspace(low, high, bins + 1).astype(np.int64))
+
+
+def _even_edges(low, high):
+    """Ranges of the same width, at best 10, so that shares can be compared; the last may be short.
+    """
+    size = high - low
+    bins = next((n for n in (10, 9, 11, 8, 12, 7, 6) if size % n == 0), 10)
+    width = -(-size // bins)
+    return np.append(np.arange(low, high, width), high)
 
 
 def _ranges(edges):
