@@ -96,7 +96,7 @@ class Inspection:
         self._manifest = manifest
         self._permutation = pretraining.choose_permutation(settings, manifest)
         self._tokenizer = Tokenizer(os.path.join(settings.record_info_dir, manifest.sp_model),
-                                    uncased=manifest.uncased)
+                                    manifest.uncased, manifest.keep_accents)
 
     def show(self):
         settings = self._settings
