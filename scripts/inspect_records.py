@@ -56,6 +56,8 @@ class InspectionSettings:
 def main(settings):
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     from xlnet import records
+    if hasattr(sys.stdout, "reconfigure"):      # any text can be shown, if need be by its codes
+        sys.stdout.reconfigure(errors="backslashreplace")
     manifest = records.Manifest.read(settings.record_info_dir)
     check(settings, manifest)
     Inspection(settings, manifest).show()

@@ -166,6 +166,18 @@ def test_no_color_is_honoured(monkeypatch):
     assert not in_color("auto") and in_color("always")
 
 
+def test_a_terminal_that_lacks_the_characters_gets_their_codes(place, monkeypatch):
+    import runpy
+    import sys
+    script = runpy.run_path(str(ROOT / SCRIPT))
+    output = io.TextIOWrapper(io.BytesIO(), encoding="latin-1")
+    monkeypatch.setattr(sys, "stdout", output)
+    script["main"](script["InspectionSettings"](
+        record_info_dir=place.path("records"), num_predict=PREDICT, count_windows=4))
+    output.flush()
+    assert rb"\u27e6" in output.buffer.getvalue() and b"forward" in output.buffer.getvalue()
+
+
 def test_lines_fit_and_hold_everything(place):
     """Words wrap at the width, counted in columns: Chinese characters take two."""
     windows, tokenizer = place.windows(stream=0, first=0, count=1), place.tokenizer

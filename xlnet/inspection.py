@@ -443,7 +443,8 @@ def histogram_text(histogram, width):
     """A histogram as lines of text: a row for each label, a bar for each series."""
     margin = max(map(len, histogram.labels))
     series = histogram.series
-    room = min((width - margin - 20 * len(histogram.levels)) // len(series) - 10, 40)
+    room = (width - margin - 20 * len(histogram.levels)) // len(series) - 10
+    room = max(min(room, 40), 5)
     highest = max(values.max() for values in series.values()) or 1
     lines = ["%s [%s], %% %s" % (histogram.title, histogram.unit, histogram.measure)]
     heads = ["%-*s" % (room + 8, name) for name in series] + list(histogram.levels)
