@@ -9,7 +9,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from xlnet import cli, files
-from xlnet.config import required, setting
+from xlnet.config import CorpusSettings, required, setting
 from xlnet.errors import UserError
 
 ABOUT = """trains a SentencePiece unigram model on the text that data_utils.py will encode with it.
@@ -49,14 +49,16 @@ def main(settings):
 
 def clean_lines(paths, uncased):
     """Returns the lines as the tokenizer will see them; refuses bad files as data_utils.py does."""
-    from xlnet import corpus
+    from xlnet import reading
     from xlnet.tokenization import clean_text
+    plain = CorpusSettings(input_glob="", save_dir="", sp_path="")
     lines = []
-    for line in corpus.read_lines(paths):
-        lines.append(clean_text(line.text, lower=uncased))
-        if len(lines[-1].encode("utf-8")) > _LONGEST_LINE:
-            raise UserError("%s, line %d: longer than %d bytes; put a sentence on a line"
-                            % (line.path, line.number, _LONGEST_LINE))
+    for chunk in reading.cut(paths, 1 << 30):
+        for line in reading.read_chunk(chunk, plain, None):
+            lines.append(clean_text(line.text, lower=uncased))
+            if len(lines[-1].encode("utf-8")) > _LONGEST_LINE:
+                raise UserError("%s: longer than %d bytes; put a sentence on a line"
+                                % (reading.place(line), _LONGEST_LINE))
     if not any(lines):
         raise UserError("input_glob: no text in %s" % ", ".join(paths))
     return lines

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 
@@ -46,8 +47,13 @@ class Workplace:
 
 @pytest.fixture(scope="module")
 def workplace(tmp_path_factory):
+    return make_workplace(str(tmp_path_factory.mktemp("data_utils")))
+
+
+def make_workplace(directory):
+    """A `Workplace` with a vocabulary and texts, good and bad."""
     import sentencepiece
-    place = Workplace(str(tmp_path_factory.mktemp("data_utils")), make_documents())
+    place = Workplace(directory, make_documents())
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=(s.replace("é", "e") for d in place.documents for s in d),
@@ -190,23 +196,38 @@ def test_words_begin_where_the_pieces_say(made, text_ids):
         assert batch["word_start"][:, [0, REUSE_LEN, -2, -1]].all()
 
 
-def test_one_seed_gives_the_same_bytes_and_replaces_what_was_there(workplace, made):
-    with open(workplace.path("out", "manifest.json"), encoding="utf-8") as f:
-        before = json.load(f)
-    os.makedirs(workplace.path("again"))
-    for stale in ("manifest.json", "stream-00000-of-00099.tfrecord"):
-        with open(workplace.path("again", stale), "w") as f:
-            f.write("{}")
-    done = workplace.run(*SHAPE, "--num_streams=4", "--num_passes=2", "--num_task=1",
+def read_manifest(workplace, directory):
+    with open(workplace.path(directory, "manifest.json"), encoding="utf-8") as f:
+        return json.load(f)
+
+
+def test_one_seed_gives_the_same_bytes_for_any_number_of_workers(workplace, made):
+    done = workplace.run(*SHAPE, "--num_streams=4", "--num_passes=2", "--num_workers=3",
                          save_dir="again")
     assert done.returncode == 0, done.stderr
-    with open(workplace.path("again", "manifest.json"), encoding="utf-8") as f:
-        assert json.load(f) == before                     # checksums of all files included
+    assert read_manifest(workplace, "again") == read_manifest(workplace, "out")   # with checksums
     assert sorted(os.listdir(workplace.path("again"))) == sorted(os.listdir(workplace.path("out")))
 
 
+def test_finished_records_are_kept_unless_told_otherwise(workplace, made):
+    same = [*SHAPE, "--num_streams=4", "--num_passes=2"]
+    done = workplace.run(*same)
+    assert done.returncode == 0 and "nothing to do" in done.stdout
+    before = read_manifest(workplace, "out")
+    done = workplace.run(*same, "--seed=5")
+    assert done.returncode == 1
+    assert "other settings or input: seed 0 there, 5 now; give another directory" in done.stderr
+    assert read_manifest(workplace, "out") == before
+    shutil.copytree(workplace.path("out"), workplace.path("replaced"))
+    done = workplace.run(*SHAPE, "--num_streams=2", "--overwrite=True", save_dir="replaced")
+    assert done.returncode == 0, done.stderr
+    assert sorted(os.listdir(workplace.path("replaced"))) == [
+        "manifest.json", "spiece.model", "spiece.model.json", "stream-00000-of-00002.tfrecord",
+        "stream-00001-of-00002.tfrecord"]
+
+
 @pytest.mark.parametrize("arguments, places, message", [
-    ([], {"input_glob": "none*.txt"}, "input_glob: no file matches"),
+    ([], {"input_glob": "none*.txt"}, "input_glob: no file"),
     ([], {"input_glob": "latin.txt"}, "latin.txt, line 1: not UTF-8: byte 0xe8 at column 6"),
     ([], {"input_glob": "nul.txt"}, "nul.txt, line 2: a NUL byte at column 1"),
     ([], {"input_glob": "blank.txt"}, "input_glob: no text in"),
@@ -220,7 +241,7 @@ def test_one_seed_gives_the_same_bytes_and_replaces_what_was_there(workplace, ma
     (["--num_streams=400"], {}, "at least 12200 are needed"),
     (["--reuse_len=60"], {}, "reuse_len is 60, expected 1 <= reuse_len <= seq_len - 5 = 59"),
     (["--seq_len=5"], {}, "sequence too short: seq_len is 5, expected at least 6"),
-    (["--num_task=4"], {}, "num_task is 4: one run makes all records"),
+    (["--num_task=4", "--task=4"], {}, "task is 4, expected less than num_task, 4"),
 ])
 def test_bad_input_is_refused_in_one_line(workplace, arguments, places, message):
     done = workplace.run(*SHAPE, *arguments, **dict({"save_dir": "refused"}, **places))

@@ -9,10 +9,10 @@ import pytest
 from conftest import ROOT
 
 LAYERS = (
-    {"errors"}, {"files", "sentences"}, {"config", "tokenization", "reading"},
+    {"errors"}, {"files", "sentences"}, {"config", "tokenization", "reading", "windows"},
     {"records", "modeling", "permutation"}, {"features", "api"},
-    {"corpus", "heads", "input_pipeline", "tasks", "optimization", "checkpoint"},
-    {"training", "inspection"}, {"pretraining", "finetuning", "pictures"},
+    {"corpus", "record_writer", "heads", "input_pipeline", "tasks", "optimization", "checkpoint"},
+    {"training", "inspection", "preparation"}, {"pretraining", "finetuning", "pictures", "beam"},
 )
 LEVEL = {module: level for level, modules in enumerate(LAYERS) for module in modules}
 LEVEL.update({"cli": len(LAYERS), "__init__": len(LAYERS)})

@@ -196,7 +196,10 @@ class CorpusSettings:
     num_passes: int = setting(1, "times the corpus is laid out, each with other A/B pairs and "
                                  "document order", least=1)
     seed: int = setting(0, "seed of every random choice", least=0)
-    bsz_per_host: Optional[int] = setting(None, "the reference's name for num_streams")
+    num_workers: int = setting(0, "processes; 0: one for each core", least=0)
+    num_task: int = setting(1, "machines, or runs, that share the input", least=1)
+    task: int = setting(0, "which of them this is, from 0", least=0)
+    overwrite: bool = setting(False, "replace records of other settings in save_dir")
     text_format: str = setting(
         "lines", "lines: a sentence a line, a blank line between documents; wikitext: WikiText's "
                  "files, cut into sentences; book: hard-wrapped paragraphs with blank lines "
@@ -210,6 +213,7 @@ class CorpusSettings:
                          choices=("all", "train", "heldout"))
     heldout_percent: float = setting(5.0, "share of documents held out, drawn by a hash of their "
                                           "text [percent]", least=0.0)
+    bsz_per_host: Optional[int] = setting(None, "the reference's name for num_streams", least=1)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,7 +13,7 @@ from xlnet.errors import UserError
 Feature = collections.namedtuple("Feature", "name shape dtype")  # dtype: "int" or "float"
 
 MANIFEST_NAME = "manifest.json"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 
 def pretraining_features(seq_len):
@@ -83,7 +83,11 @@ class Manifest:
     documents: int
     sentences: int
     tokens: int                  # corpus tokens, before windows are cut
+    unknown: int                 # those of them that are <unk>
+    dropped: int                 # those that are in no window of a pass
+    skipped: dict                # lines left out, by reason
     seed: int
+    made_from: dict              # settings and input, as data_utils.py compares them
     streams: tuple
     format_version: int = FORMAT_VERSION
 

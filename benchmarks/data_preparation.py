@@ -1,0 +1,124 @@
+"""Tokens a second and memory of data_utils.py on a large text: a table for benchmarks/README.md.
+
+    python benchmarks/data_preparation.py --input_glob='text/*.txt' --sp_path=spiece.model
+"""
+
+import dataclasses
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, ROOT)
+
+from xlnet import cli, records
+from xlnet.config import required, setting
+
+
+@dataclasses.dataclass(frozen=True)
+class BenchmarkSettings:
+    """data_preparation.py: what to prepare, how often."""
+    input_glob: str = required("plain text, a sentence a line; repeated up to `megabytes`")
+    sp_path: str = required("SentencePiece model")
+    megabytes: int = setting(100, "size of the text [10^6 bytes]", least=1)
+    workers: str = setting("1,2", "numbers of worker processes, comma-separated")
+    repeats: int = setting(3, "runs of each, in turn; the table has the median", least=1)
+
+
+def main(settings):
+    from xlnet import reading
+    with tempfile.TemporaryDirectory() as folder:
+        text = os.path.join(folder, "text.txt")
+        size = repeat_text(reading.find_files(settings.input_glob), text, settings.megabytes * 1e6)
+        print("text: %.0f MB" % (size / 1e6), flush=True)
+        counts = [int(word) for word in settings.workers.split(",")]
+        runs = {count: [] for count in counts}
+        for _ in range(settings.repeats):
+            for count in counts:
+                runs[count].append(measure(text, settings.sp_path, folder, count))
+    print("| workers | seconds | tokens/s | tokens per CPU second | peak memory of a process [MB] |")
+    print("|---|---|---|---|---|")
+    for count in counts:
+        seconds, busy, tokens, peak = sorted(runs[count])[len(runs[count]) // 2]
+        print("| %d | %.1f | %d | %d | %.0f |" % (count, seconds, tokens / seconds, tokens / busy,
+                                                  peak / 1e6))
+
+
+def repeat_text(paths, target, least):
+    """Writes the texts over and over until there are `least` bytes; returns the size."""
+    size = 0
+    with open(target, "wb") as f:
+        while size < least:
+            for path in paths:
+                with open(path, "rb") as source:
+                    size += f.write(source.read())
+                size += f.write(b"\n\n")
+    return size
+
+
+def measure(text, spiece, folder, workers):
+    """Runs data_utils.py; returns (seconds, CPU seconds, tokens, peak memory of a process)."""
+    out = os.path.join(folder, "records")
+    began, busy = time.time(), _cpu_seconds()
+    process = subprocess.Popen(
+        [sys.executable, os.path.join(ROOT, "data_utils.py"), "--input_glob=" + text,
+         "--save_dir=" + out, "--sp_path=" + spiece, "--num_workers=%d" % workers],
+        stdout=subprocess.DEVNULL)
+    peak = PeakMemory(process.pid)
+    status = process.wait()
+    seconds = time.time() - began
+    if status:
+        raise SystemExit(status)
+    tokens = records.Manifest.read(out).tokens
+    shutil.rmtree(out)
+    return seconds, _cpu_seconds() - busy, tokens, peak.stop()
+
+
+def _cpu_seconds():
+    """CPU time of all processes that have ended: what other work on the machine does not change."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+class PeakMemory:
+    """Watches the largest resident size [bytes] of a process and each of its children."""
+
+    def __init__(self, pid):
+        self._pid, self._peak, self._ends = pid, 0, threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+
+    def stop(self):
+        self._ends.set()
+        self._thread.join()
+        return self._peak
+
+    def _watch(self):
+        while not self._ends.wait(0.1):
+            for pid in [self._pid, *_children(self._pid)]:
+                self._peak = max(self._peak, _high_water(pid))
+
+
+def _children(pid):
+    try:
+        with open("/proc/%d/task/%d/children" % (pid, pid), encoding="ascii") as f:
+            return [int(word) for word in f.read().split()]
+    except OSError:
+        return []
+
+
+def _high_water(pid):
+    try:
+        with open("/proc/%d/status" % pid, encoding="utf-8") as f:
+            return next(int(line.split()[1]) * 1024 for line in f if line.startswith("VmHWM"))
+    except (OSError, StopIteration):
+        return 0
+
+
+if __name__ == "__main__":
+    cli.run(main, BenchmarkSettings, about="measures data_utils.py")

@@ -1,0 +1,29 @@
+"""Joins the records that several machines made with data_utils.py --task=K --num_task=N."""
+
+import dataclasses
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+from xlnet import cli
+from xlnet.config import required
+
+
+@dataclasses.dataclass(frozen=True)
+class MergeSettings:
+    """merge_records.py: where the tasks' records are."""
+    save_dir: str = required("directory that was --save_dir of all tasks")
+
+
+def main(settings):
+    from xlnet import preparation
+    merged = preparation.merge(settings.save_dir)
+    left_out = sum(stream["windows"] for stream in merged.streams) \
+        - merged.num_streams * merged.windows_per_stream
+    print("%s: %d streams x %d windows, %d tokens; %d windows left out to make streams equal" % (
+        settings.save_dir, merged.num_streams, merged.windows_per_stream, merged.tokens, left_out))
+
+
+if __name__ == "__main__":
+    cli.run(main, MergeSettings, about="checks and joins the records of all tasks in a directory")

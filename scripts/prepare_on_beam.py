@@ -1,0 +1,40 @@
+"""data_utils.py as an Apache Beam pipeline: Dataflow, Spark, Flink, or this machine."""
+
+import dataclasses
+import os
+import shlex
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+from xlnet import cli
+from xlnet.config import CorpusSettings, setting
+from xlnet.errors import UserError
+
+ABOUT = """makes the records that data_utils.py makes, byte for byte, on a Beam runner.
+
+It needs Apache Beam: pip install '.[beam]', here and on the workers. Input and output may be
+wherever Beam's file systems reach (gs://, s3://, hdfs://, a shared folder); the SentencePiece model
+is a file that every worker has.
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class BeamSettings:
+    """Where the pipeline runs."""
+    beam_options: str = setting("", "options of Beam and its runner, in one string: "
+                                    "'--runner=DataflowRunner --project=...'")
+
+
+def main(settings, runner):
+    try:
+        from apache_beam.options.pipeline_options import PipelineOptions
+    except ImportError:
+        raise UserError("Apache Beam is not installed; pip install '.[beam]'") from None
+    from xlnet import beam
+    beam.run(settings, PipelineOptions(shlex.split(runner.beam_options)))
+    print("records: %s" % settings.save_dir)
+
+
+if __name__ == "__main__":
+    cli.run(main, CorpusSettings, BeamSettings, about=ABOUT)

@@ -1,0 +1,231 @@
+"""Tokens to streams of windows: how many, in which direction, cut where, followed by what.
+
+Pure functions of arrays and a seed; nothing here knows of files.
+
+Shape letters: T tokens of a part or a cell, N sentences, W windows, V vocabulary, Q tokens of a
+window (`seq_len`), G = Q - reuse_len - 3 tokens of segments A and B together.
+
+A corpus is an array of tokens, uint32, whose upper bits say where sentences and documents begin.
+"""
+
+import collections
+import dataclasses
+
+import numpy as np
+
+from xlnet.errors import UserError
+
+FORWARD, BACKWARD = 0, 1
+SPECIAL_TOKENS = 3               # <sep> <sep> <cls> of every window
+MOST_STREAMS = 32                # when the number is not given
+FEWEST_WINDOWS = 8               # per stream and pass, when the number of streams is not given
+CELL_TOKENS = 1 << 21            # tokens that one cell of windows moves over, at most
+
+SENTENCE, DOCUMENT = 1 << 30, 1 << 31      # bits of a token that begins one
+ID_BITS = SENTENCE - 1
+
+
+# Streams.
+
+@dataclasses.dataclass(frozen=True)
+class StreamPlan:
+    """`parts` parts of `part_len` tokens; each gives one stream, or one forward and one backward.
+
+    With both directions stream 2i reads part i forward and stream 2i + 1 reads it backward, so
+    that any run of an even number of streams is balanced. Every stream has `windows` windows in
+    each pass.
+    """
+    num_streams: int
+    bi_data: bool
+    part_len: int
+    windows: int
+
+    @property
+    def parts(self):
+        return self.num_streams // (1 + self.bi_data)
+
+    def part(self, stream):
+        return stream // (1 + self.bi_data)
+
+    def direction(self, stream):
+        return stream % 2 if self.bi_data else FORWARD
+
+
+def count_windows(part_len, seq_len, reuse_len):
+    """Windows that fit into a part: each moves on by `reuse_len` and reads Q - 3 tokens."""
+    return max(0, (part_len - (seq_len - SPECIAL_TOKENS)) // reuse_len + 1)
+
+
+def plan_streams(num_tokens, seq_len, reuse_len, num_streams=0, bi_data=True):
+    """Returns the `StreamPlan` for a corpus; `num_streams` 0 chooses a power of two.
+
+    Raises:
+      UserError: an odd number with `bi_data`, or fewer tokens than one window for each stream.
+    """
+    directions = 1 + bi_data
+    if num_streams < 0 or num_streams % directions:
+        raise UserError("num_streams (or bsz_per_host) is %d, expected %s" % (
+            num_streams, "an even number: with bi_data half of the streams run backward"
+            if bi_data else "at least 1; 0 chooses"))
+
+    def plan(streams):
+        part_len = num_tokens // (streams // directions)
+        return StreamPlan(streams, bi_data, part_len, count_windows(part_len, seq_len, reuse_len))
+
+    if num_streams:
+        chosen = plan(num_streams)
+    else:
+        sizes = [MOST_STREAMS >> i for i in range(6) if MOST_STREAMS >> i >= directions]
+        plans = [plan(size) for size in sizes]
+        chosen = next((p for p in plans if p.windows >= FEWEST_WINDOWS), plans[-1])
+    if not chosen.windows:
+        raise UserError(
+            "the text has %d tokens, too few for num_streams=%d with seq_len=%d: at least %d are "
+            "needed; give more text or lower num_streams or seq_len" % (
+                num_tokens, chosen.num_streams, seq_len,
+                chosen.parts * (seq_len - SPECIAL_TOKENS)))
+    return chosen
+
+
+# Reading in a direction.
+
+@dataclasses.dataclass(frozen=True)
+class Vocabulary:
+    """What cutting windows needs to know of the vocabulary.
+
+    `is_word_start` bool [V]: pieces that begin a word. `special_ids`: tokens that are words of
+    their own. `sep_id`, `cls_id`: the tokens that every window gets.
+    """
+    is_word_start: np.ndarray
+    special_ids: tuple
+    sep_id: int
+    cls_id: int
+
+    @classmethod
+    def of(cls, tokenizer):
+        special = (tokenizer.cls_id, tokenizer.sep_id, tokenizer.eod_id, tokenizer.eop_id)
+        return cls(tokenizer.is_word_start, tuple(i for i in special if i is not None),
+                   tokenizer.sep_id, tokenizer.cls_id)
+
+
+@dataclasses.dataclass(frozen=True)
+class Reading:
+    """Tokens as they are read in one direction; positions count from where the reader begins.
+
+    `ids` int32 [T]; `sentences` int64 [N], ascending, where a sentence begins for this reader;
+    `words` bool [T], true where a word begins for this reader.
+    """
+    ids: np.ndarray
+    sentences: np.ndarray
+    words: np.ndarray
+
+
+def read(tokens, direction, vocabulary):
+    """Returns the `Reading` of `tokens`, uint32 [T], in a direction; special tokens are words."""
+    forward = _read_forward(tokens, vocabulary)
+    return forward if direction == FORWARD else _mirror(forward)
+
+
+def _read_forward(tokens, vocabulary):
+    ids = (tokens & ID_BITS).astype(np.int32)
+    sentences = np.flatnonzero(tokens >= SENTENCE)
+    is_special = np.zeros(len(vocabulary.is_word_start), bool)
+    is_special[list(vocabulary.special_ids)] = True
+    words = (vocabulary.is_word_start | is_special)[ids]
+    words[1:] |= is_special[ids[:-1]]
+    words[sentences] = True
+    return Reading(ids, sentences, words)
+
+
+def _mirror(forward):
+    """The reversed reading: a word begins at what was its last piece, sentences alike."""
+    size = len(forward.ids)
+    last = np.append(forward.sentences[1:], size) - 1
+    is_last_piece = np.append(forward.words[1:], True)
+    return Reading(forward.ids[::-1], (size - 1 - last)[::-1], is_last_piece[::-1])
+
+
+# Segments.
+
+Segments = collections.namedtuple("Segments", "a_len b_begin label")  # each int64 [W]
+
+
+def draw_segments(reading, begins, seq_len, reuse_len, rng):
+    """Draws segments A and B of each window: lengths add up to G, A follows the reused part.
+
+    A ends at a sentence boundary, or anywhere if none is within reach. With probability 1/2 B
+    continues A (label 1); otherwise it begins at a sentence elsewhere in the reading and overlaps
+    neither the window's own text nor A's continuation. Where the reading is too small for that it
+    begins anywhere else, and where even that is impossible B continues A.
+
+    Args:
+      begins: int64 [W], where the windows begin.
+    """
+    both = seq_len - reuse_len - SPECIAL_TOKENS
+    a_begin, end = begins + reuse_len, begins + reuse_len + both
+    where_a, where_b, which = rng.random((3, len(begins)))
+    low = np.searchsorted(reading.sentences, a_begin, "right")
+    count = np.searchsorted(reading.sentences, end, "left") - low
+    anywhere = 1 + (where_a * (both - 1)).astype(np.int64)
+    boundary = _take(reading.sentences, low + (where_a * count).astype(np.int64))
+    a_len = np.where(count > 0, boundary - a_begin, anywhere)
+    elsewhere = _draw_elsewhere(reading, begins, end, both - a_len, where_b)
+    label = (which < 0.5) | (elsewhere < 0)
+    return Segments(a_len, np.where(label, a_begin + a_len, elsewhere), label.astype(np.int64))
+
+
+def _draw_elsewhere(reading, begins, ends, b_len, uniform):
+    """Draws starts [W] of `b_len` tokens outside of [begins, ends); -1 where there is no room.
+
+    All starts that fit before the window, then all that fit behind it, are numbered through and
+    one number is drawn: exact and without rejection.
+    """
+    size = len(reading.ids)
+    before = np.searchsorted(reading.sentences, begins - b_len, "right")
+    behind = np.searchsorted(reading.sentences, ends, "left")
+    count = before + np.maximum(np.searchsorted(reading.sentences, size - b_len, "right") - behind,
+                                0)
+    number = (uniform * count).astype(np.int64)
+    sentence = _take(reading.sentences, np.where(number < before, number, number - before + behind))
+    before = np.maximum(begins - b_len + 1, 0)           # the same among all positions
+    positions = before + np.maximum(size - b_len + 1 - ends, 0)
+    number = (uniform * positions).astype(np.int64)
+    position = np.where(number < before, number, number - before + ends)
+    return np.where(count > 0, sentence, np.where(positions > 0, position, -1))
+
+
+def _take(values, index):
+    """`values[index]`, with indices that the caller will discard clipped into range."""
+    return values[np.minimum(index, len(values) - 1)] if len(values) else np.zeros_like(index)
+
+
+# Cells: the windows of a stream, some at a time.
+
+Cell = collections.namedtuple("Cell", "reading begins segments")
+
+
+def cells(read_part, plan, stream, *, seq_len, reuse_len, vocabulary, seed, number):
+    """Yields the windows of one stream in one pass, in order, as `Cell`s.
+
+    A cell is what bounds the memory: B comes from elsewhere in its own cell, which is the whole
+    part unless that is larger than `CELL_TOKENS`.
+
+    Args:
+      read_part: function of (low, high) that returns these tokens of the stream's part, uint32,
+        as they stand in the text.
+      seed, number: with the stream and the cell they decide every choice; `number` is the pass.
+    """
+    direction = plan.direction(stream)
+    count = -(-plan.windows * reuse_len // CELL_TOKENS)
+    edges = np.linspace(0, plan.windows, count + 1).astype(np.int64)
+    for cell, (first, last) in enumerate(zip(edges[:-1], edges[1:])):
+        low = int(first) * reuse_len
+        # The last cell has the part's remainder, too.
+        high = int(last - 1) * reuse_len + seq_len - SPECIAL_TOKENS if last < plan.windows \
+            else plan.part_len
+        if direction == BACKWARD:
+            low, high = plan.part_len - high, plan.part_len - low
+        reading = read(read_part(low, high), direction, vocabulary)
+        begins = reuse_len * np.arange(last - first)
+        rng = np.random.default_rng([seed, number, 1 + stream, cell])
+        yield Cell(reading, begins, draw_segments(reading, begins, seq_len, reuse_len, rng))
