@@ -11,20 +11,19 @@ NO_LONGER_NEEDED = {
     "d_embed": "embeddings are as wide as d_model",
     "iterations": "it is a TPU loop's length",
     "max_seq_length": "the manifest has the window length",
-    "same_length": "it belongs to causal attention",
-    "master": "no TPU is addressed",
-    "tpu_job_name": "no TPU is addressed",
+    "master": "--tpu has the TPU's address",
+    "tpu_job_name": "--tpu has the TPU's address",
 }
 
 
 def main(settings, architecture, network, optimization, device):
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    from xlnet import pretraining, records
-    device.check()
+    from xlnet import distribution, pretraining, records
+    devices = distribution.connect(device)
     manifest = records.Manifest.read(settings.record_info_dir)
     check_against_manifest(settings, manifest)
     config = choose_architecture(settings, architecture, manifest)
-    pretraining.Run(settings, config, network, optimization, manifest).train()
+    pretraining.Run(settings, config, network, optimization, manifest, devices).train()
 
 
 def check_against_manifest(settings, manifest):

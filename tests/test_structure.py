@@ -10,9 +10,10 @@ from conftest import ROOT
 
 LAYERS = (
     {"errors"}, {"files", "sentences"}, {"config", "tokenization", "reading", "windows"},
-    {"records", "modeling", "permutation"}, {"features", "api"},
+    {"records", "noise", "permutation", "distribution"}, {"modeling"}, {"features", "api"},
     {"corpus", "record_writer", "heads", "input_pipeline", "tasks", "optimization", "checkpoint"},
-    {"training", "inspection", "preparation"}, {"pretraining", "finetuning", "pictures", "beam"},
+    {"memory", "objectives", "reports"}, {"training", "inspection", "preparation"},
+    {"saving", "pretraining_model"}, {"pretraining", "finetuning", "pictures", "beam"},
 )
 LEVEL = {module: level for level, modules in enumerate(LAYERS) for module in modules}
 LEVEL.update({"cli": len(LAYERS), "__init__": len(LAYERS)})

@@ -1,18 +1,25 @@
 """Checkpoints: found by prefix or directory, compared with the graph, used to start from."""
 
 import collections
+import glob
 import os
 import re
+import shutil
 
 import tensorflow.compat.v1 as tf
 
+from xlnet import distribution, files
 from xlnet.config import ARCHITECTURE_KEYS, CONFIG_NAME, XLNetConfig
 from xlnet.errors import UserError
+from xlnet.tokenization import SPIECE_NAME, description_path
 
 # Names as lists, sorted: in both, in the graph only, in the checkpoint only.
 Comparison = collections.namedtuple("Comparison", "matched missing unexpected")
 
-_SLOT = re.compile(r"/(Adam(_1)?|adam_[mv])$|^(global_step|beta[12]_power)$")
+_SLOT = re.compile(r"/(Adam(_1)?|adam_[mv]|average)$"
+                   r"|^(global_step|beta[12]_power|(.*/)?loss_scale/.*)$")
+_STATE = "checkpoint"           # TensorFlow's note of which checkpoint is the newest
+_UNFINISHED = "unfinished"      # where a checkpoint is written before it gets its place
 
 
 def resolve(path):
@@ -51,6 +58,87 @@ def step_of(directory):
     return int(_read(prefix, lambda reader: reader.get_tensor("global_step"))) if prefix else 0
 
 
+def newest_whole(directory, is_chief=True, log=print):
+    """The step of the newest checkpoint that can be read to its last byte; 0 if there is none.
+
+    Damaged ones after it are named, set aside as `damaged-...`, and passed over. Only the chief
+    changes anything.
+
+    Raises:
+      UserError: there are checkpoints, but none is whole.
+    """
+    prefixes = all_prefixes(directory)
+    for step, prefix in reversed(prefixes):
+        try:
+            _read(prefix, lambda reader: [reader.get_tensor(name) for name
+                                          in reader.get_variable_to_shape_map()])
+        except UserError as e:
+            if prefix == prefixes[0][1]:
+                raise
+            log("note: %s; the one before it is used" % e)
+            if is_chief:
+                _set_aside(prefix)
+            continue
+        if is_chief:
+            note_newest(directory)
+        return step
+    return 0
+
+
+def _set_aside(prefix):
+    for path in glob.glob(glob.escape(prefix) + ".*"):
+        os.replace(path, os.path.join(os.path.dirname(path), "damaged-" + os.path.basename(path)))
+
+
+def note_newest(directory):
+    """Tells TensorFlow which checkpoints there are, and that the last of them is the newest."""
+    names = [os.path.basename(prefix) for _, prefix in all_prefixes(directory)]
+    tf.train.update_checkpoint_state(directory, names[-1], all_model_checkpoint_paths=names)
+
+
+def write(saver, session, directory, step):
+    """Writes a checkpoint aside, then moves it to its place: it is whole or it is not there."""
+    aside = os.path.join(directory, _UNFINISHED)
+    shutil.rmtree(aside, ignore_errors=True)
+    os.makedirs(aside)
+    saver.save(session, os.path.join(aside, "model.ckpt"), global_step=step,
+               write_meta_graph=False, write_state=False)
+    for name in sorted(os.listdir(aside), key=lambda name: name.endswith(".index")):
+        os.replace(os.path.join(aside, name), os.path.join(directory, name))  # the index is last
+    os.rmdir(aside)
+    note_newest(directory)
+
+
+def copy(prefix, directory):
+    """Copies a checkpoint and what describes it into `directory`, as the only one there."""
+    os.makedirs(directory, exist_ok=True)
+    before = [old for _, old in all_prefixes(directory) if
+              os.path.basename(old) != os.path.basename(prefix)]
+    beside = [os.path.join(os.path.dirname(prefix), name) for name in (CONFIG_NAME, SPIECE_NAME, description_path(SPIECE_NAME))]
+    paths = sorted(glob.glob(glob.escape(prefix) + ".*"), key=lambda path: path.endswith(".index"))
+    for path in [path for path in beside if os.path.exists(path)] + paths:
+        files.copy(path, os.path.join(directory, os.path.basename(path)))
+    for old in before:
+        _remove(old)
+    note_newest(directory)
+
+
+def keep_some(directory, max_save, keep_every):
+    """Removes all but the last `max_save` checkpoints (0: none) and those of steps that
+    `keep_every` divides (0: none of them)."""
+    prefixes = all_prefixes(directory)
+    for step, prefix in prefixes[:-max_save] if max_save else []:
+        if not keep_every or step % keep_every:
+            _remove(prefix)
+    note_newest(directory)
+
+
+def _remove(prefix):
+    for path in sorted(glob.glob(glob.escape(prefix) + ".*"),
+                       key=lambda path: not path.endswith(".index")):
+        os.remove(path)
+
+
 def _read(prefix, read):
     """`read(reader)` of a checkpoint; what TensorFlow says of a damaged one is a `UserError`."""
     try:
@@ -68,7 +156,7 @@ def compare(prefix, variables):
     """
     shapes = _read(prefix, lambda reader: reader.get_variable_to_shape_map())
     stored = {name: shape for name, shape in shapes.items() if not _SLOT.search(name)}
-    wanted = {v.op.name: v.shape.as_list() for v in variables}
+    wanted = {distribution.base_name(v): v.shape.as_list() for v in variables}
     matched = sorted(set(stored) & set(wanted))
     if not matched:
         raise UserError("checkpoint %s has none of the model's variables (it has %s, ...; the "
@@ -103,7 +191,7 @@ def warm_start(prefix, config, log=print):
     check_config(prefix, config)
     variables = tf.trainable_variables()
     comparison = compare(prefix, variables)
-    by_name = {v.op.name: v for v in variables}
+    by_name = {distribution.base_name(v): v for v in variables}
     tf.train.init_from_checkpoint(prefix, {name: by_name[name] for name in comparison.matched})
     log("started from %s: %d of %d variables" % (prefix, len(comparison.matched), len(variables)))
     for kind, names in (("not in the checkpoint, started fresh", comparison.missing),

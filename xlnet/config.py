@@ -248,6 +248,7 @@ class OptimizationSettings:
     learning_rate: float = setting(1e-4, "highest learning rate", least=0.0)
     train_steps: int = setting(100000, "optimizer steps in all", least=1)
     warmup_steps: int = setting(0, "steps over which the learning rate rises from 0", least=0)
+    warmup_share: float = setting(0.0, "warmup_steps as a share of train_steps", least=0.0)
     decay_method: str = setting("poly", "learning rate after warm-up",
                                 choices=("poly", "cos", "constant"))
     min_lr_ratio: float = setting(0.001, "last learning rate as a share of the highest", least=0.0)
@@ -258,24 +259,27 @@ class OptimizationSettings:
     lr_layer_decay_rate: float = setting(1.0, "learning rate of a layer as a share of the next "
                                               "higher one's; the embedding is the lowest",
                                          least=0.0)
+    average_decay: float = setting(0.0, "moving average of the weights, decay per step (0.999, ...); "
+                                        "0: none", least=0.0)
     legacy_optimizer: bool = setting(False, "the reference's rules: no bias correction where there "
                                             "is weight decay, layer decay on gradients")
 
 
 @dataclasses.dataclass(frozen=True)
 class DeviceSettings:
-    """Where to run: one device for now."""
-    num_hosts: int = setting(1, "machines")
-    num_core_per_host: int = setting(1, "GPUs of a machine")
-    use_tpu: bool = setting(False, "run on a TPU")
+    """Where to run; see the README's chapter on pretraining."""
+    num_hosts: int = setting(1, "machines; above 1 each has TF_CONFIG", least=1)
+    num_core_per_host: int = setting(1, "GPUs of a machine; without GPUs, replicas on its CPU",
+                                     least=1)
+    use_tpu: bool = setting(False, "run on a TPU (never tried)")
+    tpu: str = setting("local", "with use_tpu: name or grpc address of the TPU")
 
     def check(self):
-        """Raises UserError for what cannot be done yet, rather than to train on less than asked."""
-        for name, value in (("num_hosts", self.num_hosts),
-                            ("num_core_per_host", self.num_core_per_host)):
-            if value != 1:
+        """Raises UserError unless one device is asked for: fine-tuning runs on one."""
+        for name in ("num_hosts", "num_core_per_host"):
+            if getattr(self, name) != 1:
                 raise UserError("%s is %d: training runs on one device of one machine; leave it 1"
-                                % (name, value))
+                                % (name, getattr(self, name)))
         if self.use_tpu:
             raise UserError("use_tpu is True: training runs on a GPU or the CPU; leave it False")
 
@@ -289,7 +293,18 @@ class PretrainingSettings:
     model_config_path: Optional[str] = setting(None, "JSON with the architecture")
     init_checkpoint: Optional[str] = setting(
         None, "weights to start from: a checkpoint prefix, its directory, or DIRECTORY/latest")
-    train_batch_size: int = setting(16, "windows per step; divides the number of streams", least=1)
+    train_batch_size: int = setting(16, "windows per step over all devices and hosts; divides the "
+                                        "number of streams", least=1)
+    grad_accum_steps: int = setting(1, "micro-batches, one after the other, that a device cuts its "
+                                       "rows into to save memory", least=1)
+    objective: str = setting("permutation", "what is predicted: tokens in a random order (XLNet), "
+                             "the next token (Transformer-XL), masked tokens (as BERT)",
+                             choices=("permutation", "causal", "masked"))
+    next_segment_loss: float = setting(0.0, "weight of the loss of judging whether segment B "
+                                            "continues A; 0: not judged", least=0.0)
+    same_length: bool = setting(False, "objective causal: every position sees mem_len others")
+    eval_mem_len: Optional[int] = setting(None, "mem_len of held-out evaluation; mem_len if not "
+                                                "given", least=0)
     mem_len: int = setting(384, "positions remembered from earlier windows [tokens]", least=0)
     perm_size: int = setting(256, "tokens permuted among themselves [tokens]", least=1)
     num_predict: int = setting(85, "tokens predicted in a window", least=1)
@@ -300,7 +315,12 @@ class PretrainingSettings:
     save_steps: int = setting(1000, "steps between checkpoints", least=1)
     eval_steps: int = setting(0, "steps between held-out evaluations; 0: before and after", least=0)
     log_steps: int = setting(50, "steps between log lines", least=1)
-    max_save: int = setting(5, "checkpoints kept", least=0)
+    max_save: int = setting(5, "checkpoints kept; 0: all", least=0)
+    keep_every: int = setting(0, "steps whose multiples keep their checkpoint for good; 0: none",
+                              least=0)
+    on_nan: str = setting("stop", "where the loss is no number or explodes: stop, or go back to the "
+                                  "last checkpoint and skip the data since",
+                          choices=("stop", "rollback"))
     seq_len: Optional[int] = setting(None, "checked against the data if given", least=1)
     reuse_len: Optional[int] = setting(None, "checked against the data if given", least=1)
     bi_data: Optional[bool] = setting(None, "checked against the data if given")

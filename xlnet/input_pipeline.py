@@ -28,7 +28,7 @@ def steps_per_epoch(manifest, batch_size):
 
 
 def pretraining_batches(directory, manifest, *, batch_size, permutation, special_ids, seed,
-                        start_step=0, epochs=None):
+                        start_step=0, epochs=None, rows=None):
     """Batches of windows whose row b continues row b of the batch before.
 
     With S streams, row b reads streams b, b + B, b + 2B, ... one after the other; `starts_stream`
@@ -37,7 +37,8 @@ def pretraining_batches(directory, manifest, *, batch_size, permutation, special
 
     Args:
       permutation: `permutation.Permutation`. special_ids: ids that are never predicted.
-      start_step: steps to skip, for resuming. epochs: None for ever.
+      start_step: steps to skip, for resuming. epochs: None for ever. rows: slice of the batch that
+        is read, for one of several hosts; None: all of it.
 
     Returns:
       A `tf.data.Dataset` of dicts: input_ids, seg_ids, rank int32 [B,Q]; positions int32 [B,P];
@@ -46,7 +47,9 @@ def pretraining_batches(directory, manifest, *, batch_size, permutation, special
     epoch_steps = steps_per_epoch(manifest, batch_size)
     windows = manifest.windows_per_stream
     groups = epoch_steps // windows
+    first, last, _ = (rows or slice(None)).indices(batch_size)
     paths = tf.reshape(tf.constant(manifest.stream_paths(directory)), [groups, batch_size])
+    paths, count_rows = paths[:, first:last], last - first
     features = records.pretraining_features(manifest.seq_len)
     first_round, first_window = divmod(start_step, windows)
     last_round = np.iinfo(np.int64).max if epochs is None else epochs * groups
@@ -54,40 +57,53 @@ def pretraining_batches(directory, manifest, *, batch_size, permutation, special
     def one_round(number):
         """All windows of B streams side by side; round `number` counts through the epochs."""
         skipped = tf.where(tf.equal(number, first_round), tf.cast(first_window, tf.int64), 0)
-        rows = tf.data.Dataset.from_tensor_slices(paths[number % groups]).interleave(
+        streams = tf.data.Dataset.from_tensor_slices(paths[number % groups]).interleave(
             lambda path: tf.data.TFRecordDataset(path).skip(skipped),
-            cycle_length=batch_size, block_length=1)
+            cycle_length=count_rows, block_length=1)
         count = tf.data.Dataset.range(skipped, windows)
-        return tf.data.Dataset.zip((rows.batch(batch_size, drop_remainder=True), count)).map(
+        return tf.data.Dataset.zip((streams.batch(count_rows, drop_remainder=True), count)).map(
             lambda serialized, window: (serialized, number, window))
 
     def draw(serialized, number, window):
         parsed = records.parse(features, serialized)
         rank, positions = tf.numpy_function(
-            _draw_batch(permutation, special_ids, seed, groups),
+            _draw_batch(permutation, special_ids, seed, groups, batch_size, first),
             [parsed["input"], parsed["word_start"], number, window], [tf.int32, tf.int32])
         return {"input_ids": parsed["input"], "seg_ids": parsed["seg_id"],
                 "direction": parsed["direction"], "starts_stream": parsed["starts_stream"],
                 "label": parsed["label"],
-                "rank": tf.ensure_shape(rank, [batch_size, manifest.seq_len]),
-                "positions": tf.ensure_shape(positions, [batch_size, permutation.num_predict])}
+                "rank": tf.ensure_shape(rank, [count_rows, manifest.seq_len]),
+                "positions": tf.ensure_shape(positions, [count_rows, permutation.num_predict])}
 
     return (tf.data.Dataset.range(first_round, last_round).flat_map(one_round)
             .map(draw, num_parallel_calls=2, deterministic=True).prefetch(2))
 
 
-def _draw_batch(permutation, special_ids, seed, groups):
-    """Returns the NumPy function that draws rank [B,Q] and positions [B,P] of a batch."""
+def _draw_batch(permutation, special_ids, seed, groups, batch_size, first):
+    """Returns the NumPy function that draws rank [B,Q] and positions [B,P] of the rows of a batch
+    that begin with number `first`."""
     def draw(input_ids, word_start, number, window):
         epoch, group = divmod(int(number), groups)
         is_special = np.isin(input_ids, special_ids)
         drawn = []
         for row in range(len(input_ids)):
-            stream = group * len(input_ids) + row
+            stream = group * batch_size + first + row
             rng = np.random.default_rng([seed, epoch, stream, int(window)])
             drawn.append(permutations.draw(rng, is_special[row], word_start[row] > 0, permutation))
         return tuple(np.stack(arrays) for arrays in zip(*drawn))
     return draw
+
+
+def for_replicas(dataset, replicas):
+    """Cuts batches into those of a host's replicas, which take them in turn.
+
+    Row r of the batch so is always at the same place of the same replica.
+    """
+    if replicas == 1:
+        return dataset
+    return dataset.map(lambda features: {
+        name: tf.reshape(value, [replicas, value.shape[0] // replicas] + value.shape.as_list()[1:])
+        for name, value in features.items()}).unbatch().prefetch(2 * replicas)
 
 
 def finetuning_batches(path, features, *, batch_size, shuffle_seed=None, start_step=0):

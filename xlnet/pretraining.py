@@ -1,135 +1,23 @@
-"""Pretraining: permutation language modelling with memories that stay on the device.
+"""A pretraining run: data, model directory, devices, held-out evaluation, from start to end."""
 
-Shape letters as in `modeling`.
-"""
-
-import glob
+import contextlib
 import math
 import os
-import re
 
-import numpy as np
-import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
-from xlnet import checkpoint, files, heads, input_pipeline, modeling, training
+from xlnet import checkpoint, files, input_pipeline, memory, reports, saving, training
 from xlnet.errors import UserError
 from xlnet.permutation import Permutation
+from xlnet.pretraining_model import SAMPLE, PretrainingModel
 from xlnet.records import Manifest
 from xlnet.tokenization import Tokenizer, descriptions_beside
 
-
-MEMORY = "memory"
-
-
-def pretraining_model_fn(config, *, network, optimization_settings, settings, reuse_len):
-    """Returns the `model_fn` of permutation language modelling.
-
-    Args:
-      config: `XLNetConfig`. network, optimization_settings, settings: `NetworkSettings`,
-        `OptimizationSettings`, `PretrainingSettings`. reuse_len: from the data's manifest.
-    """
-    def model_fn(features, mode):
-        is_training = mode == tf2.estimator.ModeKeys.TRAIN
-        run = training.run_config(network, is_training, mem_len=settings.mem_len,
-                                  reuse_len=reuse_len)
-        with tf.variable_scope("model"):
-            initializer = _stored_memory(settings.model_dir) if is_training \
-                else tf.initializers.zeros()
-            mems, memory = _read_memory(config, run, features["starts_stream"], initializer)
-            losses, new_mems = _permutation_lm(config, run, features, mems, settings.seed)
-        update_memory = memory.assign(tf.stack(new_mems)) if settings.mem_len else tf.no_op()
-        training.start_from(settings.init_checkpoint, config, settings.model_dir)
-        with tf.control_dependencies([update_memory]):
-            losses = tf.identity(losses)
-        loss = tf.reduce_mean(losses)
-        if is_training:
-            return training.training_spec(loss, optimization_settings)
-        return tf2.estimator.EstimatorSpec(
-            mode, loss=loss, eval_metric_ops={"nats_per_target": tf.metrics.mean(losses)})
-    return model_fn
-
-
-def _permutation_lm(config, run, features, mems, seed):
-    """Losses of the predicted tokens [B,P], and the new memories."""
-    input_ids, positions = features["input_ids"], features["positions"]
-    is_target = tf.reduce_any(
-        tf.one_hot(positions, input_ids.shape[1], True, False, dtype=tf.bool), axis=1)
-    outputs = modeling.transformer_xl(
-        config, run, input_ids=input_ids, seg_ids=features["seg_ids"], mems=mems,
-        direction=features["direction"], query=modeling.Query(positions=positions),
-        hidden=modeling.permutation_mask(features["rank"], is_target),
-        seed=training.dropout_seed(seed, tf.train.get_global_step()))
-    targets = tf.gather(input_ids, positions, batch_dims=1)
-    losses = heads.lm_loss(outputs.sequence, targets, outputs.embedding_table, run.use_bfloat16)
-    return losses, outputs.new_mems
-
-
-def _read_memory(config, run, starts_stream, initializer):
-    """The memories as a list over layers of [B,M,D], cleared for rows that start a stream, and the
-    variable [L,B,M,D] that holds them: on the device, each replica its own, not in checkpoints."""
-    if not run.mem_len:
-        return None, None
-    memory = tf.get_variable(
-        MEMORY, [config.n_layer, starts_stream.shape[0], run.mem_len, config.d_model], tf.float32,
-        initializer, trainable=False, collections=[tf.GraphKeys.LOCAL_VARIABLES],
-        use_resource=True, synchronization=tf.VariableSynchronization.ON_READ,
-        aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA)
-    continues = 1. - tf.cast(starts_stream, tf.float32)
-    return tf.unstack(memory.read_value() * continues[None, :, None, None]), memory
-
-
-class MemorySaver(tf.train.CheckpointSaverListener):
-    """Saves the memory beside each checkpoint, before it: no checkpoint is ever without."""
-
-    def __init__(self, model_dir):
-        self._model_dir = model_dir
-
-    def begin(self):
-        found = [v for v in tf.local_variables() if v.op.name.endswith("/" + MEMORY)]
-        self._memory = found[0] if found else None
-
-    def before_save(self, session, global_step_value):
-        if self._memory is None:
-            return
-        with files.replacing(_memory_path(self._model_dir, global_step_value)) as temporary:
-            with open(temporary, "wb") as f:
-                np.save(f, session.run(self._memory))
-
-    def after_save(self, session, global_step_value):
-        """Drops the memories of checkpoints that are gone."""
-        kept = {step for step, _ in checkpoint.all_prefixes(self._model_dir)}
-        for path in glob.glob(_memory_path(self._model_dir, "*")):
-            step = int(re.search(r"memory-(\d+)\.npy$", path).group(1))
-            if step not in kept and step != global_step_value:
-                os.remove(path)
-
-
-def _stored_memory(model_dir):
-    """Initializer of the memory variable: the file beside the checkpoint that was restored, if any.
-
-    Local variables are initialized after the checkpoint is restored, so the step is known.
-    """
-    def load(shape, step):
-        shape = tuple(shape.tolist())
-        path = _memory_path(model_dir, step)
-        stored = np.load(path) if os.path.exists(path) else None
-        if stored is not None and stored.shape == shape:
-            return stored
-        if step:
-            print("note: %s %s; memories start empty" % (
-                path, "is missing" if stored is None else
-                "has shape %s, this run's is %s" % (stored.shape, shape)))
-        return np.zeros(shape, np.float32)
-
-    def initializer(shape, dtype, partition_info=None):
-        step = tf.train.get_global_step().read_value()
-        return tf.ensure_shape(tf.numpy_function(load, [tf.constant(shape), step], dtype), shape)
-    return initializer
-
-
-def _memory_path(model_dir, step):
-    return os.path.join(model_dir, "memory-%s.npy" % step)
+HELD_OUT_NAME = "held_out.tsv"
+SKIPPED_NAME = "skipped_data.json"
+BEST = "best"                   # directory of the checkpoint with the lowest held-out loss
+_ROLLBACKS = 5                  # before the run is given up
+_TIMES_CHANCE = 2.              # a loss that many times that of guessing blindly has exploded
 
 
 class Run:
@@ -138,98 +26,247 @@ class Run:
     Args:
       settings, network, optimization: `PretrainingSettings`, `NetworkSettings`,
         `OptimizationSettings`. config: `XLNetConfig`. manifest: that of the training records.
+      devices: `distribution.Devices`.
     """
 
-    def __init__(self, settings, config, network, optimization, manifest):
+    def __init__(self, settings, config, network, optimization, manifest, devices):
         self._settings = settings
         self._config = config
         self._network = network
         self._optimization = optimization
         self._manifest = manifest
+        self._devices = devices
+        self._tokenizer = Tokenizer(os.path.join(settings.record_info_dir, manifest.sp_model),
+                                    manifest.uncased, manifest.keep_accents,
+                                    descriptions_beside(settings.init_checkpoint))
         self._permutation = choose_permutation(settings, manifest)
-        input_pipeline.steps_per_epoch(manifest, settings.train_batch_size)
-        training.run_config(network, is_training=True)  # refuses bad rates before anything is made
-        tokenizer = Tokenizer(os.path.join(settings.record_info_dir, manifest.sp_model),
-                              manifest.uncased, manifest.keep_accents,
-                              descriptions_beside(settings.init_checkpoint))
-        self._special_ids = [tokenizer.sep_id, tokenizer.cls_id]
         self._held_out = _held_out_manifest(settings, manifest)
+        self._check()
+        if devices.is_chief:
+            training.keep_architecture(settings.model_dir, config, self._tokenizer)
+        model = PretrainingModel(config, network, optimization, settings, manifest.reuse_len,
+                                 self._tokenizer)
+        self._model_fn = model.model_fn
+
+    def _check(self):
+        """Raises UserError for what cannot be, before anything is made."""
+        settings = self._settings
+        input_pipeline.steps_per_epoch(self._manifest, settings.train_batch_size)
+        training.run_config(self._network, is_training=True)
+        parts = self._devices.replicas * settings.grad_accum_steps
+        if settings.train_batch_size % parts:
+            raise UserError("train_batch_size is %d, which %d replicas of %d micro-batches do not "
+                            "divide" % (settings.train_batch_size, self._devices.replicas,
+                                        settings.grad_accum_steps))
+        if settings.objective == "masked" and self._tokenizer.mask_id is None:
+            raise UserError("objective is masked, but %s has no <mask>" % self._tokenizer.path)
+        if settings.same_length and settings.objective != "causal":
+            raise UserError("same_length is True; it belongs to --objective=causal")
+        if settings.on_nan == "rollback" and self._devices.hosts > 1:
+            raise UserError("on_nan is rollback, which runs on one host; use stop")
         if settings.init_checkpoint:
-            checkpoint.check_config(checkpoint.resolve(settings.init_checkpoint), config)
-        training.keep_architecture(settings.model_dir, config, tokenizer)
-        self._estimator = training.make_estimator(
-            pretraining_model_fn(config, network=network, optimization_settings=optimization,
-                                 settings=settings, reuse_len=manifest.reuse_len),
-            model_dir=settings.model_dir, seed=settings.seed, save_steps=settings.save_steps,
-            max_save=settings.max_save, log_steps=settings.log_steps)
+            checkpoint.check_config(checkpoint.resolve(settings.init_checkpoint), self._config)
+
+    # -- training
 
     def train(self):
         """Trains to the last step from wherever the run stands; evaluates on the way."""
-        settings, last = self._settings, self._optimization.train_steps
-        step = checkpoint.step_of(settings.model_dir)
+        last, is_chief = self._optimization.train_steps, self._devices.is_chief
+        step = checkpoint.newest_whole(self._settings.model_dir, is_chief)
+        if is_chief and (not step or step >= last):
+            self.evaluate()
         if step >= last:
-            print("the run in %s has all of its %d steps" % (settings.model_dir, last))
-            self.evaluate()
+            print("the run in %s has all of its %d steps" % (self._settings.model_dir, last))
             return
-        if not step:
-            self.evaluate()
+        self._train_from(step)
+
+    def _train_from(self, step):
+        """Trains on; where the run goes wrong, stops or goes back and skips data."""
         banner = self._banner(step)
-        while step < last:
-            stop = min(last, step - step % settings.eval_steps + settings.eval_steps) \
-                if settings.eval_steps else last
-            self._train_to(stop, step, banner)
-            step, banner = stop, None
+        for rollback in range(_ROLLBACKS + 1):
+            try:
+                self._train(step, banner)
+                return
+            except reports.Diverged as e:
+                if self._settings.on_nan == "stop" or rollback == _ROLLBACKS:
+                    raise
+                step, banner = checkpoint.newest_whole(self._settings.model_dir), None
+                self._skip(step, e.step - step)
+                print("note: %s; back to step %d, %d batches are skipped"
+                      % (e, step, e.step - step), flush=True)
+
+    def _train(self, step, banner):
+        settings, devices = self._settings, self._devices
+        progress = reports.Progress(
+            train_steps=self._optimization.train_steps, log_steps=settings.log_steps,
+            per_step=settings.train_batch_size * self._manifest.seq_len, unit="tokens",
+            model_dir=settings.model_dir, banner=banner, with_perplexity=True,
+            highest_loss=_TIMES_CHANCE * math.log(self._config.n_token),
+            is_chief=devices.is_chief)
+        saver = saving.Saving(
+            settings.model_dir,
+            memory.MemoryFiles(settings.model_dir, devices, settings.train_batch_size), devices,
+            is_due=self._is_saved, max_save=settings.max_save, keep_every=settings.keep_every,
+            after_save=self._after_save)
+        estimator = training.make_estimator(self._model_fn, model_dir=settings.model_dir,
+                                            seed=settings.seed, devices=devices)
+        training.train(estimator, lambda: self._batches(step), hooks=[progress, saver],
+                       max_steps=self._optimization.train_steps, devices=devices)
+        if saver.stopped_at is not None:
+            print("stopped by SIGTERM at step %d, saved; the same command goes on from there"
+                  % saver.stopped_at, flush=True)
+
+    def _is_saved(self, step):
+        return step % self._settings.save_steps == 0 or self._is_evaluated(step)
+
+    def _is_evaluated(self, step):
+        every = self._settings.eval_steps
+        return step >= self._optimization.train_steps or bool(every and step % every == 0)
+
+    def _after_save(self, step):
+        if self._is_evaluated(step):
             self.evaluate()
 
-    def _train_to(self, stop, step, banner):
-        progress = training.Progress(
-            train_steps=self._optimization.train_steps, log_steps=self._settings.log_steps,
-            per_step=self._settings.train_batch_size * self._manifest.seq_len, unit="tokens",
-            banner=banner, with_perplexity=True)
-        self._estimator.train(lambda: self._batches(step), max_steps=stop,
-                              hooks=[progress],
-                              saving_listeners=[MemorySaver(self._settings.model_dir)])
+    # -- data
 
-    def _batches(self, start_step):
-        return input_pipeline.pretraining_batches(
-            self._settings.record_info_dir, self._manifest, permutation=self._permutation,
-            batch_size=self._settings.train_batch_size, special_ids=self._special_ids,
-            seed=self._settings.seed, start_step=start_step)
+    def _batches(self, step):
+        settings, devices = self._settings, self._devices
+        return input_pipeline.for_replicas(input_pipeline.pretraining_batches(
+            settings.record_info_dir, self._manifest, permutation=self._permutation,
+            batch_size=settings.train_batch_size, special_ids=self._special_ids(),
+            seed=settings.seed, start_step=step + self._skipped(step),
+            rows=devices.rows(settings.train_batch_size)), devices.per_host)
+
+    def _special_ids(self):
+        return [self._tokenizer.sep_id, self._tokenizer.cls_id]
+
+    def _skips(self):
+        """Batches that rollbacks passed over: list of [step, number of batches skipped there]."""
+        path = os.path.join(self._settings.model_dir, SKIPPED_NAME)
+        return files.read_json(path, "skipped data")["skips"] if os.path.exists(path) else []
+
+    def _skipped(self, step):
+        return sum(count for where, count in self._skips() if where <= step)
+
+    def _skip(self, step, count):
+        files.write_json(os.path.join(self._settings.model_dir, SKIPPED_NAME),
+                         {"skips": self._skips() + [[step, count]]})
+
+    # -- held-out evaluation
 
     def evaluate(self):
         """Measures loss and perplexity on the held-out records, if there are any: memories carried
-        along, always the same targets and orders. Prints them, and adds the loss in nats per
-        target to `held_out.tsv`."""
-        manifest, settings = self._held_out, self._settings
-        if manifest is None:
+        along, always the same targets and orders, moving averages of the weights if they are kept.
+
+        Prints them, adds the loss in nats per target to `held_out.tsv`, and copies the checkpoint
+        to `best/` if it is the best so far.
+        """
+        if self._held_out is None:
             return
-        result = self._estimator.evaluate(lambda: input_pipeline.pretraining_batches(
+        sample = Sample(self._tokenizer)
+        with _one_host():
+            estimator = training.make_estimator(
+                self._model_fn, model_dir=self._settings.model_dir, seed=self._settings.seed)
+            result = estimator.evaluate(self._held_out_batches, hooks=[sample])
+        step, loss = int(result["global_step"]), float(result["nats_per_target"])
+        accuracy = "  next segment %.4f" % result["next_segment_accuracy"] \
+            if "next_segment_accuracy" in result else ""
+        print("held out: step %d  loss %.4f  ppl %.2f  bits/token %.4f%s" % (
+            step, loss, math.exp(min(loss, 50)), loss / math.log(2), accuracy), flush=True)
+        self._keep_result(step, loss, sample.text)
+
+    def _held_out_batches(self):
+        settings, manifest = self._settings, self._held_out
+        most = settings.train_batch_size // self._devices.replicas // settings.grad_accum_steps
+        return input_pipeline.pretraining_batches(
             settings.eval_record_info_dir, manifest, permutation=self._permutation,
-            batch_size=_largest_divisor(manifest.num_streams, settings.train_batch_size),
-            special_ids=self._special_ids, seed=0, epochs=1))
-        loss = float(result["nats_per_target"])
-        print("held out: step %d  loss %.4f  ppl %.2f  bits/token %.4f" % (
-            result["global_step"], loss, math.exp(min(loss, 50)), loss / math.log(2)), flush=True)
-        path = os.path.join(settings.model_dir, "held_out.tsv")
-        is_new = not os.path.exists(path)
-        with open(path, "a", encoding="utf-8") as f:
-            f.write("step\tloss\n" * is_new + "%d\t%.6f\n" % (result["global_step"], loss))
+            batch_size=_largest_divisor(manifest.num_streams, most),
+            special_ids=self._special_ids(), seed=0, epochs=1)
+
+    def _keep_result(self, step, loss, text):
+        """One line of `held_out.tsv` a step, in order; TensorBoard; the best checkpoint."""
+        model_dir = self._settings.model_dir
+        path = os.path.join(model_dir, HELD_OUT_NAME)
+        losses = {}
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as f:
+                losses = {int(step): float(loss)
+                          for step, loss in (line.split("\t") for line in list(f)[1:])}
+        losses = {earlier: value for earlier, value in losses.items() if earlier < step}
+        if step and loss <= min(losses.values(), default=math.inf):
+            checkpoint.copy(tf.train.latest_checkpoint(model_dir), os.path.join(model_dir, BEST))
+        losses[step] = loss
+        files.write_text(path, "step\tloss\n" + "".join(
+            "%d\t%.6f\n" % item for item in losses.items()))
+        reports.add_to_board(model_dir, step, {
+            "held_out/loss": loss, "held_out/perplexity": math.exp(min(loss, 50)),
+            "held_out/bits_per_token": loss / math.log(2)}, {"held_out/sample": text})
 
     def _banner(self, step):
-        settings, manifest = self._settings, self._manifest
+        settings, manifest, devices = self._settings, self._manifest, self._devices
         epoch = input_pipeline.steps_per_epoch(manifest, settings.train_batch_size)
+        each = settings.train_batch_size // devices.replicas // settings.grad_accum_steps
         return {
-            "devices": training.devices(),
+            "devices": devices.words,
             "precision": "bfloat16" if self._network.use_bfloat16 else "float32",
             "data": "%s: %s tokens, %d streams of %d windows" % (
                 settings.record_info_dir, "{:,}".format(manifest.tokens), manifest.num_streams,
                 manifest.windows_per_stream),
+            "objective": settings.objective,
             "windows": "%d tokens, %d reused, memory %d, %d predicted" % (
                 manifest.seq_len, manifest.reuse_len, settings.mem_len, settings.num_predict),
-            "batch": "%d windows; an epoch is %d steps" % (settings.train_batch_size, epoch),
+            "batch": "%d windows = %d x %d replicas x %d micro-batches; an epoch is %d steps" % (
+                settings.train_batch_size, each, devices.replicas, settings.grad_accum_steps,
+                epoch),
             "steps": "%d to %d" % (step, self._optimization.train_steps),
             "model": "%r in %s" % (self._config, settings.model_dir),
         }
+
+
+@contextlib.contextmanager
+def _one_host():
+    """Hides TF_CONFIG: what the chief does alone needs no other host."""
+    cluster = os.environ.pop("TF_CONFIG", None)
+    try:
+        yield
+    finally:
+        if cluster is not None:
+            os.environ["TF_CONFIG"] = cluster
+
+
+class Sample(tf.train.SessionRunHook):
+    """Reads off one held-out window with what the network put into it; `text` is Markdown."""
+
+    _NAMES = ("input_ids", "ids", "weights", "positions", "direction", "guesses")
+
+    def __init__(self, tokenizer):
+        self._tokenizer = tokenizer
+        self.text = None
+
+    def begin(self):
+        graph = tf.get_default_graph()
+        self._tensors = {name: graph.get_tensor_by_name("%s/%s:0" % (SAMPLE, name))
+                         for name in self._NAMES}
+
+    def before_run(self, run_context):
+        return tf.train.SessionRunArgs(self._tensors) if self.text is None else None
+
+    def after_run(self, run_context, run_values):
+        if run_values.results is not None:
+            self.text = self._fill_in(**run_values.results)
+
+    def _fill_in(self, input_ids, ids, weights, positions, direction, guesses):
+        """The window's text, in reading order; a predicted piece is `**guess** (truth)`."""
+        if len(ids) != len(positions):      # causal: all but the first
+            positions = range(1, len(input_ids))
+        pieces = [self._piece(id) for id in input_ids]
+        for place, id, weight, guess in zip(positions, ids, weights, guesses):
+            if weight:
+                pieces[place] = " **%s** (%s)" % (self._piece(guess), self._piece(id))
+        return "".join(reversed(pieces) if direction else pieces).replace("\u2581", " ").strip()
+
+    def _piece(self, id):
+        return self._tokenizer.id_to_piece(int(id))
 
 
 def choose_permutation(settings, manifest):

@@ -1,26 +1,54 @@
-"""The training engine that pretraining and fine-tuning share: Estimator, start, update, reports."""
+"""The training engine that pretraining and fine-tuning share: Estimator, start, one step.
 
-import math
+One engine for any number of devices: see `distribution`. A step is that of the global batch,
+whatever the number of replicas and of micro-batches that it is cut into.
+"""
+
 import os
-import time
+import zlib
 
-import numpy as np
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
-from xlnet import checkpoint, files, optimization
+from xlnet import checkpoint, distribution, files, optimization, reports
 from xlnet.config import CONFIG_NAME, RunConfig, XLNetConfig
 from xlnet.errors import UserError
 from xlnet.tokenization import SPIECE_NAME, Tokenizer
 
+STOP_VARIABLE = "stop_asked_here"   # of each replica; see `saving.StopSignal`
+STOP_SEEN = "stop_asked"
 
-def make_estimator(model_fn, *, model_dir, seed, save_steps, max_save, log_steps):
-    """An Estimator that keeps the last `max_save` checkpoints (0: all) and TensorBoard scalars."""
+Progress, clock = reports.Progress, reports.clock
+
+
+# ---- Estimator ----
+
+def make_estimator(model_fn, *, model_dir, seed, save_steps=None, max_save=0, devices=None,
+                   log_steps=None):
+    """An Estimator that saves every `save_steps` steps (None: hooks do that) and keeps the last
+    `max_save` checkpoints (0: all). `devices`: `distribution.Devices`, None for one device."""
     tf.logging.set_verbosity(tf.logging.ERROR)  # the terminal is for our own lines
+    devices = devices or distribution.Devices(None)
+    coordinated = {"experimental_distribute": tf2.estimator.experimental.DistributeConfig(
+        train_distribute=devices.strategy)} if devices.hosts > 1 else {
+            "train_distribute": devices.strategy}
     return tf2.estimator.Estimator(model_fn, model_dir, tf2.estimator.RunConfig(
-        tf_random_seed=seed, save_checkpoints_steps=save_steps, save_summary_steps=log_steps,
-        keep_checkpoint_max=max_save or None, log_step_count_steps=None))
+        tf_random_seed=seed, save_checkpoints_steps=save_steps, save_checkpoints_secs=None,
+        save_summary_steps=None, keep_checkpoint_max=max_save or None, log_step_count_steps=None,
+        session_config=distribution.session_config(devices), **coordinated))
 
+
+def train(estimator, input_fn, *, max_steps, hooks, devices):
+    """Trains to step `max_steps`; on several hosts, together with them."""
+    if devices.hosts == 1:
+        estimator.train(input_fn, max_steps=max_steps, hooks=hooks)
+        return
+    tf2.estimator.train_and_evaluate(
+        estimator, tf2.estimator.TrainSpec(input_fn, max_steps=max_steps, hooks=hooks),
+        tf2.estimator.EvalSpec(input_fn))   # never run: the chief evaluates by itself
+
+
+# ---- start ----
 
 def keep_architecture(model_dir, config, tokenizer):
     """Writes `xlnet_config.json`, `spiece.model` and its description into `model_dir`, so that it
@@ -45,7 +73,7 @@ def keep_architecture(model_dir, config, tokenizer):
 
 
 def run_config(network, is_training, **recurrence):
-    """The `RunConfig` of `NetworkSettings`; `recurrence` is its mem_len and reuse_len."""
+    """The `RunConfig` of `NetworkSettings`; `recurrence` is its mem_len, reuse_len, same_length."""
     return RunConfig(is_training, False, network.use_bfloat16, network.dropout, network.dropatt,
                      network.init, network.init_range, network.init_std,
                      clamp_len=network.clamp_len, **recurrence)
@@ -56,105 +84,100 @@ def dropout_seed(seed, step):
     return tf.stack([tf.constant(seed, tf.int32), tf.cast(step, tf.int32)])
 
 
+def model_scope():
+    """The variable scope of the network. A weight starts from numbers that its name and the seed
+    of the graph decide: the same for any devices and micro-batches."""
+    def named(getter, name, *args, initializer=None, **kwargs):
+        if isinstance(initializer, (tf.initializers.random_normal,
+                                    tf.initializers.random_uniform)):
+            initializer = type(initializer).from_config(
+                dict(initializer.get_config(), seed=zlib.crc32(name.encode()) >> 1))
+        return getter(name, *args, initializer=initializer, **kwargs)
+    return tf.variable_scope("model", custom_getter=named)
+
+
 def start_from(init_checkpoint, config, model_dir):
     """Takes weights from `init_checkpoint` unless the run in `model_dir` has begun."""
     if init_checkpoint and not tf.train.latest_checkpoint(model_dir):
         checkpoint.warm_start(checkpoint.resolve(init_checkpoint), config)
 
 
-def training_spec(loss, optimization_settings):
-    """The part of a training step that is the same for all tasks."""
-    train_op, scalars = optimization.minimize(loss, optimization_settings,
-                                              tf.train.get_global_step())
-    scalars = dict(scalars, loss=loss)
-    for name, value in scalars.items():
-        tf.identity(value, name)
-        tf.summary.scalar(name, value)
-    return tf2.estimator.EstimatorSpec(tf2.estimator.ModeKeys.TRAIN, loss=loss, train_op=train_op)
+# ---- one step ----
 
-
-# ---- reporting ----
-
-class Progress(tf.train.SessionRunHook):
-    """Prints a banner when the graph stands, then a line every `log_steps` steps.
-
-    Stops a run whose loss is no longer a number, naming the step.
+def accumulate(compute, inputs, micro_batches, loss_scale=None):
+    """Gradients of the mean loss over micro-batches, one after the other in the memory of one.
 
     Args:
-      train_steps: optimizer steps in all.
-      per_step: units of work in one step. unit: their name, "tokens" or "examples".
-      banner: dict of what else the start-up banner says, or None for no banner.
-      with_perplexity: whether the loss is in nats per token.
+      compute: function of (some rows of `inputs`, the number of the first of them) that returns
+        (loss float32 scalar, dict of tensors with these rows).
+      inputs: dict of tensors [rows, ...]. micro_batches: divides the rows.
+      loss_scale: factor of the gradients' loss, or None.
+
+    Returns:
+      loss, gradients for `tf.trainable_variables()`, the dict for all rows.
     """
+    rows = next(iter(inputs.values())).shape.as_list()[0] // micro_batches
+    parts = {name: tf.reshape(value, [micro_batches, rows] + value.shape.as_list()[1:])
+             for name, value in inputs.items()}
 
-    def __init__(self, *, train_steps, log_steps, per_step, unit, banner=None,
-                 with_perplexity=False):
-        self._train_steps = train_steps
-        self._log_steps = log_steps
-        self._per_step = per_step
-        self._unit = unit
-        self._banner = banner
-        self._with_perplexity = with_perplexity
+    def one(number):
+        loss, kept = compute({name: part[number] for name, part in parts.items()}, number * rows)
+        scaled = loss * loss_scale if loss_scale is not None else loss
+        return loss, optimization.gradients_of(scaled), kept
 
-    def begin(self):
-        graph = tf.get_default_graph()
-        self._fetches = {name: graph.get_tensor_by_name(name + ":0")
-                         for name in ("loss", "learning_rate", "gradient_norm")}
-        self._fetches["step"] = tf.train.get_global_step()
-        if self._banner is not None:
-            count = sum(v.shape.num_elements() for v in tf.trainable_variables())
-            print_banner(dict(self._banner, parameters="{:,}".format(count)))
-
-    def after_create_session(self, session, coord):
-        self._start(session.run(tf.train.get_global_step()))
-        self._first_step_began = time.time()
-
-    def _start(self, step):
-        self._losses, self._since, self._since_step = [], time.time(), step
-
-    def before_run(self, run_context):
-        return tf.train.SessionRunArgs(self._fetches)
-
-    def after_run(self, run_context, run_values):
-        values = run_values.results
-        # The step is read before or after the update, as the graph pleases; the count is sure.
-        step = self._since_step + len(self._losses) + 1
-        if not np.isfinite(values["loss"]):
-            raise UserError("the loss is %s at step %d; try a lower learning_rate, more "
-                            "warmup_steps or a lower clip" % (values["loss"], step))
-        self._losses.append(values["loss"])
-        if self._first_step_began is not None:
-            print("first step after %.1f s" % (time.time() - self._first_step_began), flush=True)
-            self._first_step_began = None
-        if step % self._log_steps == 0 or step >= self._train_steps:
-            self._report(step, values)
-            self._start(step)
-
-    def _report(self, step, values):
-        loss = float(np.mean(self._losses))
-        pace = (time.time() - self._since) / len(self._losses)
-        perplexity = "  ppl %8.2f" % math.exp(min(loss, 50)) if self._with_perplexity else ""
-        print("step %*d/%d  loss %7.4f%s  lr %.2e  gnorm %6.3f  %7.0f %s/s  left %s" % (
-            len(str(self._train_steps)), step, self._train_steps, loss, perplexity,
-            values["learning_rate"], values["gradient_norm"], self._per_step / pace, self._unit,
-            clock(pace * (self._train_steps - step))), flush=True)
+    loss, gradients, kept = one(0)   # makes the variables too
+    if micro_batches == 1:
+        return loss, gradients, kept
+    return _add_the_rest(one, micro_batches, loss, gradients, kept)
 
 
-def print_banner(items):
-    """One aligned line per item."""
-    width = max(len(name) for name in items)
-    for name, value in items.items():
-        print("%-*s  %s" % (width, name, value), flush=True)
+def _add_the_rest(one, micro_batches, loss, gradients, kept):
+    arrays = {name: tf.TensorArray(value.dtype, micro_batches, element_shape=value.shape)
+              .write(0, value) for name, value in kept.items()}
+
+    def body(number, loss, gradients, arrays):
+        more_loss, more, kept = one(number)
+        return (number + 1, loss + more_loss, [a + b for a, b in zip(gradients, more)],
+                {name: arrays[name].write(number, value) for name, value in kept.items()})
+    _, loss, gradients, arrays = tf.while_loop(
+        lambda number, *_: number < micro_batches, body, [1, loss, gradients, arrays],
+        parallel_iterations=1, maximum_iterations=micro_batches - 1)
+    kept = {name: tf.reshape(arrays[name].concat(), [-1] + value.shape.as_list()[1:])
+            for name, value in kept.items()}
+    return loss / micro_batches, [g / micro_batches for g in gradients], kept
 
 
-def clock(seconds):
-    """Seconds as h:mm:ss."""
-    seconds = int(round(seconds))
-    return "%d:%02d:%02d" % (seconds // 3600, seconds // 60 % 60, seconds % 60)
+def training_spec(loss, optimization_settings, gradients=None, loss_scale=None, updates=()):
+    """The part of a training step that is the same for all tasks.
+
+    Args:
+      loss: float32 scalar, the mean over this replica's rows. gradients: of `loss` times
+        `loss_scale.value`, for `tf.trainable_variables()`; computed here if not given.
+      updates: other operations of the step.
+    """
+    if gradients is None:
+        gradients = optimization.gradients_of(loss)
+    loss, stop, *gradients = distribution.mean_over_replicas(
+        [loss, _stop_variable().read_value()] + gradients)
+    tf.identity(stop, STOP_SEEN)
+    train_op, scalars = optimization.minimize(
+        loss, optimization_settings, tf.train.get_global_step(),
+        list(zip(gradients, tf.trainable_variables())), loss_scale)
+    for name, value in dict(scalars, loss=loss).items():
+        tf.identity(value, name)
+    return tf2.estimator.EstimatorSpec(tf2.estimator.ModeKeys.TRAIN, loss=loss,
+                                       train_op=tf.group(train_op, *updates))
+
+
+def _stop_variable():
+    return tf.get_variable(
+        STOP_VARIABLE, [], tf.float32, tf.initializers.zeros(), trainable=False, use_resource=True,
+        collections=[tf.GraphKeys.LOCAL_VARIABLES],
+        synchronization=tf.VariableSynchronization.ON_READ,
+        aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA)
 
 
 def devices():
     """The devices of this machine in words, for the banner."""
     gpus = tf2.config.list_physical_devices("GPU")
     return "%d GPU" % len(gpus) if gpus else "CPU, %d cores" % (os.cpu_count() or 1)
-

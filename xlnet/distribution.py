@@ -1,0 +1,137 @@
+"""Which devices train, which rows of the batch each of them has, and sums over all of them.
+
+A replica is one copy of the network on one device. Every host (machine) has as many.
+"""
+
+import dataclasses
+import json
+import os
+import re
+from typing import Any
+
+import tensorflow as tf2
+import tensorflow.compat.v1 as tf
+
+from xlnet.errors import UserError
+
+
+@dataclasses.dataclass(frozen=True)
+class Devices:
+    """The devices of a run, as this host sees them."""
+    strategy: Any            # `tf.distribute.Strategy`, or None for one device
+    per_host: int = 1        # replicas of one host
+    hosts: int = 1
+    host: int = 0            # the number of this one; 0 writes checkpoints and reports
+    words: str = ""          # for the banner
+
+    @property
+    def replicas(self):
+        return self.hosts * self.per_host
+
+    @property
+    def is_chief(self):
+        return self.host == 0
+
+    def rows(self, batch_size):
+        """The rows of the global batch that are this host's, as a slice."""
+        share = batch_size // self.hosts
+        return slice(self.host * share, (self.host + 1) * share)
+
+
+def connect(settings):
+    """The `Devices` that `DeviceSettings` and, for several hosts, TF_CONFIG describe.
+
+    Raises:
+      UserError: more devices are asked for than there are, or the two contradict each other.
+    """
+    if settings.use_tpu:
+        return _tpu(settings)
+    hosts, host = _cluster(settings)
+    gpus = tf2.config.list_physical_devices("GPU")
+    count = settings.num_core_per_host
+    if gpus and count > len(gpus):
+        raise UserError("num_core_per_host is %d, but this machine has %d GPU%s"
+                        % (count, len(gpus), "" if len(gpus) == 1 else "s"))
+    words = "%d GPU" % count if gpus else "CPU, %d cores" % (os.cpu_count() or 1)
+    if hosts > 1:
+        return Devices(_several_hosts(gpus, count), count, hosts, host,
+                       "%d hosts of %s, this is number %d" % (hosts, words, host))
+    if count > 1:
+        return Devices(_one_host(gpus, count), count,
+                       words=words if gpus else words + " as %d replicas" % count)
+    return Devices(None, words=words)
+
+
+def _cluster(settings):
+    """Number of hosts, and of this one among them."""
+    config = json.loads(os.environ.get("TF_CONFIG") or "{}")
+    jobs = config.get("cluster", {})
+    addresses = jobs.get("chief", []) + jobs.get("worker", [])
+    hosts = max(len(addresses), 1)
+    if hosts != settings.num_hosts:
+        raise UserError("num_hosts is %d, but TF_CONFIG names %d host%s; set it on each host to "
+                        "{\"cluster\": {\"worker\": [\"host0:port\", ...]}, \"task\": {\"type\": "
+                        "\"worker\", \"index\": N}}"
+                        % (settings.num_hosts, len(addresses), "" if len(addresses) == 1 else "s"))
+    task = config.get("task", {})
+    return hosts, task.get("index", 0) + (len(jobs.get("chief", []))
+                                          if task.get("type") == "worker" else 0)
+
+
+def _one_host(gpus, count):
+    if gpus:
+        return tf2.distribute.MirroredStrategy(["/gpu:%d" % i for i in range(count)])
+    return tf2.distribute.MirroredStrategy(
+        ["/cpu:%d" % i for i in range(count)],
+        cross_device_ops=tf2.distribute.ReductionToOneDevice())
+
+
+def _several_hosts(gpus, count):
+    if not gpus and count > 1:
+        raise UserError("num_core_per_host is %d: without GPUs a host of several is one replica"
+                        % count)
+    if gpus:
+        tf2.config.set_visible_devices(gpus[:count], "GPU")
+    return tf2.distribute.MultiWorkerMirroredStrategy()
+
+
+def _tpu(settings):
+    """The replicas of a TPU; written to the documentation of TensorFlow, never run."""
+    resolver = tf2.distribute.cluster_resolver.TPUClusterResolver(settings.tpu)
+    tf2.config.experimental_connect_to_cluster(resolver)
+    tf2.tpu.experimental.initialize_tpu_system(resolver)
+    strategy = tf2.distribute.TPUStrategy(resolver)
+    return Devices(strategy, strategy.num_replicas_in_sync,
+                   words="TPU, %d replicas" % strategy.num_replicas_in_sync)
+
+
+def session_config(devices):
+    """Session settings: without GPUs, a CPU device for each replica."""
+    config = tf.ConfigProto(allow_soft_placement=True)
+    config.gpu_options.allow_growth = True
+    if devices.strategy and devices.hosts == 1:
+        config.device_count["CPU"] = devices.per_host
+    return config
+
+
+def replica_number():
+    """The number of the replica whose graph is being built, among all of all hosts: 0, 1, ..."""
+    return tf2.distribute.get_replica_context().replica_id_in_sync_group
+
+
+def mean_over_replicas(tensors):
+    """Means of a list of tensors over all replicas, on each of them."""
+    context = tf2.distribute.get_replica_context()
+    if context.num_replicas_in_sync == 1:
+        return tensors
+    return context.all_reduce(tf2.distribute.ReduceOp.MEAN, tensors)
+
+
+def local_parts(variable):
+    """The variables of this host's replicas behind `variable`, in their order."""
+    return tf2.distribute.get_strategy().experimental_local_results(variable)
+
+
+def base_name(variable):
+    """A variable's name in checkpoints: without its output number and its replica."""
+    return re.sub(r"(/replica_\d+)?(:0)?$", "", variable.name)
