@@ -139,13 +139,13 @@ def test_a_finished_run_is_left_alone(place, trained):
 
 
 def test_memory_matters_and_is_saved_beside_each_checkpoint(place, trained):
-    memory = np.load(place / "whole" / "memory-4.npy")
-    assert memory.shape == (2, 4, 8, 8) and np.abs(memory).min(axis=(1, 2, 3)).shape == (2,)
-    assert np.abs(memory).max() > 0
+    memory = np.load(place / "whole" / "memory-4-0.npy")
+    assert memory.shape == (4, 2, 8, 8)
+    assert np.abs(memory).max(axis=(2, 3)).min() > 0        # each row, each layer
     shutil.copytree(place / "parts", place / "forgetful")
-    (place / "forgetful" / "memory-4.npy").unlink()
+    (place / "forgetful" / "memory-4-0.npy").unlink()
     done = train(place, "forgetful", train_steps=5)
-    assert "memory-4.npy is missing; memories start empty" in done.stdout
+    assert "memory-4-*.npy is missing; memories start empty" in done.stdout
 
 
 def test_starts_from_weights_without_slots(place, trained):
@@ -186,7 +186,11 @@ BAD = {
     "no such checkpoint": (dict(init_checkpoint="nothing"), 1, "no checkpoint nothing"),
     "other checkpoint": (dict(init_checkpoint=ROOT / "tests/golden/untied_gelu_checkpoint"), 1,
                          "d_model 16, not 8"),
-    "several GPUs": (dict(num_core_per_host=4), 1, "num_core_per_host is 4"),
+    "replicas do not divide": (dict(num_core_per_host=3), 1, "which 3 replicas of 1 micro-batches"),
+    "micro-batches do not divide": (dict(grad_accum_steps=3), 1, "which 1 replicas of 3 micro-"),
+    "hosts without TF_CONFIG": (dict(num_hosts=2), 1, "num_hosts is 2, but TF_CONFIG names 0"),
+    "two kinds of warm-up": (dict(warmup_share=0.5), 1, "warmup_share is 0.5 and warmup_steps is"),
+    "same_length alone": (dict(same_length=True), 1, "it belongs to --objective=causal"),
     "loss is no number": (dict(learning_rate=1e30, clip=1e30, warmup_steps=0, train_steps=9), 1,
                           "at step"),
 }

@@ -81,9 +81,10 @@ def _cluster(settings):
 def _one_host(gpus, count):
     if gpus:
         return tf2.distribute.MirroredStrategy(["/gpu:%d" % i for i in range(count)])
-    return tf2.distribute.MirroredStrategy(
-        ["/cpu:%d" % i for i in range(count)],
-        cross_device_ops=tf2.distribute.ReductionToOneDevice())
+    with tf.Graph().as_default():   # the CPU devices are those of the session, not yet there
+        return tf2.distribute.MirroredStrategy(
+            ["/cpu:%d" % i for i in range(count)],
+            cross_device_ops=tf2.distribute.ReductionToOneDevice())
 
 
 def _several_hosts(gpus, count):
@@ -124,7 +125,11 @@ def mean_over_replicas(tensors):
     context = tf2.distribute.get_replica_context()
     if context.num_replicas_in_sync == 1:
         return tensors
-    return context.all_reduce(tf2.distribute.ReduceOp.MEAN, tensors)
+
+    def reduce(strategy, *tensors):
+        return strategy.extended.batch_reduce_to(tf2.distribute.ReduceOp.MEAN,
+                                                 [(tensor, tensor) for tensor in tensors])
+    return context.merge_call(reduce, args=tuple(tensors))
 
 
 def local_parts(variable):

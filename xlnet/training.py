@@ -5,6 +5,7 @@ whatever the number of replicas and of micro-batches that it is cut into.
 """
 
 import os
+import warnings
 import zlib
 
 import tensorflow as tf2
@@ -28,14 +29,12 @@ def make_estimator(model_fn, *, model_dir, seed, save_steps=None, max_save=0, de
     """An Estimator that saves every `save_steps` steps (None: hooks do that) and keeps the last
     `max_save` checkpoints (0: all). `devices`: `distribution.Devices`, None for one device."""
     tf.logging.set_verbosity(tf.logging.ERROR)  # the terminal is for our own lines
+    warnings.filterwarnings("ignore", message="To make it possible to preserve tf.data options")
     devices = devices or distribution.Devices(None)
-    coordinated = {"experimental_distribute": tf2.estimator.experimental.DistributeConfig(
-        train_distribute=devices.strategy)} if devices.hosts > 1 else {
-            "train_distribute": devices.strategy}
     return tf2.estimator.Estimator(model_fn, model_dir, tf2.estimator.RunConfig(
         tf_random_seed=seed, save_checkpoints_steps=save_steps, save_checkpoints_secs=None,
         save_summary_steps=None, keep_checkpoint_max=max_save or None, log_step_count_steps=None,
-        session_config=distribution.session_config(devices), **coordinated))
+        session_config=distribution.session_config(devices), train_distribute=devices.strategy))
 
 
 def train(estimator, input_fn, *, max_steps, hooks, devices):
@@ -93,7 +92,7 @@ def model_scope():
             initializer = type(initializer).from_config(
                 dict(initializer.get_config(), seed=zlib.crc32(name.encode()) >> 1))
         return getter(name, *args, initializer=initializer, **kwargs)
-    return tf.variable_scope("model", custom_getter=named)
+    return tf.variable_scope("model", custom_getter=named, reuse=tf.AUTO_REUSE)
 
 
 def start_from(init_checkpoint, config, model_dir):
