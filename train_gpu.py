@@ -11,8 +11,8 @@ NO_LONGER_NEEDED = {
     "d_embed": "embeddings are as wide as d_model",
     "iterations": "it is a TPU loop's length",
     "max_seq_length": "the manifest has the window length",
-    "master": "--tpu has the TPU's address",
-    "tpu_job_name": "--tpu has the TPU's address",
+    "master": "--tpu_name has the TPU's address",
+    "tpu_job_name": "--tpu_name has the TPU's address",
 }
 
 

@@ -46,6 +46,15 @@ def graph():
         yield g
 
 
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder with pretraining records and a tiny model config, for `pretraining_runs`."""
+    import pretraining_runs
+    folder = tmp_path_factory.mktemp("pretraining")
+    pretraining_runs.make_place(folder)
+    return folder
+
+
 def assert_close(actual, expected, name="", rtol=1e-5):
     """Largest difference at most `rtol` of the largest expected magnitude (at least 0.01)."""
     actual, expected = np.asarray(actual), np.asarray(expected)

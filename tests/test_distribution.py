@@ -1,28 +1,14 @@
-"""The same training on any devices: replicas, hosts, micro-batches, and from one to the other."""
+"""The same training on any devices: replicas, hosts, micro-batches."""
 
-import csv
 import json
-import os
-import shutil
 import socket
-import subprocess
-import sys
 
 import numpy as np
 import pytest
-from conftest import ROOT
-from test_train_gpu import place, train, weights  # noqa: F401
+from pretraining_runs import curve, start, train, weights
 
 STEPS = 50      # of every run; bi_data is on: every batch has rows of both directions
-SETTINGS = dict(train_steps=STEPS, save_steps=1000)
-
-
-def flags_of(place, model_dir, **changes):  # noqa: F811
-    flags = dict(record_info_dir=place / "train", model_dir=place / model_dir,
-                 model_config_path=place / "tiny.json", train_batch_size=4, mem_len=8,
-                 perm_size=16, num_predict=5, warmup_steps=2, learning_rate=1e-2, log_steps=1,
-                 **SETTINGS, **changes)
-    return ["--%s=%s" % item for item in flags.items()]
+SETTINGS = dict(train_steps=STEPS, dropout=0, dropatt=0)
 
 
 def free_ports(count):
@@ -35,37 +21,26 @@ def free_ports(count):
     return ports
 
 
-def start_hosts(place, model_dir, **changes):  # noqa: F811
+def start_hosts(place, model_dir, **changes):
     """Two processes, as two machines would run them."""
     addresses = ["127.0.0.1:%d" % port for port in free_ports(2)]
-    return [subprocess.Popen(
-        [sys.executable, "train_gpu.py", "--num_hosts=2"] + flags_of(place, model_dir, **changes),
-        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        env=dict(os.environ, TF_CONFIG=json.dumps({
-            "cluster": {"worker": addresses}, "task": {"type": "worker", "index": i}})))
-        for i in range(2)]
+    return [start(place, model_dir, {"TF_CONFIG": json.dumps({
+        "cluster": {"worker": addresses}, "task": {"type": "worker", "index": i}})},
+        num_hosts=2, **changes) for i in range(2)]
 
 
 @pytest.fixture(scope="module")
-def runs(place):  # noqa: F811
+def runs(place):
     """The same run four times, dropout off; name to model directory."""
-    off = dict(SETTINGS, dropout=0, dropatt=0)
-    hosts = start_hosts(place, "hosts", dropout=0, dropatt=0)
+    hosts = start_hosts(place, "hosts", **SETTINGS)
     for name, changes in (("one", {}), ("replicas", dict(num_core_per_host=2)),
                           ("micro", dict(grad_accum_steps=2))):
-        done = train(place, name, **off, **changes)
+        done = train(place, name, **SETTINGS, **changes)
         assert done.returncode == 0, done.stderr
     printed = [host.communicate(timeout=300)[0] for host in hosts]
     assert [host.returncode for host in hosts] == [0, 0], printed
     assert "step %d/%d" % (STEPS, STEPS) in printed[0] and "step" not in printed[1]
     return place
-
-
-def curve(place, model_dir):  # noqa: F811
-    with open(place / model_dir / "training.csv", newline="", encoding="utf-8") as f:
-        rows = list(csv.DictReader(f))
-    return np.array([[float(row[name]) for name in ("step", "loss", "gradient_norm")]
-                     for row in rows])
 
 
 @pytest.mark.parametrize("other", ("replicas", "hosts", "micro"))

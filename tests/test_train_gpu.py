@@ -1,73 +1,13 @@
 """train_gpu.py from the command line: trains, resumes, evaluates, starts from weights, refuses."""
 
-import io
 import json
-import random
 import re
 import shutil
 
-import command
 import numpy as np
 import pytest
 from conftest import ROOT
-
-TINY = dict(n_layer=2, d_model=8, n_head=2, d_head=4, d_inner=16, ff_activation="gelu",
-            untie_r=True)
-WORDS = ["kamat", "telok", "rokmi", "solkat", "mitel", "dakar", "nokla", "laskit"]
-
-
-def make_text(path, seed, sentences=300):
-    rng = random.Random(seed)
-    lines = ["%s %s." % (" ".join(rng.choices(WORDS, k=rng.randint(3, 9))), rng.randint(1, 99))
-             for _ in range(sentences)]
-    for i in range(20, sentences, 20):
-        lines[i] = ""
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return lines
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    """A folder with records of a generated text, a held-out part, and a tiny model config."""
-    import sentencepiece
-    folder = tmp_path_factory.mktemp("train_gpu")
-    lines = make_text(folder / "train.txt", seed=0)
-    make_text(folder / "heldout.txt", seed=1)
-    model = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(lines), model_writer=model, vocab_size=60, pad_id=-1,
-        minloglevel=2, num_threads=1, hard_vocab_limit=False,
-        control_symbols="<cls>,<sep>,<pad>,<mask>,<eod>", user_defined_symbols="<eop>")
-    (folder / "sp.model").write_bytes(model.getvalue())
-    for split, streams in (("train", 4), ("heldout", 2)):
-        done = command.run(
-            "data_utils.py", "--input_glob=%s" % (folder / (split + ".txt")), "--seq_len=32",
-            "--save_dir=%s" % (folder / split), "--sp_path=%s" % (folder / "sp.model"),
-            "--reuse_len=16", "--num_streams=%d" % streams)
-        assert done.returncode == 0, done.stderr
-    vocab_size = json.loads((folder / "train" / "manifest.json").read_text())["vocab_size"]
-    (folder / "tiny.json").write_text(json.dumps(dict(TINY, n_token=vocab_size)))
-    return folder
-
-
-def train(place, model_dir, **changes):
-    """Runs train_gpu.py; a value of None leaves a flag out."""
-    flags = dict(dict(record_info_dir=place / "train", model_dir=place / model_dir,
-                      model_config_path=place / "tiny.json", train_batch_size=4, mem_len=8,
-                      perm_size=16, num_predict=5, train_steps=4, log_steps=1, save_steps=100,
-                      warmup_steps=2, learning_rate=1e-2), **changes)
-    return command.run("train_gpu.py", *["--%s=%s" % item for item in flags.items()
-                                         if item[1] is not None])
-
-
-def weights(place, model_dir):
-    import tensorflow as tf
-    reader = tf.train.load_checkpoint(str(place / model_dir))
-    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
-
-
-def losses(text):
-    return re.findall(r"^step (\d+)/\d+  loss +(\S+)", text, re.MULTILINE)
+from pretraining_runs import TINY, losses, train, weights
 
 
 @pytest.fixture(scope="module")

@@ -272,7 +272,7 @@ class DeviceSettings:
     num_core_per_host: int = setting(1, "GPUs of a machine; without GPUs, replicas on its CPU",
                                      least=1)
     use_tpu: bool = setting(False, "run on a TPU (never tried)")
-    tpu: str = setting("local", "with use_tpu: name or grpc address of the TPU")
+    tpu_name: str = setting("local", "with use_tpu: name or grpc address of the TPU")
 
     def check(self):
         """Raises UserError unless one device is asked for: fine-tuning runs on one."""

@@ -98,7 +98,7 @@ def _several_hosts(gpus, count):
 
 def _tpu(settings):
     """The replicas of a TPU; written to the documentation of TensorFlow, never run."""
-    resolver = tf2.distribute.cluster_resolver.TPUClusterResolver(settings.tpu)
+    resolver = tf2.distribute.cluster_resolver.TPUClusterResolver(settings.tpu_name)
     tf2.config.experimental_connect_to_cluster(resolver)
     tf2.tpu.experimental.initialize_tpu_system(resolver)
     strategy = tf2.distribute.TPUStrategy(resolver)

@@ -6,7 +6,8 @@ import os
 
 import tensorflow.compat.v1 as tf
 
-from xlnet import checkpoint, files, input_pipeline, memory, reports, saving, training
+from xlnet import (checkpoint, files, input_pipeline, memory, optimization, reports, saving,
+                   training)
 from xlnet.errors import UserError
 from xlnet.permutation import Permutation
 from xlnet.pretraining_model import SAMPLE, PretrainingModel
@@ -53,6 +54,7 @@ class Run:
         settings = self._settings
         input_pipeline.steps_per_epoch(self._manifest, settings.train_batch_size)
         training.run_config(self._network, is_training=True)
+        optimization.warmup_steps(self._optimization)
         parts = self._devices.replicas * settings.grad_accum_steps
         if settings.train_batch_size % parts:
             raise UserError("train_batch_size is %d, which %d replicas of %d micro-batches do not "
