@@ -32,8 +32,9 @@ def main(settings, runner):
     except ImportError:
         raise UserError("Apache Beam is not installed; pip install '.[beam]'") from None
     from xlnet import beam
-    beam.run(settings, PipelineOptions(shlex.split(runner.beam_options)))
-    print("records: %s" % settings.save_dir)
+    made = beam.run(settings, PipelineOptions(shlex.split(runner.beam_options)))
+    print("%s: %s" % ("records" if made else "nothing to do: these records were made before",
+                      settings.save_dir))
 
 
 if __name__ == "__main__":

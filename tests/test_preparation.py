@@ -169,13 +169,66 @@ def test_shares_are_runs_of_about_equal_size(num_task):
     assert max(sizes) - min(sizes) <= 350
 
 
-# Beam.
+# Beam: in an environment that has it.
 
 def test_beam_makes_the_same_files(settings, small_pieces):
-    pytest.importorskip("apache_beam", reason="Apache Beam is an extra: pip install '.[beam]'")
-    from xlnet import beam
+    beam = pytest.importorskip("xlnet.beam", reason="Apache Beam is an extra: pip install '.[beam]'")
     preparation.make_records(settings)
     on_beam = moved(settings, "beam")
-    beam.run(on_beam)
+    assert beam.run(on_beam)
     assert content(on_beam.save_dir) == content(settings.save_dir)
     assert json.loads(content(on_beam.save_dir)["manifest.json"])["num_passes"] == 2
+    assert not beam.run(on_beam)
+    with pytest.raises(UserError, match="has records of other settings or input: seed 0 there, 1"):
+        beam.run(dataclasses.replace(on_beam, seed=1))
+
+
+def test_beam_reads_and_writes_remote_files(settings, small_pieces):
+    """A file system that Beam alone knows, by its scheme."""
+    beam = pytest.importorskip("xlnet.beam", reason="Apache Beam is an extra: pip install '.[beam]'")
+    import gzip
+
+    from apache_beam.io.filesystem import FileMetadata, MatchResult
+    from apache_beam.io.localfilesystem import LocalFileSystem
+    local = LocalFileSystem
+
+    def below(path):
+        return path.replace("box://", os.path.dirname(settings.save_dir) + "/")
+
+    class Box(LocalFileSystem):
+        @classmethod
+        def scheme(cls):
+            return "box"
+
+        def match(self, patterns, limits=None):
+            found = [result.metadata_list for result in local.match(self, list(map(below, patterns)))]
+            root = below("box://")
+            return [MatchResult(pattern, [FileMetadata(m.path.replace(root, "box://"),
+                                                       m.size_in_bytes) for m in part])
+                    for pattern, part in zip(patterns, found)]
+
+        def create(self, path, *arguments, **how):
+            return local.create(self, below(path), *arguments, **how)
+
+        def open(self, path, *arguments, **how):
+            return local.open(self, below(path), *arguments, **how)
+
+        def exists(self, path):
+            return local.exists(self, below(path))
+
+        def mkdirs(self, path):
+            local.mkdirs(self, below(path))
+
+        def rename(self, sources, targets):
+            local.rename(self, list(map(below, sources)), list(map(below, targets)))
+
+    with open(settings.input_glob, "rb") as f, open(below("box://a.txt"), "wb") as plain, \
+            gzip.open(below("box://b.txt.gz"), "wb") as packed:
+        text = f.read()
+        plain.write(text)
+        packed.write(text)
+    beam.run(dataclasses.replace(settings, input_glob="box://*.txt,box://*.gz",
+                                 save_dir="box://remote"))
+    here = below("box://a.txt") + "," + below("box://b.txt.gz")
+    preparation.make_records(dataclasses.replace(settings, input_glob=here))
+    assert content(below("box://remote")) == content(settings.save_dir)

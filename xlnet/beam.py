@@ -7,6 +7,7 @@ of a folder. Input and output may be wherever Beam's file systems reach.
 import collections
 import contextlib
 import itertools
+import json
 import os
 import tempfile
 import uuid
@@ -25,10 +26,15 @@ def run(settings, options=None):
     Args:
       options: `apache_beam.options.pipeline_options.PipelineOptions`; None runs here.
 
+    Returns:
+      False if the records had been made before.
+
     Raises:
-      UserError: as `preparation.make_records`, in the words of the runner.
+      UserError: as `preparation.make_records`; what happens on the workers, in the runner's words.
     """
     job = preparation.plan_job(settings)
+    if _is_finished(job):
+        return False
     with beam.Pipeline(options=options) as pipeline:
         text = (pipeline
                 | "chunks" >> beam.Create(list(enumerate(job.chunks)))
@@ -45,6 +51,19 @@ def run(settings, options=None):
          | "gather entries" >> beam.combiners.ToList()
          | "write manifest" >> beam.Map(_write_manifest, job, layout,
                                         beam.pvalue.AsSingleton(counts)))
+
+
+    return True
+
+
+def _is_finished(job):
+    path = FileSystems.join(job.directory, records.MANIFEST_NAME)
+    if job.settings.overwrite or not FileSystems.exists(path):
+        return False
+    with FileSystems.open(path) as f:
+        made = json.load(f).get("made_from")
+    preparation.refuse_difference(made or {}, job.description, "has records")
+    return True
 
 
 def _in_order(numbered):

@@ -83,3 +83,38 @@ def sha256(path):
         for block in iter(lambda: f.read(1 << 20), b""):
             digest.update(block)
     return digest.hexdigest()
+
+
+# Files elsewhere (gs://, s3://, hdfs://): whatever Apache Beam's file systems reach.
+
+def is_remote(path):
+    return "://" in path
+
+
+def match(pattern):
+    """Returns the remote files that a pattern matches."""
+    return [found.path for result in _file_systems().match([pattern])
+            for found in result.metadata_list]
+
+
+def size(path):
+    """Returns the size of a local or remote file [bytes]."""
+    if not is_remote(path):
+        return os.path.getsize(path)
+    return _file_systems().match([path])[0].metadata_list[0].size_in_bytes
+
+
+def open_binary(path, buffering=-1):
+    """Opens a local or remote file to be read as bytes; compressed ones as they are."""
+    if not is_remote(path):
+        return open(path, "rb", buffering=buffering)
+    from apache_beam.io.filesystem import CompressionTypes
+    return _file_systems().open(path, compression_type=CompressionTypes.UNCOMPRESSED)
+
+
+def _file_systems():
+    try:
+        from apache_beam.io.filesystems import FileSystems
+    except ImportError:
+        raise UserError("remote files need Apache Beam; pip install '.[beam]'") from None
+    return FileSystems

@@ -145,7 +145,7 @@ def _describe(settings, tokenizer, paths):
     described = {name: value for name, value in dataclasses.asdict(settings).items()
                  if name not in _NOT_DESCRIBED}
     described["num_streams"] = settings.num_streams or settings.bsz_per_host or 0
-    sizes = [(os.path.basename(path), os.path.getsize(path)) for path in paths]
+    sizes = [(os.path.basename(path), files.size(path)) for path in paths]
     described["input"] = "%d files, %d bytes, checksum of names and sizes %s" % (
         len(sizes), sum(size for _, size in sizes),
         hashlib.sha256(repr(sizes).encode("utf-8")).hexdigest()[:16])
@@ -165,11 +165,12 @@ def _is_finished(job):
     if job.settings.overwrite or not os.path.exists(path):
         return False
     made = files.read_json(path, "save_dir").get("made_from")
-    _refuse_difference(made or {}, job.description, "has records")
+    refuse_difference(made or {}, job.description, "has records")
     return True
 
 
-def _refuse_difference(made, wanted, what):
+def refuse_difference(made, wanted, what):
+    """Raises UserError that shows where the descriptions `made` and `wanted` differ, if they do."""
     different = ["%s %s there, %s now" % (name, made.get(name), value)
                  for name, value in wanted.items() if made.get(name) != value]
     if different:
@@ -184,7 +185,7 @@ def _begin(job):
         if job.settings.overwrite:
             clear(job.directory)
         elif os.path.exists(path):
-            _refuse_difference(files.read_json(path, "save_dir"), job.description,
+            refuse_difference(files.read_json(path, "save_dir"), job.description,
                                "has unfinished records")
         for folder in (job.directory, job.unfinished):
             os.makedirs(folder, exist_ok=True)

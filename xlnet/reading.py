@@ -20,6 +20,7 @@ import re
 import sys
 import zlib
 
+from xlnet import files
 from xlnet.errors import UserError
 from xlnet.sentences import split_sentences
 
@@ -39,8 +40,8 @@ _END, _CUT = "end", "cut"    # events between sentences: see `_owned`
 def find_files(patterns, what="input_glob"):
     """Returns the files that comma-separated names, glob patterns and directories stand for.
 
-    A directory stands for all *.txt, *.jsonl and *.gz in it and below it, hidden ones left out.
-    Sorted, each file once.
+    A directory stands for all *.txt, *.jsonl and *.gz in it and below it, hidden ones left out;
+    of remote files (`gs://...`) only names and patterns are known. Sorted, each file once.
 
     Args:
       what: the flag's name, for errors.
@@ -53,15 +54,19 @@ def find_files(patterns, what="input_glob"):
         raise UserError("%s: no file given" % what)
     found = {}
     for part in parts:
-        names = [part] if os.path.exists(part) else glob.glob(part, recursive=True)
-        paths = [path for name in names for path in _files_of(name)]
+        paths = files.match(part) if files.is_remote(part) else _local_files(part)
         if not paths:
             raise UserError("%s: %s '%s'" % (
                 what, "no .txt, .jsonl or .gz file in directory" if os.path.isdir(part)
                 else "no file matches", part))
         for path in sorted(paths):
-            found.setdefault(os.path.realpath(path), path)
+            found.setdefault(path if files.is_remote(path) else os.path.realpath(path), path)
     return sorted(found.values())
+
+
+def _local_files(pattern):
+    names = [pattern] if os.path.exists(pattern) else glob.glob(pattern, recursive=True)
+    return [path for name in names for path in _files_of(name)]
 
 
 def _files_of(name):
@@ -83,7 +88,7 @@ def cut(paths, chunk_bytes):
     chunks = []
     for path in paths:
         try:
-            size = os.path.getsize(path)
+            size = files.size(path)
         except OSError as e:
             raise _unreadable(path, e) from None
         step = size if _is_gzip(path) else chunk_bytes
@@ -102,7 +107,8 @@ def _is_jsonl(path):
 
 def _open(path):
     try:
-        return gzip.open(path, "rb") if _is_gzip(path) else open(path, "rb", buffering=_BLOCK)
+        f = files.open_binary(path, _BLOCK)
+        return gzip.open(f) if _is_gzip(path) else f
     except OSError as e:
         raise _unreadable(path, e) from None
 
