@@ -1,81 +1,185 @@
 """Trains a SentencePiece vocabulary with XLNet's special symbols at the ids of released models."""
 
+import collections
+import contextlib
 import dataclasses
+import hashlib
 import io
+import itertools
 import os
+import random
 import re
 import sys
+import threading
+import time
+from typing import Optional
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from xlnet import cli, files
-from xlnet.config import CorpusSettings, required, setting
+from xlnet.config import CorpusSettings, as_in, required, setting
 from xlnet.errors import UserError
 
 ABOUT = """trains a SentencePiece unigram model on the text that data_utils.py will encode with it.
 
-The special symbols get the ids they have in released models, <unk> 0 to <eop> 8."""
+The special symbols get the ids they have in released models, <unk> 0 to <eop> 8. Beside the model,
+in <sp_path>.json, it writes how text is cleaned for it; every later program obeys that.
+
+--language sets what depends on the language:
+  english   accents are stripped, as in the released models; character coverage 0.99995, theirs too
+  other     any language with an alphabet: accents are kept; coverage 0.99995
+  chinese, japanese, korean: accents are kept; coverage 0.9995, because they have so many characters
+"""
+
+Language = collections.namedtuple("Language", "character_coverage keep_accents")
+_CJK = Language(0.9995, True)
+LANGUAGES = {"english": Language(0.99995, False), "other": Language(0.99995, True),
+             "chinese": _CJK, "japanese": _CJK, "korean": _CJK}
 
 SPECIAL_PIECES = ("<unk>", "<s>", "</s>", "<cls>", "<sep>", "<pad>", "<mask>", "<eod>", "<eop>")
-_LONGEST_LINE = 1 << 16          # bytes; the trainer would drop longer lines without a word
+_CHUNK_BYTES = 1 << 22
+_BATCH_LINES = 1000
+_NO_LIMIT = 1 << 30      # [bytes] the trainer would drop longer lines without a word
+_THREADS = 16            # sums are rounded by their number: fixed, the model is the same anywhere
+_SECONDS_BETWEEN_LINES = 30
 
 
 @dataclasses.dataclass(frozen=True)
 class VocabularySettings:
     """train_sentencepiece.py: text to a SentencePiece model."""
-    input_glob: str = required("text files: comma-separated glob patterns")
+    input_glob: str = as_in(CorpusSettings, "input_glob")
     sp_path: str = required("the SentencePiece model to write")
     vocab_size: int = setting(32000, "pieces, special symbols included")
-    character_coverage: float = setting(0.9995, "share of the text's characters that get a piece; "
-                                                "the rarest are left to <unk>")
+    language: str = setting("english", "what the text is written in", choices=tuple(LANGUAGES))
     uncased: bool = setting(False, "lower-case the text")
+    keep_accents: Optional[bool] = setting(
+        None, "leave accents, syllables and full-width letters to `normalization`; by language if "
+              "not given")
+    normalization: str = setting(
+        "nmt_nfkc", "SentencePiece's own, part of the model: nmt_nfkc composes letters and accents "
+                    "and folds full-width forms; identity changes nothing",
+        choices=("nmt_nfkc", "nfkc", "identity"))
+    character_coverage: Optional[float] = setting(
+        None, "share of the text's characters that get a piece, the rarest are left to <unk>; by "
+              "language if not given")
+    input_sentence_size: int = setting(
+        2000000, "sentences learned from, drawn evenly if there are more; 0: all", least=0)
+    seed: int = setting(0, "seed of the draw", least=0)
+    text_format: str = as_in(CorpusSettings, "text_format")
+    json_field: str = as_in(CorpusSettings, "json_field")
+    on_error: str = as_in(CorpusSettings, "on_error")
+    split: str = as_in(CorpusSettings, "split")
+    heldout_percent: float = as_in(CorpusSettings, "heldout_percent")
 
 
 def main(settings):
+    from xlnet import reading
+    from xlnet.tokenization import describe
+    settings = with_language(settings)
+    check(settings)
+    reading.check_settings(settings)
+    paths = reading.find_files(settings.input_glob)
+    skipped = collections.Counter()
+    sentences, number = draw(read_sentences(paths, settings, skipped),
+                             settings.input_sentence_size, settings.seed)
+    if not sentences:
+        raise UserError("input_glob: no text in %s" % ", ".join(paths))
+    print("%d files, %d sentences%s" % (len(paths), number, "".join(
+        ", %d skipped: %s" % (count, reason) for reason, count in skipped.items())))
+    print("training on %d sentences, %d characters" % (len(sentences), sum(map(len, sentences))),
+          flush=True)
+    with telling_time("training"):
+        model = train(sentences, settings)
+    check_special_pieces(model)
+    describe(settings.sp_path, hashlib.sha256(model).hexdigest(), settings.uncased,
+             settings.keep_accents)
+    with files.replacing(settings.sp_path) as temporary:
+        with open(temporary, "wb") as f:
+            f.write(model)
+    print("%s: %d pieces, %s, accents %s, character coverage %g" % (
+        settings.sp_path, settings.vocab_size, "uncased" if settings.uncased else "cased",
+        "kept" if settings.keep_accents else "stripped", settings.character_coverage))
+
+
+def with_language(settings):
+    """Returns the settings, those not given filled in by `language`."""
+    defaults = LANGUAGES[settings.language]._asdict()
+    return dataclasses.replace(settings, **{
+        name: value for name, value in defaults.items() if getattr(settings, name) is None})
+
+
+def check(settings):
+    """Raises UserError for settings that make no sense whatever the text."""
     if not 0.9 <= settings.character_coverage <= 1:
         raise UserError("character_coverage is %r, expected 0.9 <= coverage <= 1"
                         % settings.character_coverage)
     if settings.vocab_size <= len(SPECIAL_PIECES):
         raise UserError("vocab_size is %d, expected more than the %d special symbols"
                         % (settings.vocab_size, len(SPECIAL_PIECES)))
-    paths = files.expand(settings.input_glob, "input_glob")
-    model = train(clean_lines(paths, settings.uncased), settings)
-    check_special_pieces(model)
-    with files.replacing(settings.sp_path) as temporary:
-        with open(temporary, "wb") as f:
-            f.write(model)
-    print("%s: %d pieces from %d files" % (settings.sp_path, settings.vocab_size, len(paths)))
 
 
-def clean_lines(paths, uncased):
-    """Returns the lines as the tokenizer will see them; refuses bad files as data_utils.py does."""
+def read_sentences(paths, settings, skipped):
+    """Yields the sentences as the tokenizer will see them; a bar shows how far it is."""
+    from tqdm import tqdm
     from xlnet import reading
-    from xlnet.tokenization import clean_text
-    plain = CorpusSettings(input_glob="", save_dir="", sp_path="")
-    lines = []
-    for chunk in reading.cut(paths, 1 << 30):
-        for line in reading.read_chunk(chunk, plain, None):
-            lines.append(clean_text(line.text, lower=uncased))
-            if len(lines[-1].encode("utf-8")) > _LONGEST_LINE:
-                raise UserError("%s: longer than %d bytes; put a sentence on a line"
-                                % (reading.place(line), _LONGEST_LINE))
-    if not any(lines):
-        raise UserError("input_glob: no text in %s" % ", ".join(paths))
-    return lines
+    from xlnet.tokenization import clean_lines
+    interval = 0.2 if sys.stderr.isatty() else _SECONDS_BETWEEN_LINES
+    chunks = reading.cut(paths, _CHUNK_BYTES)
+    with tqdm(desc="reading", total=sum(chunk.end - chunk.begin for chunk in chunks), unit="B",
+              unit_scale=True, leave=False, delay=1, mininterval=interval,
+              maxinterval=interval) as bar:
+        for chunk in chunks:
+            lines = (line.text for line in reading.read_chunk(chunk, settings, skipped))
+            for batch in iter(lambda: list(itertools.islice(lines, _BATCH_LINES)), []):
+                yield from filter(None, clean_lines(batch, settings.uncased,
+                                                    settings.keep_accents))
+            bar.update(chunk.end - chunk.begin)
 
 
-def train(lines, settings):
-    """Returns the bytes of the model; one thread, so that the same text gives the same model."""
+def draw(sentences, size, seed):
+    """Returns a list of `size` of the sentences (0: all), each as likely as any other, and their
+    number; never holds more than it returns."""
+    drawn, number, uniform = [], 0, random.Random(seed).random
+    for number, sentence in enumerate(sentences, 1):
+        if not size or number <= size:
+            drawn.append(sentence)
+            continue
+        place = int(uniform() * number)      # it is in with probability size / number
+        if place < size:
+            drawn[place] = sentence
+    return drawn, number
+
+
+@contextlib.contextmanager
+def telling_time(what):
+    """Says now and then that something long still goes on."""
+    done, began = threading.Event(), time.time()
+
+    def tell():
+        while not done.wait(_SECONDS_BETWEEN_LINES):
+            print("%s, %d s" % (what, time.time() - began), flush=True)
+    thread = threading.Thread(target=tell, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+def train(sentences, settings):
+    """Returns the bytes of the model; the same sentences give the same model."""
     import sentencepiece
     model = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(lines), model_writer=model, model_type="unigram",
+            sentence_iterator=iter(sentences), model_writer=model, model_type="unigram",
             vocab_size=settings.vocab_size, character_coverage=settings.character_coverage,
+            normalization_rule_name=settings.normalization,
             unk_id=0, bos_id=1, eos_id=2, pad_id=-1,
             # Control symbols are never found in text; <eop> is, being written by hand.
             control_symbols=[p for p in SPECIAL_PIECES[3:] if p != "<eop>"],
-            user_defined_symbols=["<eop>"], max_sentence_length=_LONGEST_LINE, num_threads=1,
+            user_defined_symbols=["<eop>"], max_sentence_length=_NO_LIMIT, num_threads=_THREADS,
             minloglevel=2)
     except RuntimeError as e:
         raise UserError(_advice(str(e), settings.vocab_size)) from None

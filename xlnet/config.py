@@ -23,6 +23,12 @@ def required(help):
     return dataclasses.field(metadata={"help": help, "choices": None, "least": None})
 
 
+def as_in(settings, name):
+    """The setting `name` of another dataclass, word for word."""
+    field = settings.__dataclass_fields__[name]
+    return dataclasses.field(default=field.default, metadata=field.metadata)
+
+
 def setting_type(field):
     """The plain Python type of a field: `Optional[int]` is int."""
     arguments = [a for a in typing.get_args(field.type) if a is not type(None)]

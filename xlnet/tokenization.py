@@ -9,6 +9,7 @@ Shape letters: V vocabulary.
 import functools
 import itertools
 import os
+import re
 import sys
 import unicodedata
 
@@ -34,8 +35,9 @@ def clean_text(text, lower=False, remove_space=True, keep_accents=False):
       text: str.
       lower: lower-case the text (for models trained without case).
       remove_space: join runs of blanks, drop those at the ends.
-      keep_accents: leave out the compatibility decomposition (NFKD) and with it the removal of
-        combining characters, which damages Korean, Japanese and German.
+      keep_accents: leave out the compatibility decomposition (NFKD) and the removal of combining
+        characters, which makes が か, für fur, and takes tone marks from Thai. What is left to fold,
+        full-width letters and the like, the SentencePiece model folds by its own rule.
     """
     if remove_space:
         text = " ".join(text.split())
@@ -109,7 +111,8 @@ class Tokenizer:
       vocab_size: V.
       unk_id, cls_id, sep_id, eod_id: ids of the special pieces, found by name.
       pad_id, mask_id, eop_id: the same, None where the model has no such piece.
-      is_word_start: bool [V], pieces that begin a word; special pieces count as words.
+      is_word_start: bool [V], pieces that begin a word: those after a blank, those that begin with
+        a letter of a script without blanks (see `begins_word`), and special pieces.
 
     Raises:
       UserError: no such file, not a SentencePiece model, <cls>, <sep> or <eod> is missing, or the
@@ -195,8 +198,7 @@ class Tokenizer:
     def _find_word_starts(self):
         special = {self.unk_id, self.cls_id, self.sep_id, self.eod_id,
                    self.pad_id, self.mask_id, self.eop_id}
-        return np.array([piece.startswith(WORD_START) or id in special
-                         or self._model.is_control(id)
+        return np.array([begins_word(piece) or id in special or self._model.is_control(id)
                          for id, piece in enumerate(self._pieces)], dtype=bool)
 
     def _split_commas(self, ids, lengths):
@@ -227,6 +229,29 @@ class Tokenizer:
         if not piece.startswith(WORD_START) and pieces and pieces[0].startswith(WORD_START):
             pieces[:1] = [pieces[0][1:]] if len(pieces[0]) > 1 else []
         return pieces + [","]
+
+
+# Letters of scripts whose words stand next to each other, those that can begin a syllable: neither
+# small kana nor length and repetition marks (ー 々), neither tone marks nor vowels that are written
+# behind their consonant. Hangul is not among them: Korean has blanks.
+_UNSPACED = re.compile(
+    "[\u0e01-\u0e2e\u0e40-\u0e44"                    # Thai: consonants, vowels written in front
+    "\u0e81-\u0eae\u0ec0-\u0ec4\u0edc-\u0edf"        # Lao: the same
+    "\u1000-\u102a\u103f\u1050-\u1055\u1780-\u17b3"  # Burmese, Khmer: and independent vowels
+    "\u3041-\u3096\u30a1-\u30fa\uff66-\uff9d"        # Hiragana, Katakana, the half-width one
+    "\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"     # Han
+    "(?<![ぁぃぅぇぉっゃゅょゎゕゖァィゥェォッャュョヮヵヶｧ-ｰ])")
+
+
+def begins_word(piece):
+    """Whether a piece of text begins a word, as far as the piece shows.
+
+    Where words stand between blanks it is the mark that counts. Without blanks a clause would be a
+    single word, too long for any n-gram of words; there each piece counts as a word, which
+    SentencePiece found because it is frequent: mostly a word or one of its parts. Digits and other
+    letters in such text belong to the word before them, as does punctuation everywhere.
+    """
+    return piece.startswith(WORD_START) or bool(_UNSPACED.match(piece))
 
 
 def description_path(path):
