@@ -120,24 +120,38 @@ def check_value(field, value, source):
             source, field.name, value, ", ".join(choices), did_you_mean(str(value), choices)))
 
 
+PRECISIONS = ("fp32", "bf16", "fp16")
+
+
 class RunConfig:
     """How the network is run: dropout, initialization, memory. Not part of a checkpoint.
 
     Args:
       is_training: whether dropout is applied.
       use_tpu: kept for the documented API; devices are chosen by the strategy.
-      use_bfloat16: compute in bfloat16; weights, softmax and layer norm stay float32.
+      use_bfloat16: the documented name of precision="bf16".
       dropout: rate for hidden states. dropatt: rate for attention probabilities.
       init: "normal" (with `init_std`) or "uniform" (within ±`init_range`).
       mem_len: positions kept as memory. reuse_len: positions of a window that enter the memory.
       bi_data: the second half of the batch runs backward.
       clamp_len: relative distances beyond it count as it; -1: none.
       same_length: every position attends over the same span (with `attn_type="uni"`).
+      precision: "fp32", "bf16" or "fp16", the number format of the matrix products; weights,
+        softmax, layer norm and loss stay float32. None: as `use_bfloat16` says.
+      recompute: the backward pass computes each layer's activations again rather than to keep
+        them: less memory for a third more work, the same gradients.
     """
 
     def __init__(self, is_training, use_tpu, use_bfloat16, dropout, dropatt, init="normal",
                  init_range=0.1, init_std=0.02, mem_len=None, reuse_len=None, bi_data=False,
-                 clamp_len=-1, same_length=False):
+                 clamp_len=-1, same_length=False, *, precision=None, recompute=False):
+        precision = precision or ("bf16" if use_bfloat16 else "fp32")
+        if precision not in PRECISIONS:
+            raise UserError("precision is %r, expected one of %s" % (
+                precision, ", ".join(PRECISIONS)))
+        if use_bfloat16 and precision != "bf16":
+            raise UserError("use_bfloat16 is True and precision is %s: give one of them"
+                            % precision)
         if init not in ("normal", "uniform"):
             raise UserError("init is %r, expected normal or uniform" % (init,))
         for name, rate in (("dropout", dropout), ("dropatt", dropatt)):
@@ -145,7 +159,9 @@ class RunConfig:
                 raise UserError("%s is %r, expected 0 <= rate < 1" % (name, rate))
         self.is_training = is_training
         self.use_tpu = use_tpu
-        self.use_bfloat16 = use_bfloat16
+        self.use_bfloat16 = precision == "bf16"
+        self.precision = precision
+        self.recompute = recompute
         self.dropout = dropout
         self.dropatt = dropatt
         self.init = init
@@ -160,7 +176,7 @@ class RunConfig:
 
 # What a run configuration takes from the flags, and its value where a program has no such flag.
 _RUN_FLAGS = dict(use_tpu=False, use_bfloat16=False, dropout=0.1, dropatt=0.1, init="normal",
-                  init_range=0.1, init_std=0.02, clamp_len=-1)
+                  init_range=0.1, init_std=0.02, clamp_len=-1, precision=None, recompute=False)
 _RECURRENCE_FLAGS = dict(mem_len=None, reuse_len=None, bi_data=False, same_length=False)
 
 

@@ -7,21 +7,22 @@ import collections
 
 import tensorflow.compat.v1 as tf
 
-from xlnet.modeling import dense, get_initializer, get_weight
+from xlnet.modeling import DTYPES, dense, get_initializer, get_weight
 
 # loss: [B] per example. logits: [B,C], or [B] for regression.
 HeadOutputs = collections.namedtuple("HeadOutputs", "loss logits")
 
 
-def lm_loss(sequence, target, embedding_table, use_bfloat16=False):
+def lm_loss(sequence, target, embedding_table, precision="fp32"):
     """Negative log likelihood of each target (paper, equation 3), softmax tied to the embedding.
 
-    sequence [B,P,D], target int32 [B,P], embedding_table [V,D] -> float32 [B,P], in nats.
+    sequence [B,P,D], target int32 [B,P], embedding_table [V,D] -> float32 [B,P], in nats;
+    `precision`, that of the product, as in `RunConfig`.
     """
     vocabulary, width = embedding_table.shape.as_list()
     with tf.variable_scope("lm_loss"):
         bias = get_weight("bias", [vocabulary], tf.initializers.zeros())
-    dtype = tf.bfloat16 if use_bfloat16 else tf.float32
+    dtype = DTYPES[precision]
     flat = tf.cast(tf.reshape(sequence, [-1, width]), dtype)
     logits = tf.matmul(flat, tf.cast(embedding_table, dtype), transpose_b=True)
     logits = tf.cast(logits, tf.float32) + bias                              # [B*P,V]

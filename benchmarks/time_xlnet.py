@@ -1,0 +1,97 @@
+"""Times one piece of work with this library. Started by run.py, in a process of its own."""
+
+import os
+import sys
+
+import numpy as np
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import work as works  # noqa: E402
+from xlnet import config as settings, heads, modeling, optimization  # noqa: E402
+
+import tensorflow.compat.v1 as tf  # noqa: E402
+
+
+def run_config(work, options):
+    training = work.kind != "infer"
+    return settings.RunConfig(
+        is_training=training, use_tpu=False, use_bfloat16=False, precision=options["precision"],
+        recompute=options["recompute"], dropout=0.1, dropatt=0.1, mem_len=work.memory or None,
+        reuse_len=work.length // 2 if work.memory else None)
+
+
+def pretraining_loss(config, run, inputs, memory, seed):
+    """Loss of the permutation language model, and the new memories [L,B,M,D]."""
+    positions = inputs["positions"]
+    is_target = tf.reduce_any(
+        tf.one_hot(positions, inputs["input_ids"].shape[1], True, False, dtype=tf.bool), axis=1)
+    outputs = modeling.transformer_xl(
+        config, run, input_ids=inputs["input_ids"], seg_ids=inputs["seg_ids"],
+        direction=inputs["direction"], mems=tf.unstack(memory.read_value()),
+        hidden=modeling.permutation_mask(inputs["rank"], is_target),
+        query=modeling.Query(positions=positions), seed=seed)
+    targets = tf.gather(inputs["input_ids"], positions, batch_dims=1)
+    losses = heads.lm_loss(outputs.sequence, targets, outputs.embedding_table, run.precision)
+    return tf.reduce_mean(losses), tf.stack(outputs.new_mems)
+
+
+def classifier(config, run, inputs, seed):
+    outputs = modeling.transformer_xl(
+        config, run, input_ids=inputs["input_ids"], seg_ids=inputs["seg_ids"], seed=seed,
+        hidden=tf.zeros([inputs["input_ids"].shape[0], 1, inputs["input_ids"].shape[1]], tf.bool))
+    summary = modeling.summarize(config, run, outputs.sequence, seed=seed)
+    return heads.classification(run, summary, inputs["labels"], num_classes=2,
+                                scope="classification_benchmark")
+
+
+def build(work, config, options):
+    """Returns what one step fetches."""
+    run = run_config(work, options)
+    inputs = {name: tf.placeholder_with_default(value, value.shape)
+              for name, value in works.batch(work, config.n_token).items()}
+    step = tf.train.get_or_create_global_step()
+    seed = tf.stack([tf.cast(step, tf.int32), 7])
+    with tf.variable_scope("model"):
+        if work.kind == "infer":
+            return classifier(config, run, inputs, None).logits
+        if work.kind == "finetune":
+            loss, update = tf.reduce_mean(classifier(config, run, inputs, seed).loss), tf.no_op()
+        else:
+            shape = [config.n_layer, work.batch, work.memory, config.d_model]
+            memory = tf.get_variable("memory", shape, initializer=tf.initializers.zeros(),
+                                     trainable=False, use_resource=True)
+            loss, new_mems = pretraining_loss(config, run, inputs, memory, seed)
+            update = memory.assign(tf.cast(new_mems, tf.float32))
+    train, _ = optimization.minimize(
+        loss, settings.OptimizationSettings(weight_decay=0.01), step)
+    return tf.group(train, update), loss
+
+
+def matrix_rates(repeats=8):
+    """Rate of a large float32 matrix product [floating-point operations/s]: per second of wall
+    time (the best of some), per second of processor time (the median)."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        a, b = (tf.Variable(np.ones(shape, np.float32)) for shape in ([2048, 3072], [3072, 2048]))
+        session.run(tf.global_variables_initializer())
+        product = tf.matmul(a, b).op
+        wall, processor = works.seconds(lambda: session.run(product), repeats, warm_up=2)
+    operations = 2 * 2048 * 3072 * 2048
+    return operations / min(wall), operations / float(np.median(processor))
+
+
+def main():
+    options = works.arguments()
+    tf.disable_eager_execution()
+    rates = matrix_rates()
+    work = works.Work(**options["work"])
+    config = settings.XLNetConfig(**options["config"])
+    fetches = build(work, config, options)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        times = works.seconds(lambda: session.run(fetches), options["repeats"],
+                              options["warm_up"])
+        works.report(times, matrix_rates=rates, version="TensorFlow " + tf.__version__)
+
+
+if __name__ == "__main__":
+    main()

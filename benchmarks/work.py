@@ -1,0 +1,86 @@
+"""The pieces of work that are timed, and how: shared by all systems, needs only NumPy."""
+
+import dataclasses
+import json
+import resource
+import sys
+import time
+
+import numpy as np
+
+
+@dataclasses.dataclass(frozen=True)
+class Work:
+    """One step of training or inference over random tokens.
+
+    kind: "pretrain" (two streams, memory, `targets` predicted tokens a row), "finetune" (two
+    classes), both with dropout, clipping and AdamW; or "infer" (the fine-tuned classifier).
+    """
+    kind: str
+    batch: int
+    length: int
+    memory: int = 0
+    targets: int = 0
+
+    @property
+    def tokens(self):
+        return self.batch * self.length
+
+
+WORKS = {
+    "pretrain": Work("pretrain", batch=2, length=512, memory=384, targets=85),
+    "finetune": Work("finetune", batch=8, length=128),
+    "finetune512": Work("finetune", batch=8, length=512),
+    "infer": Work("infer", batch=8, length=128),
+}
+
+
+def batch(work, vocabulary, seed=0):
+    """Random inputs of `work`, as NumPy arrays.
+
+    Returns a dict: input_ids, seg_ids int32 [B,Q]; labels int32 [B]; for pretraining also rank
+    int32 [B,Q], positions int32 [B,P] and direction int32 [B] (second half backward).
+    """
+    random = np.random.RandomState(seed)
+    shape = [work.batch, work.length]
+    arrays = {"input_ids": random.randint(10, vocabulary, shape).astype(np.int32),
+              "seg_ids": np.repeat(np.arange(work.length)[None] >= work.length // 2, work.batch,
+                                   axis=0).astype(np.int32),
+              "labels": random.randint(0, 2, work.batch).astype(np.int32)}
+    if work.kind == "pretrain":
+        order = np.stack([random.permutation(work.length) for _ in range(work.batch)])
+        arrays["positions"] = np.sort(order[:, :work.targets], axis=1).astype(np.int32)
+        arrays["rank"] = np.full(shape, -1, np.int32)
+        ranks = np.stack([random.permutation(work.targets) for _ in range(work.batch)])
+        np.put_along_axis(arrays["rank"], arrays["positions"], ranks.astype(np.int32), axis=1)
+        arrays["direction"] = (np.arange(work.batch) >= work.batch // 2).astype(np.int32)
+    return arrays
+
+
+def seconds(step, repeats, warm_up):
+    """Wall and processor times of `repeats` calls of `step` [s], after `warm_up` calls.
+
+    The processor time of all threads hardly depends on what else the machine does; the wall time
+    does.
+    """
+    wall, processor = [], []
+    for call in range(warm_up + repeats):
+        start, start_processor = time.perf_counter(), time.process_time()
+        step()
+        if call >= warm_up:
+            wall.append(time.perf_counter() - start)
+            processor.append(time.process_time() - start_processor)
+    return wall, processor
+
+
+def report(times, **more):
+    """Prints the measurements of this process as one JSON line, for run.py."""
+    kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    wall, processor = times
+    print(json.dumps(dict(more, wall=wall, processor=processor, peak_gib=kib / 2 ** 20)),
+          flush=True)
+
+
+def arguments():
+    """The worker's command line: one JSON object with work, config, precision, ..."""
+    return json.loads(sys.argv[1])
