@@ -9,7 +9,8 @@ import tensorflow.compat.v1 as tf
 
 import xlnet
 from conftest import GOLDEN, assert_close
-from xlnet import heads, modeling
+from xlnet import heads, kernels, modeling
+from xlnet.errors import UserError
 
 CONFIGS = ("untied_gelu", "tied_relu")
 RUN = dict(is_training=False, use_tpu=False, use_bfloat16=False, dropout=0., dropatt=0.)
@@ -163,8 +164,8 @@ def test_relative_shift_reads_the_cell_of_the_distance(graph):
     rows = np.take_along_axis(x, positions[:, None, :, None], axis=2)
     whole = tf.constant(x)
     some = tf.constant(rows)
-    y = modeling.relative_shift(whole, keys)
-    z = modeling.relative_shift_at(some, keys, tf.constant(length - positions))
+    y = kernels.relative_shift(whole, keys)
+    z = kernels.relative_shift_at(some, keys, tf.constant(length - positions))
     weight = tf.constant(np.random.RandomState(1).randn(2, 2, length, keys).astype(np.float32))
     plain = tf.stack([whole[:, :, i, length - i:length - i + keys] for i in range(length)], axis=2)
     weight_z = weight[:, :, :2]
@@ -268,7 +269,7 @@ def test_summaries_leave_padding_out(graph, kind):
 
 def test_dropout_is_a_function_of_its_seed(graph):
     x = tf.ones([200, 100])
-    outputs = [modeling.dropout(x, 0.1, tf.constant([3, step])) for step in (1, 1, 2)]
+    outputs = [kernels.dropout(x, 0.1, tf.constant([3, step])) for step in (1, 1, 2)]
     with tf.Session() as session:
         first, again, other = session.run(outputs)
     np.testing.assert_array_equal(first, again)
@@ -288,19 +289,63 @@ def test_parameter_counts_of_the_released_models(graph, name, count):
     assert sum(v.shape.num_elements() for v in tf.trainable_variables()) == count
 
 
-def test_bfloat16_is_close_to_float32(graph):
-    ids = tf.constant(np.random.RandomState(0).randint(0, 50, [2, 6]), tf.int32)
-    outputs = []
-    for bfloat16 in (False, True):
-        with tf.variable_scope("model", reuse=tf.AUTO_REUSE):
-            run = xlnet.RunConfig(**dict(RUN, use_bfloat16=bfloat16, init_std=0.3))
-            outputs.append(modeling.transformer_xl(tiny(), run, input_ids=ids,
-                                                   seg_ids=tf.zeros_like(ids)).sequence)
+def pretraining_step(run):
+    """Loss and gradients of two windows with memory, direction, both streams; by variable name."""
+    random = np.random.RandomState(0)
+    ids = tf.constant(random.randint(0, 50, [2, 6]), tf.int32)
+    positions = tf.constant([[0, 2, 3], [1, 4, 5]])
+    hidden = modeling.permutation_mask(
+        tf.constant([[1, -1, 0, 2, -1, -1], [-1, 2, -1, -1, 1, 0]]),
+        tf.reduce_any(tf.one_hot(positions, 6, True, False, dtype=tf.bool), axis=1))
+    mems = [tf.constant(random.randn(2, 4, 8), tf.float32) for _ in range(2)]
+    with tf.variable_scope("model", reuse=tf.AUTO_REUSE):
+        outputs = modeling.transformer_xl(
+            tiny(), run, input_ids=ids, seg_ids=ids % 2, direction=tf.constant([0, 1]), mems=mems,
+            hidden=hidden, query=modeling.Query(positions=positions), seed=tf.constant([3, 4]))
+        loss = tf.reduce_mean(heads.lm_loss(
+            outputs.sequence, tf.gather(ids, positions, batch_dims=1), outputs.embedding_table,
+            run.precision))
+    names = sorted(v.op.name for v in tf.trainable_variables())
+    return dict(gradients_of(loss, names), loss=loss)
+
+
+def train_run(**changes):
+    return xlnet.RunConfig(**dict(RUN, is_training=True, dropout=0.2, dropatt=0.2, init_std=0.3,
+                                  mem_len=4, **changes))
+
+
+def test_recompute_changes_memory_not_gradients(graph):
+    kept, again = (pretraining_step(train_run(recompute=flag)) for flag in (False, True))
+    again_nodes = sum("recomputed" in op.name for op in graph.get_operations())
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
-        exact, rounded = session.run(outputs)
-    assert rounded.dtype == np.float32
-    assert 0 < np.abs(exact - rounded).max() < 0.1
+        kept, again = session.run([kept, again])
+    assert again_nodes > 0
+    for name, value in kept.items():
+        np.testing.assert_allclose(again[name], value, rtol=1e-6, atol=1e-7, err_msg=name)
+
+
+@pytest.mark.parametrize("precision, tolerance", (("bf16", 0.08), ("fp16", 0.01)))
+def test_half_precision_is_close_to_float32(graph, precision, tolerance):
+    """Weights, loss and gradients stay float32; the gradient keeps its direction."""
+    exact, rounded = (pretraining_step(train_run(precision=p)) for p in ("fp32", precision))
+    assert all(x.dtype == tf.float32 for x in rounded.values())
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        exact, rounded = session.run([exact, rounded])
+    assert 0 < abs(exact["loss"] - rounded["loss"]) < 0.02 * exact["loss"]
+    for name, value in exact.items():
+        error = np.linalg.norm(rounded[name] - value) / np.linalg.norm(value)
+        assert error < tolerance, name
+
+
+def test_precision_is_named(graph):
+    assert xlnet.RunConfig(**dict(RUN, use_bfloat16=True)).precision == "bf16"
+    assert xlnet.RunConfig(precision="bf16", **RUN).use_bfloat16
+    with pytest.raises(UserError, match="precision is 'half', expected one of fp32, bf16, fp16"):
+        xlnet.RunConfig(precision="half", **RUN)
+    with pytest.raises(UserError, match="use_bfloat16 is True and precision is fp32"):
+        xlnet.RunConfig(**dict(RUN, use_bfloat16=True, precision="fp32"))
 
 
 def test_bi_data_needs_an_even_batch(graph):

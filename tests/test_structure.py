@@ -9,7 +9,7 @@ import pytest
 from conftest import ROOT
 
 LAYERS = (
-    {"errors"}, {"files", "sentences"}, {"config", "tokenization", "reading", "windows"},
+    {"errors"}, {"files", "sentences", "kernels"}, {"config", "tokenization", "reading", "windows"},
     {"records", "noise", "permutation", "distribution"}, {"modeling"}, {"features", "api"},
     {"corpus", "record_writer", "heads", "input_pipeline", "tasks", "optimization", "checkpoint"},
     {"memory", "objectives", "reports"}, {"training", "inspection", "preparation"},

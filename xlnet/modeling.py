@@ -11,13 +11,17 @@ Variable names and shapes are those of the released checkpoints: they are the fi
 """
 
 import collections
+import functools
 import math
 
 import tensorflow.compat.v1 as tf
 
+from xlnet.kernels import (ACTIVATIONS, dense, dropout, layer_norm, recomputed, relative_shift,
+                           relative_shift_at, shape_of)
+
 NUM_SEGMENTS = 8        # segment ids are 0 ... 7; released models use 0 to 4
-LAYER_NORM_EPSILON = 1e-12
 HIDDEN_SCORE = -1e30    # added to the score of a hidden key; scores are always float32
+DTYPES = {"fp32": tf.float32, "bf16": tf.bfloat16, "fp16": tf.float16}
 
 # The rows that predict (paper, section 2.3). `positions` [B,P] int32: what each slot predicts;
 # `weights` [B,P] float32: 0 switches a slot off. With `positions` None every position is a slot
@@ -57,18 +61,18 @@ def transformer_xl(config, run, *, input_ids, seg_ids=None, direction=None, hidd
         streams = _streams(hidden, seg_ids, query, length, memory_length)
         position_waves = _position_waves(net, length, memory_length, attn_type, direction)
         x = net.dropout(h if g is None else tf.concat([h, g], axis=1), run.dropout)  # [B,Q(+P),D]
-        biases = _attention_biases(net, with_segments=seg_ids is not None)
+        weights = _layer_weights(net, with_segments=seg_ids is not None)
+        layer_of = functools.partial(_layer, config, run)
+        if run.recompute and run.is_training:
+            layer_of = functools.partial(recomputed, layer_of)
         new_mems = []
         for layer in range(config.n_layer):
-            h, memory = x[:, :length], mems[layer] if mems else None
-            new_mems.append(remember(h, memory, run.mem_len, run.reuse_len))
+            memory = mems[layer] if mems else None
+            new_mems.append(remember(x[:, :length], memory, run.mem_len, run.reuse_len))
             if layer == config.n_layer - 1 and g is not None:
-                # Nobody reads the content stream above the last layer's keys.
-                streams, x = [streams[-1]._replace(start=0)], x[:, length:]
-            with tf.variable_scope("layer_%d" % layer):
-                keys = h if memory is None else tf.concat([net.cast(memory), h], axis=1)  # [B,K,D]
-                x = _relative_attention(net, x, keys, streams, position_waves, biases(layer))
-                x = _feed_forward(net, x)
+                streams = streams[-1:]  # nobody reads the content stream above its last keys
+            x = layer_of(net.layer_seed(layer), weights(layer), x, length, memory, streams,
+                         position_waves)
         sequence = tf.cast(net.dropout(x, run.dropout), tf.float32)
     return Outputs(sequence, new_mems if run.mem_len else None, table)
 
@@ -80,8 +84,14 @@ class _Network:
         self.config = config
         self.run = run
         self.seed = seed
-        self.dtype = tf.bfloat16 if run.use_bfloat16 else tf.float32
+        self.dtype = DTYPES[run.precision]
         self._dropouts = 0
+
+    def layer_seed(self, layer):
+        """The seed of a layer's dropouts; negative numbers keep it apart from our own."""
+        if self.seed is None:
+            return None
+        return tf.random.experimental.stateless_fold_in(self.seed, -1 - layer)
 
     def variable(self, name, shape, initializer=None):
         """A float32 master weight, read in the compute dtype."""
@@ -109,47 +119,6 @@ def get_initializer(run):
 
 def get_weight(name, shape, initializer):
     return tf.get_variable(name, shape, tf.float32, initializer, use_resource=True)
-
-
-def shape_of(x):
-    """The shape as a list: Python ints where they are static, scalar tensors elsewhere."""
-    dynamic = tf.shape(x)
-    return [dynamic[i] if size is None else size for i, size in enumerate(x.shape.as_list())]
-
-
-def dropout(x, rate, seed):
-    """Zeroes elements with probability `rate`, scales up the rest; `seed` int32 [2]."""
-    keep = tf.random.stateless_uniform(tf.shape(x), seed) >= rate
-    return tf.where(keep, x * (1. / (1. - rate)), tf.zeros_like(x))
-
-
-def dense(x, kernel, bias=None):
-    """`x [..., I] @ kernel [I, O] + bias [O]`."""
-    sizes = shape_of(x)
-    y = tf.matmul(tf.reshape(x, [-1, sizes[-1]]), kernel)
-    if bias is not None:
-        y = tf.nn.bias_add(y, bias)
-    return tf.reshape(y, sizes[:-1] + [kernel.shape[1]])
-
-
-def layer_norm(x, scope="LayerNorm"):
-    """Normalizes the last axis in float32, then scales by gamma and shifts by beta."""
-    width = x.shape.as_list()[-1]
-    with tf.variable_scope(scope):
-        beta = get_weight("beta", [width], tf.initializers.zeros())
-        gamma = get_weight("gamma", [width], tf.initializers.ones())
-    wide = tf.cast(x, tf.float32)
-    mean, variance = tf.nn.moments(wide, axes=[-1], keepdims=True)
-    wide = tf.nn.batch_normalization(wide, mean, variance, beta, gamma, LAYER_NORM_EPSILON)
-    return tf.cast(wide, x.dtype)
-
-
-def gelu(x):
-    """Gaussian error linear unit, tanh form (https://arxiv.org/abs/1606.08415, section 2)."""
-    return 0.5 * x * (1. + tf.tanh(math.sqrt(2. / math.pi) * (x + 0.044715 * x * x * x)))
-
-
-ACTIVATIONS = {"relu": tf.nn.relu, "gelu": gelu}
 
 
 # ---- tokens ----
@@ -287,69 +256,13 @@ def _position_waves(net, length, memory_length, attn_type, direction):
     return sine, cosine, sign
 
 
-def _position_keys(net, position_waves):
-    """Projects the sinusoids: [B or 1,N,R,H]."""
+def _position_keys(net, kernel, position_waves):
+    """Projects the sinusoids by kernel [D,N*H]: [B or 1,N,R,H]."""
     config, (sine, cosine, sign) = net.config, position_waves
     half = config.d_model // 2
-    kernel = _head_kernel(net, "r")
     sine = _split_heads(tf.matmul(sine, kernel[:half])[None], config)
     cosine = _split_heads(tf.matmul(cosine, kernel[half:])[None], config)
     return cosine + (sine if sign is None else sign * sine)
-
-
-def relative_shift(x, num_keys):
-    """Reads off, for query i and key j, the score at their distance (Transformer-XL, appendix B).
-
-    Args:
-      x: [B,N,Q,R], scores of query i with distance number r; distance d is number K - d.
-      num_keys: K.
-
-    Returns:
-      [B,N,Q,K] with `y[i, j] = x[i, Q - i + j]`, as key j is M + i - j away from query i.
-
-    In memory, one row further is R cells on and the wanted column one to the left: after dropping
-    the first Q cells every row is R - 1 cells long and starts at its first wanted column. With
-    Q = 2, K = 2, R = 4: `a b c d | e f g h` -> drop 2 -> `c d e | f g h` -> `c d | f g`.
-    """
-    batch, heads, length, distances = shape_of(x)
-
-    @tf.custom_gradient
-    def shift(x):
-        y = tf.reshape(x, [batch, heads, length * distances])[:, :, length:]
-        y = tf.reshape(y, [batch, heads, length, distances - 1])[..., :num_keys]
-
-        def gradient(dy):  # the same steps backward; far cheaper than that of strided slices
-            dx = tf.pad(dy, [[0, 0], [0, 0], [0, 0], [0, distances - 1 - num_keys]])
-            dx = tf.reshape(dx, [batch, heads, length * (distances - 1)])
-            dx = tf.pad(dx, [[0, 0], [0, 0], [length, 0]])
-            return tf.reshape(dx, [batch, heads, length, distances])
-        return y, gradient
-    return shift(x)
-
-
-def relative_shift_at(x, num_keys, first_distance):
-    """`relative_shift` for some rows of the window, e.g. those of the prediction slots.
-
-    x [B,N,P,R] -> y [B,N,P,K] with `y[p, j] = x[p, first_distance[p] + j]`; `first_distance` int32
-    [B,P] is Q - i for a row that stands at position i.
-    """
-    batch, heads, slots, distances = shape_of(x)
-
-    def take(x, index):
-        index = tf.broadcast_to(index[:, None], [batch, heads, slots, shape_of(index)[-1]])
-        return tf.gather(x, index, batch_dims=3)
-
-    @tf.custom_gradient
-    def shift(x):
-        first = first_distance[:, :, None]                                  # [B,P,1]
-
-        def gradient(dy):  # a shift back, with zeros (the padded cell K) where y did not read
-            index = tf.range(distances)[None, None] - first
-            index = tf.where((index < 0) | (index >= num_keys),
-                             tf.fill(tf.shape(index), num_keys), index)
-            return take(tf.pad(dy, [[0, 0], [0, 0], [0, 0], [0, 1]]), index)
-        return take(x, first + tf.range(num_keys)[None, None]), gradient
-    return shift(x)
 
 
 # ---- attention ----
@@ -374,11 +287,47 @@ def _merge_heads(x):
     return tf.reshape(tf.transpose(x, [0, 2, 1, 3]), [batch, length, heads * width])
 
 
-_Biases = collections.namedtuple("_Biases", "r_w r_r r_s segment_difference")  # each [N,1,H]
+# What a layer learns, in the compute dtype except for the norms. q k v r o: [D,N*H]; norms:
+# (gamma, beta), each [D], float32; inner, outer: (kernel, bias) of the feed-forward layer; r_w, r_r,
+# r_s, segment_difference: [N,1,H], the last two None without segments.
+_Weights = collections.namedtuple(
+    "_Weights", "q k v r o attention_norm inner outer feed_forward_norm "
+    "r_w r_r r_s segment_difference")
+
+
+def _dense_weights(net, scope, width_in, width_out):
+    """Kernel [width_in,width_out] and bias [width_out]."""
+    with tf.variable_scope(scope):
+        return (net.variable("kernel", [width_in, width_out]),
+                net.variable("bias", [width_out], tf.initializers.zeros()))
+
+
+def _norm_weights(net):
+    """Gamma and beta of a layer norm, float32 [D] each."""
+    with tf.variable_scope("LayerNorm"):
+        beta = get_weight("beta", [net.config.d_model], tf.initializers.zeros())
+        gamma = get_weight("gamma", [net.config.d_model], tf.initializers.ones())
+    return gamma, beta
+
+
+def _layer_weights(net, with_segments):
+    """Returns a function of the layer that gives its `_Weights`, variables in `layer_<i>`."""
+    biases = _attention_biases(net, with_segments)
+
+    def of_layer(layer):
+        with tf.variable_scope("layer_%d" % layer):
+            with tf.variable_scope("rel_attn"):
+                attention = [_head_kernel(net, name) for name in "qkvro"] + [_norm_weights(net)]
+            with tf.variable_scope("ff"):
+                inner = _dense_weights(net, "layer_1", net.config.d_model, net.config.d_inner)
+                outer = _dense_weights(net, "layer_2", net.config.d_inner, net.config.d_model)
+                norm = _norm_weights(net)
+        return _Weights(*attention, inner, outer, norm, *biases(layer))
+    return of_layer
 
 
 def _attention_biases(net, with_segments):
-    """Returns a function of the layer that gives its `_Biases`; the last two None without segments.
+    """Returns a function of the layer: r_w, r_r, r_s and segment_difference, each [N,1,H].
 
     Untied (`untie_r`), a layer has its own; seg_embed is always the layer's own.
     """
@@ -392,33 +341,53 @@ def _attention_biases(net, with_segments):
     def of_layer(layer):
         mine = [(bias[layer] if config.untie_r else bias)[:, None] for bias in stored]
         if not with_segments:
-            return _Biases(*mine, None, None)
+            return mine + [None, None]
         same, different = seg_embed[layer, 0], seg_embed[layer, 1]
-        return _Biases(*mine, (same - different)[:, None])
+        return mine + [(same - different)[:, None]]
     return of_layer
 
 
-def _relative_attention(net, x, keys, streams, position_waves, biases):
+def _layer(config, run, seed, weights, x, length, memory, streams, position_waves):
+    """One layer: attention, then the feed-forward part, for the rows of `streams`.
+
+    x [B,Q(+P),D] starts with the content stream, Q = `length`; `memory` [B,M,D] or None. Returns
+    [B,rows,D]. Reads no variables, so that it can be run again in the backward pass.
+    """
+    net = _Network(config, run, seed)
+    h = x[:, :length]
+    keys = h if memory is None else tf.concat([net.cast(memory), h], axis=1)  # [B,K,D]
+    if streams[0].start:
+        x = x[:, streams[0].start:]
+        streams = [streams[0]._replace(start=0)]
+    x = _relative_attention(net, weights, x, keys, streams, position_waves)
+    return _feed_forward(net, weights, x)
+
+
+def _relative_attention(net, weights, x, keys, streams, position_waves):
     """One attention sub-layer over the rows of all streams; x [B,rows,D] -> [B,rows,D].
 
     Content and query stream share every parameter and the keys; they differ in what they see.
     """
     config = net.config
-    with tf.variable_scope("rel_attn"):
-        q = _split_heads(dense(x, _head_kernel(net, "q")), config)        # [B,N,rows,H]
-        k = _split_heads(dense(keys, _head_kernel(net, "k")), config)     # [B,N,K,H]
-        v = _split_heads(dense(keys, _head_kernel(net, "v")), config)     # [B,N,K,H]
-        k_r = _position_keys(net, position_waves)                         # [B or 1,N,R,H]
-        heads = [_attend(net, q[:, :, s.start:s.start + s.length], k, v, k_r, s, biases)
-                 for s in streams]
-        merged = _merge_heads(heads[0] if len(heads) == 1 else tf.concat(heads, axis=2))
-        output = tf.matmul(tf.reshape(merged, [-1, config.n_head * config.d_head]),
-                           _head_kernel(net, "o"), transpose_b=True)
-        output = tf.reshape(output, tf.shape(x))
-        return layer_norm(x + net.dropout(output, net.run.dropout))
+    q = _split_heads(dense(x, weights.q), config)                   # [B,N,rows,H]
+    k = _split_heads(dense(keys, weights.k), config)                # [B,N,K,H]
+    v = _split_heads(dense(keys, weights.v), config)                # [B,N,K,H]
+    k_r = _position_keys(net, weights.r, position_waves)            # [B or 1,N,R,H]
+    heads = [_attend(net, q[:, :, s.start:s.start + s.length], k, v, k_r, s, weights)
+             for s in streams]
+    merged = _merge_heads(heads[0] if len(heads) == 1 else tf.concat(heads, axis=2))
+    output = _project_back(merged, weights.o)
+    return layer_norm(x + net.dropout(output, net.run.dropout), *weights.attention_norm)
 
 
-def _attend(net, q, k, v, k_r, stream, biases):
+def _project_back(merged, kernel):
+    """[B,rows,N*H] and kernel [D,N*H] -> [B,rows,D]."""
+    sizes = shape_of(merged)
+    output = tf.matmul(tf.reshape(merged, [-1, sizes[-1]]), kernel, transpose_b=True)
+    return tf.reshape(output, sizes[:-1] + [kernel.shape[0]])
+
+
+def _attend(net, q, k, v, k_r, stream, weights):
     """Attention of one stream (paper, section 2.5 and appendix A.2): [B,N,rows,H].
 
     score = (q + r_w) k + shift((q + r_r) k_r) + segment, over sqrt(H).
@@ -429,14 +398,14 @@ def _attend(net, q, k, v, k_r, stream, biases):
     """
     scale = 1. / math.sqrt(net.config.d_head)
     num_keys = shape_of(k)[2]
-    q_w = (q + biases.r_w) * scale
+    q_w = (q + weights.r_w) * scale
     if stream.segments is not None:
-        same = tf.reduce_sum((q + biases.r_s) * biases.segment_difference, axis=-1, keepdims=True)
+        same = tf.reduce_sum((q + weights.r_s) * weights.segment_difference, axis=-1, keepdims=True)
         key_segments = tf.broadcast_to(net.cast(stream.key_segments),
                                        shape_of(k)[:3] + [NUM_SEGMENTS])
         q_w = tf.concat([q_w, same * scale * net.cast(stream.segments)], axis=-1)
         k = tf.concat([k, key_segments], axis=-1)
-    by_distance = tf.matmul((q + biases.r_r) * scale, k_r, transpose_b=True)  # [B,N,rows,R]
+    by_distance = tf.matmul((q + weights.r_r) * scale, k_r, transpose_b=True)  # [B,N,rows,R]
     if stream.first_distance is None:
         by_distance = relative_shift(by_distance, num_keys)
     else:
@@ -457,19 +426,12 @@ def _weighted_values(net, score, v, score_bias=None):
 
 # ---- the layer's other half, the recurrence ----
 
-def _feed_forward(net, x):
+def _feed_forward(net, weights, x):
     """Position-wise feed-forward sub-layer; [B,rows,D] -> [B,rows,D]."""
-    config, run = net.config, net.run
-    zeros = tf.initializers.zeros()
-    with tf.variable_scope("ff"):
-        with tf.variable_scope("layer_1"):
-            inner = dense(x, net.variable("kernel", [config.d_model, config.d_inner]),
-                          net.variable("bias", [config.d_inner], zeros))
-        inner = net.dropout(ACTIVATIONS[config.ff_activation](inner), run.dropout)
-        with tf.variable_scope("layer_2"):
-            output = dense(inner, net.variable("kernel", [config.d_inner, config.d_model]),
-                           net.variable("bias", [config.d_model], zeros))
-        return layer_norm(x + net.dropout(output, run.dropout))
+    rate = net.run.dropout
+    inner = ACTIVATIONS[net.config.ff_activation](dense(x, *weights.inner))
+    output = dense(net.dropout(inner, rate), *weights.outer)
+    return layer_norm(x + net.dropout(output, rate), *weights.feed_forward_norm)
 
 
 def remember(h, memory, mem_len, reuse_len):
@@ -510,10 +472,8 @@ def summarize(config, run, sequence, *, summary_type="last", padding=None, use_p
     with tf.variable_scope(scope, reuse=tf.AUTO_REUSE):
         summary = _summary(net, sequence, summary_type, padding)
         if use_proj:
-            with tf.variable_scope("summary"):
-                kernel = net.variable("kernel", [config.d_model, config.d_model])
-                bias = net.variable("bias", [config.d_model], tf.initializers.zeros())
-            summary = tf.tanh(dense(summary, kernel, bias))
+            weights = _dense_weights(net, "summary", config.d_model, config.d_model)
+            summary = tf.tanh(dense(summary, *weights))
         return net.dropout(summary, run.dropout)
 
 
@@ -545,5 +505,5 @@ def _attention_summary(net, sequence, padding):
         score = tf.matmul(q, k, transpose_b=True) / math.sqrt(config.d_head)
         bias = None if padding is None else _score_bias(tf.cast(padding, tf.bool)[:, None])
         merged = _merge_heads(_weighted_values(net, score, v, bias))[:, 0]
-        output = tf.matmul(merged, _head_kernel(net, "o"), transpose_b=True)
-        return layer_norm(net.dropout(output, net.run.dropout))
+        output = net.dropout(_project_back(merged, _head_kernel(net, "o")), net.run.dropout)
+        return layer_norm(output, *_norm_weights(net))

@@ -57,7 +57,7 @@ def predict(objective, config, run, features, mems, *, ids, noise, mask_id, with
         features = dict(features, input_ids=_mask(config, features, noise, mask_id))
     slots, summary, outputs = _SEQUENCES[objective](config, run, features, mems, noise,
                                                     with_segments)
-    losses = heads.lm_loss(slots, ids, outputs.embedding_table, run.use_bfloat16)
+    losses = heads.lm_loss(slots, ids, outputs.embedding_table, run.precision)
     segment_logits = None
     if with_segments:
         summary = modeling.summarize(config, run, summary[:, None], seed=noise.seed)
