@@ -1,5 +1,6 @@
 """Fine-tunes an XLNet on a task, evaluates, predicts. `python run_classifier.py --help`."""
 
+import dataclasses
 import os
 
 from xlnet import cli
@@ -9,9 +10,10 @@ from xlnet.errors import UserError
 
 ABOUT = """fine-tunes an XLNet to classify or score texts and pairs of texts.
 
-For a task of GLUE data_dir holds the official files; for --task_name=tsv it holds train.tsv,
-dev.tsv and test.tsv with a header, whose columns the *_column flags name. Records are kept in
-output_dir and made anew when text or settings change. A run found in model_dir is continued.
+For a known task data_dir holds the official files; for --task_name=custom it holds train, dev and
+test as .tsv, .csv or .jsonl, whose columns the *_column flags name, or is one such file. Records
+are kept in output_dir and made anew when text or settings change. A run found in model_dir is
+continued. With --eval_steps the best checkpoint on the way is kept as model_dir/best.
 """
 
 _NO_TPU = "no TPU is addressed"
@@ -26,11 +28,11 @@ NO_LONGER_NEEDED = {
     "shuffle_buffer": "the training rows are shuffled whole",
     "num_passes": "training repeats the records until train_steps",
     "predict_batch_size": "eval_batch_size is for predictions too",
-    "predict_ckpt": "predictions are those of the newest checkpoint in model_dir",
-    "predict_threshold": "the likeliest label is predicted; the file has all probabilities",
+    "predict_ckpt": "predictions are those of model_dir/best, or of the newest checkpoint",
 }
 
-_OWN_COLUMNS = ("text_a_column", "text_b_column", "label_column", "id_column")
+_OWN_FILES = ("text_a_column", "text_b_column", "label_column", "id_column", "choice_columns",
+              "multi_label", "label_separator")
 
 
 def main(settings, network, optimization, device):
@@ -39,12 +41,20 @@ def main(settings, network, optimization, device):
     config = XLNetConfig(json_path=settings.model_config_path)
     from xlnet import tasks
     tokenizer = read_vocabulary(settings, config)
-    if settings.task_name.lower() != "tsv":
-        check_glue_flags(tasks.find_task(settings.task_name))
+    if tasks.plain(settings.task_name) not in (tasks.CUSTOM, "tsv"):
+        check_known_task(tasks.find_task(settings.task_name))
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    from xlnet import finetuning
+    from xlnet import finetuning, trials
     task = finetuning.find_task(settings)
-    run = finetuning.Run(settings, config, network, optimization, task, tokenizer)
+
+    def make_run(settings, optimization):
+        return finetuning.Run(settings, config, network, optimization, task, tokenizer)
+
+    if settings.do_train and settings.num_trials > 1:
+        trials.run(make_run, settings, optimization, task.metrics[0])
+        settings = dataclasses.replace(settings, do_train=False)
+    if settings.do_train or settings.do_eval or settings.do_predict:
+        run = make_run(settings, optimization)
     if settings.do_train:
         run.train()
     if settings.do_eval:
@@ -57,12 +67,21 @@ def check(settings):
     """Raises UserError for settings that make no sense whatever the data."""
     if not (settings.do_train or settings.do_eval or settings.do_predict):
         raise UserError("nothing to do: give --do_train=True, --do_eval=True or --do_predict=True")
-    if not os.path.isdir(settings.data_dir):
+    if not os.path.exists(settings.data_dir):
         raise UserError("data_dir: no such directory: %s" % settings.data_dir)
     for name in ("model_dir", "output_dir", "predict_dir"):
         path = getattr(settings, name)
         if path and os.path.exists(path) and not os.path.isdir(path):
             raise UserError("%s: %s is a file, expected a directory" % (name, path))
+    for name in ("label_smoothing", "predict_threshold", "dev_share"):
+        if (getattr(settings, name) or 0) > 1:
+            raise UserError("%s is %g, expected a share from 0 to 1"
+                            % (name, getattr(settings, name)))
+    if settings.epochs is not None and cli.given("train_steps"):
+        raise UserError("epochs and train_steps are both given; give one of them")
+    if (settings.patience or settings.num_trials > 1) and not settings.eval_steps:
+        raise UserError("%s needs --eval_steps: it looks at evaluations while training"
+                        % ("patience" if settings.patience else "num_trials"))
 
 
 def read_vocabulary(settings, config):
@@ -79,11 +98,11 @@ def read_vocabulary(settings, config):
     return tokenizer
 
 
-def check_glue_flags(task):
-    """Raises UserError for flags that contradict what is known of a task of GLUE."""
-    for name in _OWN_COLUMNS:
+def check_known_task(task):
+    """Raises UserError for flags that contradict what is known of a task."""
+    for name in _OWN_FILES:
         if cli.given(name):
-            raise UserError("%s is for --task_name=tsv; the columns of task %s are known"
+            raise UserError("%s is for --task_name=custom; the columns of task %s are known"
                             % (name, task.name))
     if task.is_regression and cli.given("is_regression") and not cli.FLAGS.is_regression:
         raise UserError("is_regression is False, but task %s has scores" % task.name)

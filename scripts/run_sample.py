@@ -23,7 +23,7 @@ from xlnet.tokenization import Tokenizer  # noqa: E402
 
 VOCAB_SIZE = 1000   # so small a text has too few examples of rarer pieces
 SEQ_LEN, REUSE_LEN = 128, 64
-CLASSIFY = ("--task_name=tsv", "--id_column=id", "--text_a_column=text", "--label_column=label",
+CLASSIFY = ("--task_name=custom", "--id_column=id", "--text_a_column=text", "--label_column=label",
             "--max_seq_length=96", "--train_batch_size=16", "--learning_rate=2e-3",
             "--dropout=0.2", "--warmup_steps=30", "--summary_type=mean", "--save_steps=1000",
             "--log_steps=100")
@@ -80,7 +80,7 @@ def fine_tune(settings, path, name, start):
           spiece_model_file=path("spiece.model"), train_steps=settings.finetune_steps,
           model_config_path=path("pretrained", "xlnet_config.json"), **start_flag)
     dev = files.read_json(os.path.join(folder, "eval_results_dev.json"), "evaluation")
-    return dev, test_accuracy(os.path.join(folder, "predictions_tsv_test.tsv"),
+    return dev, test_accuracy(os.path.join(folder, "predictions_custom_test.tsv"),
                               path("text", "classify", "test_labels.tsv"))
 
 
@@ -134,7 +134,7 @@ def report(path, rows, seconds):
     table.append(("minutes in all", "%.1f" % (seconds / 60)))
     table += [("records", path("records")), ("pretrained model", path("pretrained")),
               ("fine-tuned model", path("classifier_pretrained")),
-              ("predictions", path("classifier_pretrained", "predictions_tsv_test.tsv"))]
+              ("predictions", path("classifier_pretrained", "predictions_custom_test.tsv"))]
     width = max(len(name) for name, _ in table)
     print("\n" + "\n".join("%-*s  %s" % (width, name, value) for name, value in table))
     files.write_json(path("results.json"), dict(table))

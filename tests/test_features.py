@@ -10,12 +10,25 @@ import pytest
 from test_tokenization import RELEASED, train_tiny_model
 from xlnet import features, records
 from xlnet.errors import UserError
-from xlnet.features import Example, choice_features, example_features, truncated
+from xlnet.example_bytes import ExampleBytes
+from xlnet.features import Example, Layout, truncated
 from xlnet.tokenization import Tokenizer
 
 GOLDEN = pathlib.Path(__file__).resolve().parent / "golden" / "classifier_features.json"
 CLS, SEP = 3, 4
 LABELS = ("no", "yes")
+
+
+def choice_features(ids_a, ids_b, length, cls_id, sep_id, **layout):
+    """The arrays [T] of one text or pair."""
+    features.check_max_seq_length(length)
+    pair, = features.fitted(ids_a, ids_b, Layout(length, **layout))
+    return {name: array[0] for name, array in
+            features.lay_out([pair], length, cls_id, sep_id).items()}
+
+
+def arrays_of(examples, tokenizer, length, **layout):
+    return features.arrays_of(examples, tokenizer, Layout(length, **layout))[0]
 
 
 @pytest.fixture(scope="module")
@@ -31,11 +44,10 @@ def test_golden():
     assert len(cases) == 74
     for case in cases:
         example = Example(((case["text_a"], case["text_b"]),), case["label_id"])
-        actual, = features.features_of([example], tokenizer, case["max_seq_length"],
-                                       is_regression=case["task"] == "STS-B")
+        actual = arrays_of([example], tokenizer, case["max_seq_length"])
         for name in ("input_ids", "input_mask", "segment_ids"):
-            assert actual[name].tolist() == case[name], (name, case)
-        assert actual["label_ids"] == np.float32(case["label_id"])
+            assert actual[name][0].tolist() == case[name], (name, case)
+        assert actual["label_ids"][0] == np.float32(case["label_id"])
 
 
 def test_single_text():
@@ -86,24 +98,66 @@ def test_every_layout_obeys_the_law():
         assert (np.diff(f["segment_ids"][padding:]) >= 0).all()
 
 
-def test_dtypes_and_names_are_those_of_the_record():
-    example = example_features([([10], [11])], 1, 8, CLS, SEP)
-    layout = records.finetuning_features(8)
-    assert set(example) == {feature.name for feature in layout}
+def test_dtypes_and_names_are_those_of_the_record(tiny):
+    arrays = arrays_of(_examples(3), tiny, 16)
+    layout = records.finetuning_features(16)
+    assert set(arrays) == {feature.name for feature in layout}
     for feature in layout:
-        assert example[feature.name].shape == feature.shape
-        assert example[feature.name].dtype == {"int": np.int32, "float": np.float32}[feature.dtype]
-    score = example_features([([10], [11])], 2.5, 8, CLS, SEP, is_regression=True)["label_ids"]
-    assert score == 2.5 and score.dtype == np.float32
+        assert arrays[feature.name].shape == (3, *feature.shape)
+        assert arrays[feature.name].dtype == {"int": np.int32, "float": np.float32}[feature.dtype]
+    scores = arrays_of([Example((("a", "b"),), 2.5)], tiny, 16)["label_ids"]
+    assert scores.tolist() == [2.5] and scores.dtype == np.float32
 
 
-def test_choices_are_joined():
-    pairs = [([10], [20]), ([10], [21, 22])]
-    joined = example_features(pairs, 1, 8, CLS, SEP)
-    for c, (a, b) in enumerate(pairs):
-        for name, value in choice_features(a, b, 8, CLS, SEP).items():
-            assert joined[name][8 * c:8 * c + 8].tolist() == value.tolist()
-    assert joined["label_ids"] == 1
+def test_choices_are_joined(tiny):
+    pairs = (("the cat", "a mat"), ("the cat", "old rivers"))
+    joined = arrays_of([Example(pairs, 1)], tiny, 16)
+    for c, pair in enumerate(pairs):
+        for name in ("input_ids", "input_mask", "segment_ids"):
+            alone = arrays_of([Example((pair,), 1)], tiny, 16)
+            assert joined[name][0, 16 * c:16 * c + 16].tolist() == alone[name][0].tolist()
+    assert joined["label_ids"].tolist() == [1]
+
+
+# ---- what does not fit
+
+TEXT = list(range(100, 120))
+
+
+def test_only_the_first_text_is_cut():
+    fit = lambda a, b, length: features.fitted(a, b, Layout(length, True))  # noqa: E731
+    assert fit(TEXT, TEXT[:5], 13) == [(TEXT[:5], TEXT[:5])]
+    assert fit(TEXT[:2], TEXT, 13) == [(TEXT[:1], TEXT[:9])]      # down to one, then the second
+    assert fit(TEXT, None, 12) == [(TEXT[:10], None)]
+
+
+def test_the_middle_is_cut_out():
+    fit = lambda a, b, length: features.fitted(a, b, Layout(length, False, "head_tail"))  # noqa: E731
+    assert fit(TEXT, None, 10) == [(TEXT[:2] + TEXT[-6:], None)]
+    assert fit(TEXT, [7], 12) == [(TEXT[:2] + TEXT[-6:], [7])]
+    assert fit(TEXT, None, 22) == [(TEXT, None)]
+
+
+def test_windows_overlap_by_half_and_end_with_the_text():
+    fit = lambda a, b, length: features.fitted(a, b, Layout(length, True, "sliding"))  # noqa: E731
+    assert fit(TEXT, None, 12) == [(TEXT[:10], None), (TEXT[5:15], None), (TEXT[10:], None)]
+    assert fit(TEXT, [7], 12) == [(TEXT[start:start + 8], [7]) for start in (0, 4, 8, 12)]
+    assert fit(TEXT[:9], None, 12) == [(TEXT[:9], None)]
+    for length in range(4, 24):
+        windows = [a for a, _ in fit(TEXT, None, length)]
+        assert {id for window in windows for id in window} == set(TEXT)
+        assert all(len(window) == min(length - 2, len(TEXT)) for window in windows)
+
+
+def test_windows_are_records_of_their_own(tiny, tmp_path):
+    examples = [Example((("the cat sat on a mat " * count, None),), count) for count in (1, 4, 2)]
+    layout = Layout(16, long_document="sliding")
+    made = features.write_records(str(tmp_path), "x", examples, tiny, layout, labels=LABELS)
+    read = _read(made.path, 16)
+    assert made.windows.sum() == len(read["label_ids"]) > 3 and made.windows[0] < made.windows[1]
+    assert read["label_ids"].tolist() == np.repeat([1, 4, 2], made.windows).tolist()
+    again = features.write_records(str(tmp_path), "x", examples, tiny, layout, labels=LABELS)
+    assert again.path == made.path and again.windows.tolist() == made.windows.tolist()
 
 
 @pytest.mark.parametrize("length", [-1, 0, 3])
@@ -111,7 +165,7 @@ def test_too_short(length, tiny, tmp_path):
     with pytest.raises(UserError, match="max_seq_length is %d, expected at least 4" % length):
         choice_features([10], None, length, CLS, SEP)
     with pytest.raises(UserError, match="at least 4"):
-        features.write_records(tmp_path, "x", _examples(2), tiny, length, labels=LABELS)
+        features.write_records(tmp_path, "x", _examples(2), tiny, Layout(length), labels=LABELS)
     assert not list(tmp_path.iterdir())
 
 
@@ -139,62 +193,71 @@ def _read(path, max_seq_length, **settings):
     return {name: np.array(values) for name, values in columns.items()}
 
 
+def write(directory, examples, tokenizer, length=16, **settings):
+    return features.write_records(str(directory), "mine.train", examples, tokenizer,
+                                  Layout(length), **settings).path
+
+
 def test_records_hold_the_features(tiny, tmp_path):
     examples = _examples(5)
-    path = features.write_records(str(tmp_path), "mine.train", examples, tiny, 16, labels=LABELS)
+    path = write(tmp_path, examples, tiny, labels=LABELS)
     read = _read(path, 16)
-    for i, expected in enumerate(features.features_of(examples, tiny, 16)):
-        for name, value in expected.items():
-            assert read[name][i].tolist() == value.tolist()
-    assert len(read["input_ids"]) == 5
+    for name, expected in arrays_of(examples, tiny, 16).items():
+        assert read[name].tolist() == expected.tolist()
     assert [file.name for file in tmp_path.iterdir()] == [pathlib.Path(path).name]
 
 
-def test_more_examples_than_are_tokenized_at_once(tiny, monkeypatch):
+def test_bytes_are_those_of_the_plain_writer(tiny):
+    """Parsed by TensorFlow, both are the same example."""
+    import tensorflow as tf
+    layout = records.finetuning_features(16, num_labels=3)
+    arrays = dict(arrays_of(_examples(4), tiny, 16),
+                  label_ids=np.array([[0, 1, 1]] * 4, np.float32))
+    quick = ExampleBytes(layout, tiny.vocab_size).encode(arrays)
+    for i, serialized in enumerate(quick):
+        plain = records.encode(layout, {name: values[i] for name, values in arrays.items()})
+        assert tf.train.Example.FromString(serialized) == tf.train.Example.FromString(plain)
+    assert len({len(serialized) for serialized in quick}) == 1
+
+
+def test_workers_write_the_same_file(tiny, tmp_path, monkeypatch):
     examples = _examples(7)
-    whole = list(features.features_of(examples, tiny, 16))
     monkeypatch.setattr(features, "_EXAMPLES_AT_ONCE", 3)
-    for a, b in zip(whole, features.features_of(examples, tiny, 16)):
-        assert all(np.array_equal(a[name], b[name]) for name in a)
+    alone = pathlib.Path(write(tmp_path, examples, tiny, labels=LABELS)).read_bytes()
+    monkeypatch.setattr(features, "_EXAMPLES_FOR_WORKERS", 5)
+    path = pathlib.Path(write(tmp_path, examples, tiny, labels=LABELS, workers=2, overwrite=True))
+    assert path.read_bytes() == alone
 
 
-def test_last_batch_is_filled_when_asked(tiny, tmp_path):
-    path = features.write_records(str(tmp_path), "x", _examples(5), tiny, 16, labels=LABELS,
-                                  batch_size=4)
-    read = _read(path, 16)
-    assert read["is_real_example"].tolist() == [1] * 5 + [0] * 3
-    assert (read["input_mask"] == 0).any(axis=1).all()
-    exact = features.write_records(str(tmp_path), "x", _examples(8), tiny, 16, labels=LABELS,
-                                   batch_size=4)
-    assert _read(exact, 16)["is_real_example"].tolist() == [1] * 8
-
-
-def test_scores_and_choices_in_records(tiny, tmp_path):
-    scores = [Example((("the cat", "a mat"),), 2.5)]
-    path = features.write_records(str(tmp_path), "x", scores, tiny, 16)
+def test_scores_labels_and_choices_in_records(tiny, tmp_path):
+    path = write(tmp_path, [Example((("the cat", "a mat"),), 2.5)], tiny)
     assert _read(path, 16, is_regression=True)["label_ids"].tolist() == [2.5]
+    path = write(tmp_path, [Example((("the cat", None),), [0., 1.])], tiny, labels=LABELS,
+                 num_labels=2)
+    assert _read(path, 16, num_labels=2)["label_ids"].tolist() == [[0, 1]]
     choices = [Example((("the cat", "a mat"), ("the cat", "old rivers")), 1)]
-    path = features.write_records(str(tmp_path), "x", choices, tiny, 16, labels=("0", "1"))
+    path = write(tmp_path, choices, tiny, labels=("0", "1"))
     assert _read(path, 16, num_choices=2)["input_ids"].shape == (1, 32)
 
 
 def test_records_are_found_again_by_content(tiny, tmp_path):
     def write(examples=_examples(3), tokenizer=tiny, length=16, **settings):
         return pathlib.Path(features.write_records(
-            str(tmp_path), "x", examples, tokenizer, length, **{"labels": LABELS, **settings}))
+            str(tmp_path), "x", examples, tokenizer, Layout(length),
+            **{"labels": LABELS, **settings}).path)
 
     path = write()
     path.write_bytes(b"kept")
     assert write() == path and path.read_bytes() == b"kept"
     assert write(overwrite=True) == path and path.read_bytes() != b"kept"
     relabelled = [example._replace(label=0) for example in _examples(3)]
-    others = [write(_examples(4)), write(relabelled), write(length=17), write(batch_size=2),
+    others = [write(_examples(4)), write(relabelled), write(length=17),
               write(labels=("yes", "no")), write(tokenizer=Tokenizer(tiny.path, uncased=True))]
-    assert len({path, *others}) == 7
+    assert len({path, *others}) == 6
 
 
 def test_no_half_file_is_left(tiny, tmp_path):
     broken = _examples(2) + [Example((("the cat", None),), "no number")]
     with pytest.raises(ValueError):
-        features.write_records(str(tmp_path), "x", broken, tiny, 16, labels=LABELS)
+        features.write_records(str(tmp_path), "x", broken, tiny, Layout(16), labels=LABELS)
     assert not list(tmp_path.iterdir())

@@ -6,7 +6,7 @@ import command
 import pytest
 from conftest import ROOT
 
-from xlnet import tasks
+from xlnet import task_files, tasks
 
 DATA = ROOT.parent / "shared" / "data"
 SPIECE = DATA / "xlnet_spiece" / "spiece.model"
@@ -46,7 +46,7 @@ def run(place, task, model_dir, *what):
 def check_predictions(place, task, model_dir):
     """One line for each row of the test files, in both kinds of prediction file."""
     for split in tasks.expand_split(task, "test"):
-        ids = [row.id for row in tasks.read_rows(task, place / task.name, split)]
+        ids = [row.id for row in task_files.read_rows(task, place / task.name, split)]
         for name in ("predictions_%s_%s.tsv" % (task.name, split), task.submissions[split]):
             lines = (model_dir / name).read_text().splitlines()
             assert [line.split("\t")[0] for line in lines[1:]] == ids
@@ -66,7 +66,7 @@ def test_task(place, name):
         assert all("  %s " % metric in line for metric in (*task.metrics, "loss"))
         results = json.loads((model_dir / ("eval_results_%s.json" % split)).read_text())
         assert set(results["checkpoints"][0]) == {"step", "loss", *task.metrics}
-        assert results["rows"] == len(tasks.read_rows(task, place / name, split))
+        assert results["rows"] == len(task_files.read_rows(task, place / name, split))
     check_predictions(place, task, model_dir)
     if name == "mnli":
         run(place, tasks.GLUE["ax"], model_dir, "--do_predict=True")

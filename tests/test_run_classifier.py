@@ -68,12 +68,12 @@ class Workplace:
     def arguments(self, *arguments, **changes):
         """The command line for own files, with changes; None leaves a flag out."""
         flags = dict(
-            task_name="tsv", data_dir=self.path("own"), output_dir=self.path("records"),
+            task_name="custom", data_dir=self.path("own"), output_dir=self.path("records"),
             model_dir=self.path("model"), spiece_model_file=self.path("sp.model"),
             model_config_path=str(RELEASED / "xlnet_config.json"), max_seq_length=16,
             train_batch_size=4, eval_batch_size=2, text_a_column="first", text_b_column="second",
             label_column="kind", id_column="name", decay_method="constant", train_steps=2)
-        if changes.get("task_name", "tsv") != "tsv":
+        if changes.get("task_name", "custom") != "custom":
             flags = {name: value for name, value in flags.items() if not name.endswith("_column")}
         flags.update(changes)
         return [*arguments, *("--%s=%s" % item for item in flags.items() if item[1] is not None)]
@@ -123,16 +123,16 @@ def test_training_leaves_a_directory_that_is_complete(place, trained):
     assert {"spiece.model", "xlnet_config.json", "task.json"} <= files
     described = json.loads((place.directory / "model" / "task.json").read_text())
     assert described["labels"] == ["animal", "plant", "stone"]
-    assert (described["task"], described["head"]) == ("tsv", "classification_tsv")
+    assert (described["task"], described["head"]) == ("custom", "classification_custom")
     assert (described["is_regression"], described["uncased"]) == (False, False)
-    for line in ("task +tsv: 21 rows, labels animal, plant, stone", "steps +0 to 2",
+    for line in ("task +custom: 21 rows, labels animal, plant, stone", "steps +0 to 2",
                  "start +random weights", r"step 2/2  loss +\d"):
         assert re.search("^" + line, trained, re.MULTILINE), line
 
 
 def test_output_layer_is_named_as_the_references(place, trained):
     names = weights(place.path("model"))
-    assert names["model/classification_tsv/logit/kernel"].shape == (16, 3)
+    assert names["model/classification_custom/logit/kernel"].shape == (16, 3)
     assert names["model/sequnece_summary/summary/kernel"].shape == (16, 16)
 
 
@@ -157,7 +157,7 @@ def test_a_released_checkpoint_is_where_training_starts(place):
     shared = sorted(set(released) - {"model/lm_loss/bias", "model/transformer/mask_emb/mask_emb",
                                      "global_step"})
     assert "started from %s: %d of " % (RELEASED / "xlnet_model.ckpt", len(shared)) in out
-    assert re.search("not in the checkpoint, .*classification_tsv/logit/kernel", out)
+    assert re.search("not in the checkpoint, .*classification_custom/logit/kernel", out)
     assert re.search("only in the checkpoint, not used: model/lm_loss/bias, .*/mask_emb", out)
     for name in shared:
         assert np.array_equal(released[name], started[name]), name
@@ -168,27 +168,27 @@ def test_a_released_checkpoint_is_where_training_starts(place):
 def test_every_checkpoint_is_evaluated(place, trained):
     out = place.succeed("--do_eval=True", "--eval_all_ckpt=True")
     number = r"(-?\d\.\d{4})"
-    assert re.search("^eval tsv dev  majority class  accuracy 0.4286  macro_f1 0.2000  .7 rows.$",
+    assert re.search("^eval custom dev  majority class  accuracy 0.4286  macro_f1 0.2000  auc 0.5000  .7 rows.$",
                      out, re.MULTILINE)
-    lines = re.findall(r"^eval tsv dev  step (\d+)  accuracy %s  macro_f1 %s  loss %s  \(7 rows\)$"
-                       % (number, number, number), out, re.MULTILINE)
+    lines = re.findall(r"^eval custom dev  step (\d+)  accuracy %s  macro_f1 %s  auc %s  loss %s  \(7 rows\)"
+                       % (number, number, number, number), out, re.MULTILINE)
     assert [line[0] for line in lines] == ["0", "1", "2"]
-    assert re.search(r"^best tsv dev  step \d  accuracy ", out, re.MULTILINE)
+    assert re.search(r"^best custom dev  step \d  accuracy ", out, re.MULTILINE)
     kept = json.loads((place.directory / "model" / "eval_results_dev.json").read_text())
     assert [(str(one["step"]), "%.4f" % one["accuracy"], "%.4f" % one["macro_f1"],
-             "%.4f" % one["loss"]) for one in kept["checkpoints"]] == lines
+             "%.4f" % one["auc"], "%.4f" % one["loss"]) for one in kept["checkpoints"]] == lines
     assert kept["rows"] == 7 and kept["best_step"] in (0, 1, 2)
 
 
 def test_metrics_are_those_of_the_predictions(place, trained):
     out = place.succeed("--do_eval=True", "--do_predict=True", "--predict_split=dev")
-    header, lines, probabilities = place.predictions("model", "predictions_tsv_dev.tsv")
+    header, lines, probabilities = place.predictions("model", "predictions_custom_dev.tsv")
     assert header == ["id", "label", "p_animal", "p_plant", "p_stone"]
     truth = [list(TOPICS)[i % 3] for i in range(7)]
     assert [line[1] for line in lines] == [header[2 + i][2:] for i in probabilities.argmax(axis=1)]
     right = np.mean([line[1] == label for line, label in zip(lines, truth)])
     loss = -np.mean(np.log(probabilities[range(7), [header.index("p_" + t) - 2 for t in truth]]))
-    assert "eval tsv dev  step 2  accuracy %.4f" % right in out
+    assert "eval custom dev  step 2  accuracy %.4f" % right in out
     assert abs(float(re.search(r"step 2 .*loss (\S+)", out).group(1)) - loss) < 1e-4
 
 
@@ -199,9 +199,9 @@ def test_the_model_directory_and_one_file_without_labels_suffice(place, trained)
         "--do_predict=True", data_dir=place.path("new"), predict_dir=place.path("answers"),
         spiece_model_file=place.path("model", "spiece.model"),
         model_config_path=place.path("model", "xlnet_config.json"))
-    path = place.path("answers", "predictions_tsv_test.tsv")
-    assert "predicted tsv test  step 2  (5 rows): %s" % path in out
-    _, lines, probabilities = place.predictions("answers", "predictions_tsv_test.tsv")
+    path = place.path("answers", "predictions_custom_test.tsv")
+    assert "predicted custom test  step 2  (5 rows): %s" % path in out
+    _, lines, probabilities = place.predictions("answers", "predictions_custom_test.tsv")
     assert [line[0] for line in lines] == ["test-%d" % (10 * i) for i in range(5)]
     np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=2e-6)
 
@@ -214,7 +214,7 @@ def test_padding_makes_no_difference(place, trained):
     for length, batch in ((longest + 3, 5), (longest + 20, 3)):   # in other batches, too
         place.succeed("--do_predict=True", max_seq_length=length, eval_batch_size=batch,
                       predict_dir=place.path("padded"))
-        answers.append(place.predictions("padded", "predictions_tsv_test.tsv")[2])
+        answers.append(place.predictions("padded", "predictions_custom_test.tsv")[2])
     assert np.ptp(answers[0], axis=0).max() > 1e-3
     np.testing.assert_allclose(answers[0], answers[1], rtol=0, atol=1e-5)
 
@@ -266,7 +266,7 @@ TRAIN, EVAL = "--do_train=True", "--do_eval=True"
     ([TRAIN], dict(task_name="rte", is_regression=True), "is_regression is True, but task rte has"),
     ([TRAIN], dict(is_regression=True), "train.tsv:2: column 'kind': 'animal' is not a number"),
     ([TRAIN, "--label_column=score"], dict(task_name="sts-b", data_dir="sts"),
-     "label_column is for --task_name=tsv; the columns of task sts-b are known"),
+     "label_column is for --task_name=custom; the columns of task sts-b are known"),
     ([TRAIN], dict(spiece_model_file="small.model"), "small.model has 36 pieces"),
     ([TRAIN], dict(spiece_model_file="none.model"), "no such file: none.model"),
     ([TRAIN], dict(model_config_path="none.json"), "no such file: none.json"),
@@ -309,7 +309,7 @@ def faulty(place):
 @pytest.mark.parametrize("changes, message", [
     (dict(uncased=True), "spiece.model.json says False"),
     (dict(summary_type="mean"), "has summary_type last, not mean"),
-    (dict(task_name="sts-b", data_dir="sts"), "has task tsv, not sts-b; labels animal/plant/stone"),
+    (dict(task_name="sts-b", data_dir="sts"), "has task custom, not sts-b; labels animal/plant/stone"),
     (dict(is_regression=True), "is_regression False, not True"),
     (dict(model_config_path="wide.json"), "has d_inner 24, not 32"),
 ])

@@ -9,11 +9,14 @@ import pytest
 from conftest import ROOT
 
 LAYERS = (
-    {"errors"}, {"files", "sentences", "kernels"}, {"config", "tokenization", "reading", "windows"},
+    {"errors"}, {"files", "sentences", "kernels", "example_bytes"},
+    {"config", "tokenization", "reading", "windows"},
     {"records", "noise", "permutation", "distribution"}, {"modeling"}, {"features", "api"},
     {"corpus", "record_writer", "heads", "input_pipeline", "tasks", "optimization", "checkpoint"},
-    {"memory", "objectives", "reports"}, {"training", "inspection", "preparation"},
-    {"saving", "pretraining_model"}, {"pretraining", "finetuning", "pictures", "beam"},
+    {"memory", "objectives", "reports", "task_files", "metrics"},
+    {"training", "inspection", "preparation", "own_data", "predictions", "selection"},
+    {"saving", "pretraining_model", "classifier_model"},
+    {"pretraining", "finetuning", "pictures", "beam"}, {"trials"},
 )
 LEVEL = {module: level for level, modules in enumerate(LAYERS) for module in modules}
 LEVEL.update({"cli": len(LAYERS), "__init__": len(LAYERS)})

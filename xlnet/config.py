@@ -353,9 +353,10 @@ class PretrainingSettings:
 @dataclasses.dataclass(frozen=True)
 class ClassifierSettings:
     """run_classifier.py: the task, its files, what to do."""
-    task_name: str = required("a GLUE task (cola, sst-2, mrpc, sts-b, qqp, mnli, qnli, rte, wnli, "
-                              "ax) or tsv for your own files")
-    data_dir: str = required("directory with the task's train, dev and test files")
+    task_name: str = required("a known task (cola, sst-2, ..., imdb, race, tnews, xnli-de, ...; an "
+                              "unknown name lists them all) or custom for your own files")
+    data_dir: str = required("directory with the task's files; custom: train, dev and test as .tsv, "
+                             ".csv, .json or .jsonl, or one file to train on")
     model_dir: str = required("directory for checkpoints")
     output_dir: str = required("directory for tokenized records")
     spiece_model_file: str = required("SentencePiece model")
@@ -364,22 +365,67 @@ class ClassifierSettings:
         None, "weights to start from: a checkpoint prefix, its directory, or DIRECTORY/latest")
     do_train: bool = setting(False, "fine-tune on the train file")
     do_eval: bool = setting(False, "evaluate on eval_split")
-    do_predict: bool = setting(False, "write predictions for predict_split")
-    eval_all_ckpt: bool = setting(False, "evaluate every checkpoint in model_dir, not the newest")
+    do_predict: bool = setting(False, "write predictions for predict_split or predict_file")
+
+    text_a_column: str = setting("text_a", "custom: column of the text; a,b joins two")
+    text_b_column: Optional[str] = setting(None, "custom: column of the second text")
+    label_column: str = setting("label", "custom: column of the label; multi_label: or a column of "
+                                         "0 and 1 for each label")
+    id_column: Optional[str] = setting(None, "custom: column of the row's name; row number if not "
+                                             "given")
+    choice_columns: Optional[str] = setting(
+        None, "custom: columns of the answers of which one is right, or one column of JSON lines "
+              "that lists them")
+    is_regression: bool = setting(False, "checked against the task; custom: labels are numbers")
+    multi_label: bool = setting(False, "custom: a row has any number of labels")
+    label_separator: str = setting(",", "custom: between the labels in a multi_label cell")
+    dev_share: Optional[float] = setting(
+        None, "share of the training rows held out as dev where there is no dev file; 0.05 for "
+              "known tasks and 0.1 for custom if not given", least=0.0)
+
     eval_split: str = setting("dev", "file evaluated: dev, test, train (mnli: dev_matched, ...)")
+    eval_all_ckpt: bool = setting(False, "evaluate every checkpoint in model_dir, not one")
+    eval_steps: int = setting(0, "training steps between evaluations that choose model_dir/best; "
+                                 "0: none", least=0)
+    metric: Optional[str] = setting(None, "metric that chooses the best; the task's first if not "
+                                          "given")
+    patience: int = setting(0, "evaluations without a better one after which training stops; 0: "
+                               "never", least=0)
+    num_trials: int = setting(1, "runs with seed, seed + 1, ...; the best one is kept", least=1)
+    learning_rates: Optional[str] = setting(None, "the trials' learning rates in turn: 2e-5,3e-5")
+    use_checkpoint: str = setting("best", "evaluate and predict with model_dir/best if it is there, "
+                                          "or with the newest", choices=("best", "newest"))
     predict_split: str = setting("test", "file predicted: test, dev, ...")
+    predict_file: Optional[str] = setting(None, "any file to be predicted in place of predict_split, "
+                                                "labelled or not; - is the standard input")
+    predict_form: Optional[str] = setting(
+        None, "form of predict_file; from its extension if not given. text: a text on each line, "
+              "tabs between a pair", choices=("tsv", "csv", "json", "jsonl", "text"))
     predict_dir: Optional[str] = setting(None, "directory for predictions; model_dir if not given")
+    predict_threshold: float = setting(0.5, "least probability for the second of two labels, or for "
+                                            "each one of multi_label", least=0.0)
+
     uncased: Optional[bool] = setting(None, _UNCASED)
     keep_accents: Optional[bool] = setting(None, _KEEP_ACCENTS)
     max_seq_length: int = setting(128, "tokens of an example, special ones included")
-    is_regression: bool = setting(False, "checked against the task; own files: labels are numbers")
-    text_a_column: str = setting("text_a", "task tsv: column of the text")
-    text_b_column: Optional[str] = setting(None, "task tsv: column of the second text")
-    label_column: str = setting("label", "task tsv: column of the label")
-    id_column: Optional[str] = setting(None, "task tsv: column of the row's name; row number if "
-                                             "not given")
+    long_document: str = setting(
+        "truncate", "texts that do not fit: lose the end, lose the middle, or become several "
+                    "windows whose answers are averaged",
+        choices=("truncate", "head_tail", "sliding"))
+    padding: str = setting("longest", "batches as long as their longest example, or all of them "
+                                      "max_seq_length for XLA and TPUs", choices=("longest", "fixed"))
+    data_workers: int = setting(0, "processes that tokenize large files; 0: one per core", least=0)
+    overwrite_data: bool = setting(False, "tokenize again even if the records fit")
+
     train_batch_size: int = setting(8, "examples per training step", least=1)
     eval_batch_size: int = setting(32, "examples per evaluation or prediction step", least=1)
+    epochs: Optional[float] = setting(None, "train_steps in passes over the training rows",
+                                      least=0.0)
+    freeze_layers: int = setting(0, "so many of the lowest layers, and the embeddings, keep their "
+                                    "weights; 0: none", least=0)
+    class_weights: Optional[str] = setting(None, "how much labels count in training: balanced, or "
+                                                 "label:weight,...")
+    label_smoothing: float = setting(0.0, "share of the target spread over all labels", least=0.0)
     summary_type: str = setting("last", "how a text becomes one vector",
                                 choices=("last", "first", "mean", "attn"))
     use_summ_proj: bool = setting(True, "dense tanh layer over the summary")
@@ -388,4 +434,3 @@ class ClassifierSettings:
     save_steps: int = setting(500, "steps between checkpoints", least=1)
     log_steps: int = setting(50, "steps between log lines", least=1)
     max_save: int = setting(0, "checkpoints kept; 0: all", least=0)
-    overwrite_data: bool = setting(False, "tokenize again even if the records fit")

@@ -1,66 +1,31 @@
-"""Fine-tuning: classification and regression of texts and pairs of texts.
+"""Fine-tuning: a task's rows, a model directory, and what comes out of them.
 
-Shape letters as in `modeling`; T tokens of an example, C classes.
+Shape letters: n rows, L labels.
 """
 
 import collections
 import contextlib
 import dataclasses
 import os
+import sys
 import time
 
 import numpy as np
-import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
-from xlnet import (checkpoint, features, files, heads, input_pipeline, modeling, records, tasks,
-                   training)
-from xlnet.errors import UserError
+from xlnet import (checkpoint, features, files, input_pipeline, metrics, own_data, predictions,
+                   records, selection, task_files, tasks, training)
+from xlnet.classifier_model import classifier_model_fn
+from xlnet.errors import UserError, did_you_mean
 
 TASK_NAME = "task.json"
 
-# values: probabilities float32 [n,C] or scores float32 [n]; loss: float32 [n].
+# values: probabilities float32 [n,L] or scores float32 [n]; loss: float32 [n].
 Answers = collections.namedtuple("Answers", "values loss")
 
 _SECONDS_BETWEEN_LINES = 15
-
-
-def finetuning_model_fn(config, *, network, optimization_settings, settings, num_classes, scope):
-    """Returns the `model_fn` of classification and regression.
-
-    Args:
-      config: `XLNetConfig`. network, optimization_settings, settings: `NetworkSettings`,
-        `OptimizationSettings`, `ClassifierSettings`.
-      num_classes: C, or None for regression. scope: name of the output layer's variables.
-
-    Predictions: `probabilities` [B,C] or `score` [B]; and `label_ids`, `loss`, `is_real_example`.
-    """
-    def model_fn(features, mode):
-        is_training = mode == tf2.estimator.ModeKeys.TRAIN
-        run = training.run_config(network, is_training)
-        seed = training.dropout_seed(settings.seed, tf.train.get_global_step())
-        padding = features["input_mask"]
-        with tf.variable_scope("model"):
-            sequence = modeling.transformer_xl(
-                config, run, input_ids=features["input_ids"], seg_ids=features["segment_ids"],
-                hidden=padding[:, None] > 0, seed=seed).sequence
-            summary = modeling.summarize(
-                config, run, sequence, summary_type=settings.summary_type, padding=padding,
-                use_proj=settings.use_summ_proj, seed=seed)
-            if num_classes is None:
-                outputs = heads.regression(run, summary, features["label_ids"], scope=scope)
-                answers = {"score": outputs.logits}
-            else:
-                outputs = heads.classification(run, summary, features["label_ids"],
-                                               num_classes=num_classes, scope=scope)
-                answers = {"probabilities": tf.nn.softmax(outputs.logits)}
-        training.start_from(settings.init_checkpoint, config, settings.model_dir)
-        if is_training:
-            return training.training_spec(tf.reduce_mean(outputs.loss), optimization_settings)
-        return tf2.estimator.EstimatorSpec(mode, predictions=dict(
-            answers, loss=outputs.loss, label_ids=features["label_ids"],
-            is_real_example=features["is_real_example"]))
-    return model_fn
+_LABELS_SHOWN = 20       # tables of more labels are written but not printed
+_ROUND_TO = 8            # lengths of batches are multiples of it [tokens]
 
 
 # ---- what a model directory was trained for ----
@@ -68,8 +33,7 @@ def finetuning_model_fn(config, *, network, optimization_settings, settings, num
 def head_scope(task, cls_scope=None):
     """Name of the output layer in a checkpoint: "classification_<task>" or "regression_<task>";
     `cls_scope` stands in for the task's name."""
-    kind = "regression" if task.is_regression else "classification"
-    return "%s_%s" % (kind, cls_scope) if cls_scope else task.head
+    return tasks.head_name(task, cls_scope) if cls_scope else task.head
 
 
 def describe(settings, task, tokenizer):
@@ -85,14 +49,18 @@ def describe(settings, task, tokenizer):
         "use_summ_proj": settings.use_summ_proj,
         "spiece_sha256": tokenizer.sha256,
         "max_seq_length": settings.max_seq_length,
+        "long_document": settings.long_document,
+        "kind": task.kind,
     }
 
 
-def check_description(model_dir, wanted):
-    """Raises UserError where `model_dir` has checkpoints that were trained for something else.
+# The network has no positions of its own, so any length and any number of windows will do; labels
+# and the output layer's name tell the kind of task.
+_MAY_DIFFER = ("max_seq_length", "long_document", "kind")
 
-    Any `max_seq_length` will do: the network has no positions of its own.
-    """
+
+def check_description(model_dir, wanted):
+    """Raises UserError where `model_dir` has checkpoints that were trained for something else."""
     if not checkpoint.all_prefixes(model_dir):
         return
     path = os.path.join(model_dir, TASK_NAME)
@@ -103,7 +71,7 @@ def check_description(model_dir, wanted):
     stored = files.read_json(path, "model_dir")
     different = ["%s %s, not %s" % (name, _words(stored.get(name)), _words(value))
                  for name, value in wanted.items()
-                 if name != "max_seq_length" and stored.get(name) != value]
+                 if name not in _MAY_DIFFER and stored.get(name) != value]
     if different:
         raise UserError("model_dir: %s has %s" % (path, "; ".join(different)))
 
@@ -118,15 +86,41 @@ def find_task(settings):
     Own files that are not trained on have the labels of the model, so that its directory and one
     file are enough to predict.
     """
-    path = os.path.join(settings.model_dir, TASK_NAME)
-    if settings.task_name.lower() != "tsv" or settings.do_train or settings.is_regression \
-            or not os.path.exists(path):
-        return tasks.get_task(settings)
-    labels = files.read_json(path, "model_dir").get("labels")
-    if not labels:
-        raise UserError("model_dir: %s has is_regression True, not False" % path)
-    scores = tasks.get_task(dataclasses.replace(settings, is_regression=True))
-    return dataclasses.replace(scores, labels=tuple(labels), metrics=("accuracy", "macro_f1"))
+    for directory in (settings.model_dir, os.path.join(settings.model_dir, selection.BEST)):
+        path = os.path.join(directory, TASK_NAME)
+        if not settings.do_train and not settings.is_regression and os.path.exists(path):
+            labels = files.read_json(path, "model_dir").get("labels")
+            if not labels and tasks.plain(settings.task_name) == tasks.CUSTOM:
+                raise UserError("model_dir: %s has is_regression True, not False" % path)
+            return own_data.get_task(settings, labels)
+    return own_data.get_task(settings)
+
+
+def class_weights(text, task, rows):
+    """The weight of each label in the training loss, floats [L], or None.
+
+    Args:
+      text: "balanced" (rows / (L * rows of the label), so that labels count alike), or
+        "label:weight,...", 1 for labels that are not named. None: no weights.
+    """
+    if not text:
+        return None
+    if task.kind != "classification":
+        raise UserError("class_weights: task %s is no classification into classes" % task.name)
+    if text == "balanced":
+        counts = np.bincount(metrics.label_array(task, rows), minlength=len(task.labels))
+        return (len(rows) / (len(task.labels) * np.maximum(counts, 1))).tolist()
+    weights = dict.fromkeys(task.labels, 1.0)
+    for part in text.split(","):
+        name, _, weight = part.rpartition(":")
+        if name not in weights:
+            raise UserError("class_weights: no label '%s'%s (labels: %s)" % (
+                name, did_you_mean(name, weights), ", ".join(weights)))
+        try:
+            weights[name] = float(weight)
+        except ValueError:
+            raise UserError("class_weights: '%s' is not a number" % weight) from None
+    return list(weights.values())
 
 
 class Run:
@@ -144,17 +138,21 @@ class Run:
         self._settings = settings
         self._config = config
         self._network = network
-        self._optimization = optimization
         self._task = task
         self._tokenizer = tokenizer
         self._description = describe(settings, task, tokenizer)
+        self._layout = features.Layout(settings.max_seq_length, task.cut_first,
+                                       settings.long_document)
         self._rows = {}
         self._check()
+        self._optimization = self._steps(optimization)
+        self._selection = selection.Selection(settings.model_dir, task.metrics[0],
+                                              settings.patience)
+        weights = class_weights(settings.class_weights, task, self._rows.get(("train", True)))
         self._estimator = training.make_estimator(
-            finetuning_model_fn(
-                config, network=network, optimization_settings=optimization, settings=settings,
-                num_classes=None if task.is_regression else len(task.labels),
-                scope=self._description["head"]),
+            classifier_model_fn(
+                config, task, network=network, optimization_settings=self._optimization,
+                settings=settings, scope=self._description["head"], class_weights=weights),
             model_dir=settings.model_dir, seed=settings.seed, save_steps=settings.save_steps,
             max_save=settings.max_save, log_steps=settings.log_steps)
 
@@ -162,63 +160,156 @@ class Run:
         settings, model_dir = self._settings, self._settings.model_dir
         features.check_max_seq_length(settings.max_seq_length)
         training.run_config(self._network, is_training=True)
-        prefixes = checkpoint.all_prefixes(model_dir)
+        if settings.freeze_layers > self._config.n_layer:
+            raise UserError("freeze_layers is %d, but the network has %d layers"
+                            % (settings.freeze_layers, self._config.n_layer))
+        prefixes = self._checkpoints()
         if not prefixes and not settings.do_train:
             raise UserError("model_dir: no checkpoint in %s; train with --do_train=True first"
                             % model_dir)
-        check_description(model_dir, self._description)
+        for directory in (model_dir, os.path.join(model_dir, selection.BEST)):
+            check_description(directory, self._description)
         if prefixes:
             checkpoint.check_config(prefixes[-1][1], self._config)
         elif settings.init_checkpoint:
             checkpoint.check_config(checkpoint.resolve(settings.init_checkpoint), self._config)
+        self._check_rows()
+
+    def _check_rows(self):
+        settings = self._settings
         if settings.do_train:
             self._read("train", need_labels=True)
-        if settings.do_eval:
+        if settings.do_eval or settings.do_train and settings.eval_steps:
             self._read(settings.eval_split, need_labels=True)
         if settings.do_predict:
-            self._read(settings.predict_split, need_labels=False)
+            self._to_predict()
+
+    def _steps(self, optimization):
+        """The optimization settings with epochs and the share of warm-up turned into steps."""
+        settings = self._settings
+        if settings.epochs and settings.do_train:
+            rows = len(self._rows["train", True])
+            optimization = dataclasses.replace(optimization, train_steps=max(
+                1, round(settings.epochs * rows / settings.train_batch_size)))
+        if optimization.warmup_share:
+            optimization = dataclasses.replace(optimization, warmup_share=0.0, warmup_steps=round(
+                optimization.warmup_share * optimization.train_steps))
+        return optimization
 
     def _read(self, split, need_labels):
         """The rows of each file that `split` stands for: dict of split to list of `tasks.Row`."""
         for part in tasks.expand_split(self._task, split):
             if (part, need_labels) not in self._rows:
-                self._rows[part, need_labels] = tasks.read_rows(
+                self._rows[part, need_labels] = task_files.read_rows(
                     self._task, self._settings.data_dir, part, need_labels)
         return {part: self._rows[part, need_labels]
                 for part in tasks.expand_split(self._task, split)}
 
-    def _batches(self, split, rows, **how):
-        """The input function of a split's rows, from records that are made at most once."""
+    def _checkpoints(self):
+        """(step, prefix) of what evaluation and prediction are asked to use, the newest last."""
+        own = checkpoint.all_prefixes(self._settings.model_dir)
+        if self._settings.eval_all_ckpt and own:
+            return own
+        best = checkpoint.all_prefixes(os.path.join(self._settings.model_dir, selection.BEST))
+        return best if best and self._settings.use_checkpoint == "best" else own[-1:]
+
+    def _records(self, split, rows):
+        """The records of a split's rows, made at most once."""
         settings, task = self._settings, self._task
-        path = features.write_records(
-            settings.output_dir, "%s.%s" % (task.name, split), tasks.examples(task, rows),
-            self._tokenizer, settings.max_seq_length, labels=task.labels,
+        labels = metrics.label_array(task, rows).tolist()
+        examples = [features.Example(row.pairs, label) for row, label in zip(rows, labels)]
+        return features.write_records(
+            settings.output_dir, "%s.%s" % (task.name, split), examples, self._tokenizer,
+            self._layout, labels=task.labels, num_labels=self._num_labels(),
+            workers=settings.data_workers or os.cpu_count() or 1,
             overwrite=settings.overwrite_data)
-        layout = records.finetuning_features(settings.max_seq_length, task.is_regression)
-        return lambda: input_pipeline.finetuning_batches(path, layout, **how)
+
+    def _num_labels(self):
+        return len(self._task.labels) if self._task.multi_label else 0
+
+    def _batches(self, path, **how):
+        """The input function of a record file."""
+        length = self._settings.max_seq_length
+        layout = records.finetuning_features(
+            length, self._task.is_regression, num_labels=self._num_labels(),
+            num_choices=len(self._task.labels) if self._task.choices else 1)
+        multiple = length if self._settings.padding == "fixed" else _ROUND_TO
+        return lambda: input_pipeline.finetuning_batches(
+            path, layout, row_length=length, multiple=multiple, **how)
 
     # -- training
 
     def train(self):
-        """Trains to the last step from wherever the run stands."""
+        """Trains to the last step from wherever the run stands, or until patience is at an end.
+
+        With `eval_steps` the model is evaluated on the way, and the best checkpoint exported.
+        """
         settings, last = self._settings, self._optimization.train_steps
         rows = self._read("train", need_labels=True)["train"]
         step = checkpoint.step_of(settings.model_dir)
+        if settings.eval_steps and step and self._selection.lacks(step, settings.eval_steps, last):
+            self._select(step)             # the run was stopped between training and evaluation
         if step >= last:
             print("the run in %s has all of its %d steps" % (settings.model_dir, last))
-            return
-        batches = self._batches("train", rows, batch_size=settings.train_batch_size,
-                                shuffle_seed=settings.seed, start_step=step)
-        training.keep_architecture(settings.model_dir, self._config, self._tokenizer)
-        files.write_json(os.path.join(settings.model_dir, TASK_NAME), self._description)
-        progress = training.Progress(
-            train_steps=last, log_steps=settings.log_steps, per_step=settings.train_batch_size,
-            unit="examples", banner=self._banner(rows, step))
-        self._estimator.train(batches, max_steps=last, hooks=[progress])
+        elif self._selection.is_over():
+            print("the run in %s was stopped early, at step %d" % (settings.model_dir, step))
+        else:
+            made = self._records("train", rows)
+            count = len(rows) if made.windows is None else int(made.windows.sum())
+            training.keep_architecture(settings.model_dir, self._config, self._tokenizer)
+            files.write_json(os.path.join(settings.model_dir, TASK_NAME), self._description)
+            self._train_on(made.path, count, step, self._banner(rows, step))
+        self._note_collapse()
+
+    def _train_on(self, path, count, step, banner):
+        """Trains on a file of `count` records, in stretches of `eval_steps`."""
+        settings, last = self._settings, self._optimization.train_steps
+        while step < last and not self._selection.is_over():
+            stop = min(last, (step // settings.eval_steps + 1) * settings.eval_steps) \
+                if settings.eval_steps else last
+            progress = training.Progress(
+                train_steps=last, log_steps=settings.log_steps, unit="examples",
+                per_step=settings.train_batch_size, banner=banner)
+            self._estimator.train(
+                self._batches(path, batch_size=settings.train_batch_size, num_examples=count,
+                              shuffle_seed=settings.seed, start_step=step),
+                hooks=[progress], max_steps=stop)
+            step, banner = stop, None
+            if settings.eval_steps:
+                self._select(step)
+        if step < last:
+            print("stopped at step %d: no better %s in %d evaluations" % (
+                step, self._task.metrics[0], settings.patience), flush=True)
+
+    def _select(self, step):
+        """Evaluates the checkpoint of `step` and keeps it if it is the best so far."""
+        prefix = dict(checkpoint.all_prefixes(self._settings.model_dir))[step]
+        results = []
+        for split, rows in self._read(self._settings.eval_split, need_labels=True).items():
+            results.append(self._score(self._answer(split, rows, prefix), rows))
+            self._report(split, "step %d" % step, results[-1], rows)
+        # Of a split of several files the mean; it has collapsed where all of them have.
+        result = {name: float(np.mean([one[name] for one in results]))
+                  for name in (*self._task.metrics, "loss")}
+        if all("collapsed" in one for one in results):
+            result["collapsed"] = results[0]["collapsed"]
+        if self._selection.add(step, result, selection.companions(self._settings.model_dir)):
+            print("best so far: %s" % os.path.join(self._settings.model_dir, selection.BEST),
+                  flush=True)
+
+    def best(self):
+        """The best evaluation while training, a dict; None without any."""
+        return self._selection.best()
+
+    def _note_collapse(self):
+        best = self._selection.best()
+        if best and best.get("collapsed"):
+            print("note: the run collapsed to a constant answer, %s; try other seeds and rates "
+                  "(num_trials), a lower learning_rate or more warm-up" % best["collapsed"],
+                  file=sys.stderr)
 
     def _banner(self, rows, step):
         settings, task = self._settings, self._task
-        labels = "scores" if task.is_regression else "labels " + ", ".join(task.labels)
         start = "random weights"
         if step:
             start = "%s, step %d" % (settings.model_dir, step)
@@ -227,8 +318,8 @@ class Run:
         return {
             "devices": training.devices(),
             "precision": "bfloat16" if self._network.use_bfloat16 else "float32",
-            "task": "%s: %s rows, %s" % (task.name, "{:,}".format(len(rows)), labels),
-            "length": "%d tokens" % settings.max_seq_length,
+            "task": "%s: %s rows, %s" % (task.name, "{:,}".format(len(rows)), _outputs(task)),
+            "length": "%d tokens, %s" % (settings.max_seq_length, settings.long_document),
             "batch": "%d examples; an epoch is %.1f steps" % (
                 settings.train_batch_size, len(rows) / settings.train_batch_size),
             "steps": "%d to %d, %d of warm-up" % (step, self._optimization.train_steps,
@@ -241,60 +332,62 @@ class Run:
 
     def _answer(self, split, rows, prefix):
         """Runs the checkpoint `prefix` over all rows of a split, in order; returns `Answers`."""
-        batches = self._batches(split, rows, batch_size=self._settings.eval_batch_size)
-        key = "score" if self._task.is_regression else "probabilities"
+        made = self._records(split, rows)
+        batches = self._batches(made.path, batch_size=self._settings.eval_batch_size)
+        total = len(rows) if made.windows is None else int(made.windows.sum())
         parts, done, began, said = [], 0, time.time(), time.time()
         with _reading(prefix):
             for batch in self._estimator.predict(batches, checkpoint_path=prefix,
                                                  yield_single_examples=False):
                 parts.append(_real_rows(batch))
-                done += len(batch[key])
+                done += len(parts[-1]["loss"])
                 if time.time() - said > _SECONDS_BETWEEN_LINES:
                     said = time.time()
                     print("%s %s  %d/%d rows  left %s" % (
-                        self._task.name, split, done, len(rows),
-                        training.clock((said - began) / done * (len(rows) - done))), flush=True)
-        answers = Answers(*(np.concatenate([part[name] for part in parts])
-                            for name in (key, "loss")))
-        if len(answers.loss) != len(rows):
+                        self._task.name, split, done, total,
+                        training.clock((said - began) / done * (total - done))), flush=True)
+        if done != total:
             raise RuntimeError("%s %s: %d answers to %d rows"
-                               % (self._task.name, split, len(answers.loss), len(rows)))
-        return answers
+                               % (self._task.name, split, done, total))
+        return _in_order(parts, made.windows)
 
     # -- evaluation
 
     def evaluate(self):
         """Prints the task's metrics for each file of `eval_split` and each checkpoint asked for.
 
-        Keeps them as `eval_results_<split>.json` in the model directory.
+        Keeps them as `eval_results_<split>.json` in the model directory, and beside it tables of
+        what was confused with what, as text and as a picture.
         """
-        settings = self._settings
-        checkpoints = checkpoint.all_prefixes(settings.model_dir)
-        if not settings.eval_all_ckpt:
-            checkpoints = checkpoints[-1:]
-        for split, rows in self._read(settings.eval_split, need_labels=True).items():
-            labels = tasks.label_ids(self._task, rows)
-            baseline = tasks.majority_baseline(self._task, labels)
+        checkpoints = self._checkpoints()
+        for split, rows in self._read(self._settings.eval_split, need_labels=True).items():
+            baseline = metrics.baseline(self._task, metrics.label_array(self._task, rows))
             self._report(split, "mean score" if self._task.is_regression else "majority class",
                          baseline, rows)
-            results = []
+            results, answers = [], []
             for step, prefix in checkpoints:
-                result = self._score(self._answer(split, rows, prefix), labels)
+                answers.append(self._answer(split, rows, prefix))
+                result = self._score(answers[-1], rows)
                 self._report(split, "step %d" % step, result, rows)
                 results.append(dict(step=step, **result))
-            self._keep_results(split, rows, baseline, results)
+            best = self._keep_results(split, rows, baseline, results)
+            self._keep_tables(split, rows, answers[results.index(best)].values)
 
-    def _score(self, answers, labels):
-        """The task's metrics and the mean loss over the whole of a split, a dict of floats."""
-        values = answers.values
-        predictions = values if self._task.is_regression else values.argmax(axis=1)
-        metrics = tasks.evaluate(self._task, predictions, labels)
-        return dict(metrics, loss=float(np.mean(answers.loss, dtype=np.float64)))
+    def _score(self, answers, rows):
+        """The task's metrics and the mean loss over the whole of a split, a dict of floats; and
+        `collapsed`, in words, if the answer is always the same."""
+        labels = metrics.label_array(self._task, rows)
+        result = metrics.evaluate(self._task, answers.values, labels,
+                                  self._settings.predict_threshold)
+        result["loss"] = float(np.mean(answers.loss, dtype=np.float64))
+        collapsed = metrics.collapsed(self._task, answers.values, labels)
+        return dict(result, collapsed=collapsed) if collapsed else result
 
-    def _report(self, split, what, metrics, rows):
-        print("eval %s %s  %s  %s  (%d rows)" % (
-            self._task.name, split, what,
-            "  ".join("%s %.4f" % item for item in metrics.items()), len(rows)), flush=True)
+    def _report(self, split, what, result, rows):
+        numbers = "  ".join("%s %.4f" % item for item in result.items() if item[0] != "collapsed")
+        print("eval %s %s  %s  %s  (%d rows)%s" % (
+            self._task.name, split, what, numbers, len(rows),
+            "  collapsed: " + result["collapsed"] if "collapsed" in result else ""), flush=True)
 
     def _keep_results(self, split, rows, baseline, results):
         main_metric = self._task.metrics[0]
@@ -306,31 +399,87 @@ class Run:
         files.write_json(path, {
             "task": self._task.name, "split": split, "rows": len(rows), "baseline": baseline,
             "best_step": best["step"], "checkpoints": results})
+        return best
+
+    def _keep_tables(self, split, rows, values):
+        """Writes the table of classes, and the confusion matrix if a row has one label."""
+        task, directory = self._task, self._settings.model_dir
+        if task.is_regression:
+            return
+        labels = metrics.label_array(task, rows)
+        decided = metrics.decide(task, values, self._settings.predict_threshold)
+        text = metrics.class_table(task, decided, labels)
+        if not task.multi_label:
+            matrix = metrics.confusion_matrix(task, decided, labels)
+            text += "\n\n" + metrics.confusion_text(task, matrix)
+            metrics.draw_confusion(os.path.join(directory, "confusion_%s.png" % split), task,
+                                   matrix)
+        files.write_text(os.path.join(directory, "eval_table_%s.txt" % split), text + "\n")
+        if len(task.labels) <= _LABELS_SHOWN:
+            print(text, flush=True)
 
     # -- prediction
 
+    def _to_predict(self):
+        """Rows to be predicted: of `predict_file` if there is one, or of `predict_split`."""
+        settings = self._settings
+        if not settings.predict_file:
+            return self._read(settings.predict_split, need_labels=False)
+        path = settings.predict_file
+        name = "stdin" if path == "-" else os.path.splitext(os.path.basename(path))[0]
+        if name not in self._rows:
+            form = settings.predict_form or ("text" if path == "-" or path.endswith(".txt")
+                                             else None)
+            self._rows[name] = task_files.read_file(
+                dataclasses.replace(self._task, only={}, skipped_labels=(), broken_rows=False),
+                path, need_labels=False, form=form)
+        return {name: self._rows[name]}
+
     def predict(self):
-        """Writes the newest checkpoint's answers to each file of `predict_split`: for people and
-        programs, and, where GLUE's server takes this file, for the server."""
+        """Writes the answers to each file asked for: for people and programs, and, where GLUE's
+        server takes this file, for the server."""
         settings, task = self._settings, self._task
         directory = settings.predict_dir or settings.model_dir
-        step, prefix = checkpoint.all_prefixes(settings.model_dir)[-1]
-        for split, rows in self._read(settings.predict_split, need_labels=False).items():
+        step, prefix = self._checkpoints()[-1]
+        for split, rows in self._to_predict().items():
             values = self._answer(split, rows, prefix).values
             path = os.path.join(directory, "predictions_%s_%s.tsv" % (task.name, split))
-            tasks.write_predictions(path, task, rows, values)
+            predictions.write_predictions(path, task, rows, values, settings.predict_threshold)
             print("predicted %s %s  step %d  (%d rows): %s" % (
                 task.name, split, step, len(rows), path), flush=True)
-            if split in task.submissions:
+            if split in task.submissions and not settings.predict_file:
                 path = os.path.join(directory, task.submissions[split])
-                tasks.write_submission(path, task, rows, values)
+                predictions.write_submission(path, task, rows, values)
                 print("for the GLUE server: %s" % path, flush=True)
+
+
+def _outputs(task):
+    """What the answers are and whether dev is part of the training file, in words."""
+    if task.is_regression:
+        words = "scores"
+    else:
+        more = ", ..." if len(task.labels) > _LABELS_SHOWN else ""
+        words = "labels " + ", ".join(task.labels[:_LABELS_SHOWN]) + more
+    return words + ("; %g %% of the file held out as dev" % (100 * task.dev_share)
+                    if task.dev_share else "")
 
 
 def _real_rows(batch):
     """Leaves out of a dict of arrays [B,...] the rows that only fill up the batch."""
     is_real = batch["is_real_example"] > 0
     return {name: values[is_real] for name, values in batch.items()}
+
+
+def _in_order(parts, windows):
+    """Joins batches into `Answers` in the order of the rows; the mean over each row's windows."""
+    joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    order = np.argsort(joined["number"], kind="stable")
+    answers = [joined[name][order] for name in ("values", "loss")]
+    if windows is None:
+        return Answers(*answers)
+    starts = np.concatenate([[0], np.cumsum(windows)[:-1]])
+    return Answers(*(np.add.reduceat(each, starts, axis=0)
+                     / windows.reshape([-1] + [1] * (each.ndim - 1)) for each in answers))
 
 
 @contextlib.contextmanager

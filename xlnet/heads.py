@@ -55,3 +55,13 @@ def _logit(run, summary, size, scope, name):
     with tf.variable_scope(scope), tf.variable_scope(name):
         kernel = get_weight("kernel", [summary.shape.as_list()[-1], size], get_initializer(run))
         return dense(summary, kernel, get_weight("bias", [size], tf.initializers.zeros()))
+
+
+def multi_label(run, summary, labels, *, scope):
+    """An independent yes or no for each label: summary [B,D], labels float32 [B,C] of 0 and 1.
+
+    The loss of an example is the mean over its labels.
+    """
+    logits = _logit(run, summary, labels.shape.as_list()[-1], scope, "logit")
+    loss = tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits)
+    return HeadOutputs(tf.reduce_mean(loss, axis=1), logits)

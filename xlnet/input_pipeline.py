@@ -12,6 +12,7 @@ from xlnet.errors import UserError
 
 
 SHUFFLE_BUFFER = 100000   # examples; more than most GLUE training files have
+POOL_BATCHES = 32         # batches that are sorted by length together
 
 
 def steps_per_epoch(manifest, batch_size):
@@ -106,19 +107,71 @@ def for_replicas(dataset, replicas):
         for name, value in features.items()}).unbatch().prefetch(2 * replicas)
 
 
-def finetuning_batches(path, features, *, batch_size, shuffle_seed=None, start_step=0):
-    """Batches of fine-tuning examples.
+def finetuning_batches(path, features, *, batch_size, row_length, num_examples=None,
+                       shuffle_seed=None, start_step=0, multiple=8):
+    """Batches of fine-tuning examples of about equal length.
 
     With `shuffle_seed` the examples are shuffled anew each epoch and repeated for ever, in an order
-    that the seed alone decides; `start_step` batches are skipped. Without, they come once, in
-    order, and the last batch may be smaller.
+    that the seed alone decides; `start_step` batches are skipped. Without, they come once, and the
+    last batch may be smaller. Which examples make a batch does not depend on `multiple`.
+
+    Args:
+      row_length: T, tokens of one choice.
+      num_examples: in the file; for shuffling.
+      multiple: batches are as long as their longest example, rounded up to a multiple of it
+        [tokens]; with T all of them are equally long, as TPUs and XLA want them.
+
+    Returns:
+      A `tf.data.Dataset` of dicts as `features` says, and `number` int64 [B]: which record it is.
     """
-    dataset = tf.data.TFRecordDataset(path)
-    if shuffle_seed is not None:
+    dataset = tf.data.TFRecordDataset(path, buffer_size=1 << 20).enumerate()
+    is_training = shuffle_seed is not None
+    if is_training:
         dataset = dataset.shuffle(SHUFFLE_BUFFER, seed=shuffle_seed,
                                   reshuffle_each_iteration=True).repeat()
-    dataset = dataset.batch(batch_size, drop_remainder=shuffle_seed is not None).skip(start_step)
-    return dataset.map(lambda serialized: records.parse(features, serialized),
-                       num_parallel_calls=2).prefetch(2)
+    # No larger than the file, lest copies of an example from several epochs meet in a batch.
+    pool_batches = max(1, min(POOL_BATCHES, num_examples // batch_size)) if is_training \
+        else POOL_BATCHES
+    pools, rest = divmod(start_step, pool_batches)
+    dataset = dataset.batch(pool_batches * batch_size, drop_remainder=is_training)
+
+    def sort(number, serialized):
+        """A pool of examples with the shortest first."""
+        parsed = dict(records.parse(features, serialized), number=number)
+        order = tf.argsort(_lengths(parsed["input_mask"], row_length), stable=True)
+        return {name: tf.gather(values, order) for name, values in parsed.items()}
+
+    def cut(pool_number, pool):
+        """The batches of a pool; in training in an order of their own."""
+        pool = sort(*pool)
+        if not is_training:
+            return tf.data.Dataset.from_tensor_slices(pool).batch(batch_size)
+        order = tf.random.experimental.stateless_shuffle(
+            tf.range(pool_batches), seed=[shuffle_seed, pool_number])
+        return tf.data.Dataset.from_tensor_slices({name: tf.gather(tf.reshape(
+            values, [pool_batches, batch_size, *values.shape[1:]]), order)
+            for name, values in pool.items()})
+
+    dataset = dataset.enumerate().skip(pools).flat_map(cut).skip(rest)
+    if multiple < row_length:
+        dataset = dataset.map(lambda batch: _without_padding(batch, row_length, multiple),
+                              num_parallel_calls=2)
+    return dataset.prefetch(4)
 
 
+def _lengths(input_mask, row_length):
+    """int32 [B]: tokens of the longest choice; input_mask [B,C*T]."""
+    rows = tf.reshape(input_mask, [-1, input_mask.shape[1] // row_length, row_length])
+    return tf.reduce_max(tf.cast(tf.reduce_sum(1. - rows, axis=2), tf.int32), axis=1)
+
+
+def _without_padding(batch, row_length, multiple):
+    """Cuts off the columns on the left in which no example of the batch has a token."""
+    longest = tf.reduce_max(_lengths(batch["input_mask"], row_length))
+    length = tf.minimum(-(-longest // multiple) * multiple, row_length)
+    cut = dict(batch)
+    for name in ("input_ids", "input_mask", "segment_ids"):
+        choices = batch[name].shape[1] // row_length
+        rows = tf.reshape(batch[name], [-1, choices, row_length])[:, :, row_length - length:]
+        cut[name] = tf.reshape(rows, [-1, choices * length])
+    return cut

@@ -28,14 +28,18 @@ def pretraining_features(seq_len):
     )
 
 
-def finetuning_features(max_seq_length, is_regression=False, num_choices=1):
-    """Layout of one fine-tuning example of T = `max_seq_length` × `num_choices` tokens."""
+def finetuning_features(max_seq_length, is_regression=False, num_choices=1, num_labels=0):
+    """Layout of one fine-tuning example of T = `max_seq_length` × `num_choices` tokens.
+
+    `num_labels`: of a multi-label task, one 0 or 1 for each of them; 0: a single label or score.
+    """
     length = max_seq_length * num_choices
     return (
         Feature("input_ids", (length,), "int"),
         Feature("input_mask", (length,), "float"),   # 1 is padding
         Feature("segment_ids", (length,), "int"),
-        Feature("label_ids", (), "float" if is_regression else "int"),
+        Feature("label_ids", (num_labels,) if num_labels else (),
+                "float" if is_regression or num_labels else "int"),
         Feature("is_real_example", (), "int"),       # 0 fills up the last batch
     )
 

@@ -1,0 +1,123 @@
+"""Metrics by hand, constant answers, tables of what was confused."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from xlnet import metrics
+from xlnet.errors import UserError
+from xlnet.tasks import GLUE, Task
+
+
+def one_hot(task, ids):
+    return np.eye(len(task.labels))[ids]
+
+
+# --- Metrics
+
+def test_metrics_by_hand():
+    predictions, labels = [1, 1, 0, 0, 1], [1, 0, 0, 1, 1]    # tp 2, fp 1, fn 1, tn 1
+    assert metrics.evaluate(GLUE["mrpc"], one_hot(GLUE["mrpc"], predictions), labels) == {
+        "f1": pytest.approx(2 / 3), "accuracy": pytest.approx(0.6)}
+    matthews = (2 * 1 - 1 * 1) / np.sqrt(3 * 3 * 2 * 2)
+    result = metrics.evaluate(GLUE["cola"], one_hot(GLUE["cola"], predictions), labels)
+    assert result["matthews"] == pytest.approx(matthews)
+    assert list(result) == ["matthews", "accuracy"]
+
+
+def test_correlations_by_hand():
+    result = metrics.evaluate(GLUE["sts-b"], [1.0, 2.0, 4.0], [1.0, 2.0, 3.0])
+    assert result["spearman"] == pytest.approx(1)
+    assert result["pearson"] == pytest.approx(np.corrcoef([1, 2, 4], [1, 2, 3])[0, 1])
+    assert list(result) == ["pearson", "spearman"]
+
+
+@pytest.mark.parametrize("predictions, labels", [([2, 2, 2], [1, 2, 3]), ([1, 2, 3], [2, 2, 2]),
+                                                 ([1], [2])])
+def test_constant_scores_have_no_correlation(predictions, labels):
+    scores = [np.array(values, np.float32) for values in (predictions, labels)]
+    assert metrics.evaluate(GLUE["sts-b"], *scores) == {"pearson": 0, "spearman": 0}
+
+
+def test_constant_labels_have_no_matthews():
+    assert metrics.evaluate(GLUE["cola"], one_hot(GLUE["cola"], [1, 1, 1]), [1, 0, 1])["matthews"] == 0
+    assert metrics.evaluate(GLUE["mrpc"], one_hot(GLUE["mrpc"], [0, 0]), [0, 1])["f1"] == 0
+
+
+def test_scores_that_are_not_finite():
+    with pytest.raises(UserError, match="task sts-b: 1 of 2 predictions are not finite"):
+        metrics.evaluate(GLUE["sts-b"], [np.nan, 1], [1, 2])
+
+
+def test_macro_f1_of_own_labels():
+    task = dataclasses.replace(GLUE["mnli"], metrics=("macro_f1",))
+    # f1 is 1 for label 0, 0 for label 1 (never predicted) and 2/3 for label 2.
+    assert metrics.evaluate(task, one_hot(task, [0, 2, 2]), [0, 1, 2]) == {"macro_f1": pytest.approx(5 / 9)}
+
+
+def test_majority_baseline():
+    assert metrics.baseline(GLUE["rte"], [1, 1, 0]) == {"accuracy": pytest.approx(2 / 3)}
+    assert metrics.baseline(GLUE["mrpc"], [1, 1, 0])["f1"] == pytest.approx(0.8)
+    assert metrics.baseline(GLUE["sts-b"], np.array([1.1, 2.3, 3.7], np.float32)) == {
+        "pearson": 0, "spearman": 0}
+
+
+MULTI = Task("mine", ("t",), (), ("l",), ("a", "b"), ("micro_f1", "macro_f1", "accuracy", "auc"),
+             multi_label=True)
+
+
+def test_several_labels_by_hand():
+    values, labels = np.array([[.9, .2], [.6, .7], [.1, .3]]), np.array([[1, 0], [0, 1], [0, 1]])
+    # decided: 10, 11, 00. Label a: tp 1, fp 1; label b: tp 1, fn 1.
+    assert metrics.evaluate(MULTI, values, labels) == {
+        "micro_f1": pytest.approx(4 / 6), "macro_f1": pytest.approx(2 / 3),
+        "accuracy": pytest.approx(1 / 3), "auc": 1.0}
+    assert metrics.evaluate(MULTI, values, labels, threshold=0.25)["accuracy"] == pytest.approx(2 / 3)
+    assert metrics.baseline(MULTI, labels)["accuracy"] == pytest.approx(2 / 3)
+
+
+def test_threshold_of_two_labels():
+    values = np.array([[.7, .3], [.4, .6]])
+    assert metrics.decide(GLUE["cola"], values).tolist() == [0, 1]
+    assert metrics.decide(GLUE["cola"], values, 0.2).tolist() == [1, 1]
+    assert metrics.decide(GLUE["cola"], values, 0.8).tolist() == [0, 0]
+
+
+def test_auc():
+    task = dataclasses.replace(GLUE["cola"], metrics=("auc",))
+    values = one_hot(task, [0, 0, 0]) + [[0, .1], [0, .3], [0, .2]]
+    assert metrics.evaluate(task, values, [0, 1, 0]) == {"auc": 1}
+    assert metrics.evaluate(task, values, [1, 0, 0]) == {"auc": 0}
+    assert metrics.evaluate(task, values, [0, 0, 0]) == {"auc": 0.5}     # no curve
+    three = dataclasses.replace(GLUE["mnli"], metrics=("auc",))
+    # Label 2 has no rows: the mean is that of labels 0 and 1.
+    assert metrics.evaluate(three, [[.8, .1, .1], [.3, .6, .1]], [0, 1]) == {"auc": 1}
+
+
+def test_collapse_is_noticed():
+    cola, labels = GLUE["cola"], [0, 1, 1]
+    assert metrics.collapsed(cola, one_hot(cola, [1, 1, 1]), labels) == "every row is '1'"
+    assert metrics.collapsed(cola, one_hot(cola, [1, 0, 1]), labels) is None
+    assert metrics.collapsed(cola, one_hot(cola, [1, 1, 1]), [1, 1, 1]) is None
+    assert metrics.collapsed(GLUE["sts-b"], [2.5, 2.501, 2.5], [0., 5., 2.]) == (
+        "all scores are about 2.50")
+    assert metrics.collapsed(GLUE["sts-b"], [2.5, 3.5, 2.], [0., 5., 2.]) is None
+    assert metrics.collapsed(MULTI, np.full([3, 2], .1), np.eye(3)[:, :2]) == (
+        "every row has the labels (none)")
+
+
+def test_tables(tmp_path):
+    task, labels, predictions = GLUE["rte"], np.array([0, 0, 1, 1]), np.array([0, 1, 1, 1])
+    table = metrics.class_table(task, predictions, labels).splitlines()
+    assert [line.split() for line in table] == [
+        ["label", "precision", "recall", "f1", "rows"],
+        ["entailment", "1.0000", "0.5000", "0.6667", "2"],
+        ["not_entailment", "0.6667", "1.0000", "0.8000", "2"]]
+    matrix = metrics.confusion_matrix(task, predictions, labels)
+    assert matrix.tolist() == [[1, 1], [0, 2]]
+    lines = metrics.confusion_text(task, matrix).splitlines()
+    assert lines[1].split() == ["entailment", "1", "1"] and len(lines) == 3
+    metrics.draw_confusion(tmp_path / "c.png", task, matrix)
+    assert (tmp_path / "c.png").read_bytes().startswith(b"\x89PNG")
+    assert [file.name for file in tmp_path.iterdir()] == ["c.png"]

@@ -1,0 +1,125 @@
+"""The `model_fn` of fine-tuning: one network, one summary, one output layer.
+
+Shape letters as in `modeling`; T tokens of an example, C choices, L labels.
+"""
+
+import re
+
+import tensorflow as tf2
+import tensorflow.compat.v1 as tf
+
+from xlnet import heads, modeling, training
+
+
+def classifier_model_fn(config, task, *, network, optimization_settings, settings, scope,
+                        class_weights=None):
+    """Returns the `model_fn` of classification, multiple choice, multi-label and regression.
+
+    Args:
+      config: `XLNetConfig`. task: `tasks.Task`. network, optimization_settings, settings:
+        `NetworkSettings`, `OptimizationSettings`, `ClassifierSettings`.
+      scope: name of the output layer's variables.
+      class_weights: float32 [L], how much a row counts in training; None: all rows alike.
+
+    Predictions: `values`, probabilities [B,L] or scores [B]; and `loss`, `number`,
+    `is_real_example` [B].
+    """
+    def model_fn(features, mode):
+        is_training = mode == tf2.estimator.ModeKeys.TRAIN
+        run = training.run_config(network, is_training)
+        seed = training.dropout_seed(settings.seed, tf.train.get_global_step())
+        getter = frozen(config, settings.freeze_layers) if settings.freeze_layers else None
+        with training.model_scope(), tf.variable_scope(tf.get_variable_scope(),
+                                                       custom_getter=getter):
+            summary = _summary(config, run, settings, task, features, seed)
+            outputs, values = _head(run, task, summary, features["label_ids"], scope)
+        training.start_from(settings.init_checkpoint, config, settings.model_dir)
+        if is_training:
+            _leave_out_frozen(settings.freeze_layers)
+            loss = _training_loss(task, outputs, features["label_ids"], class_weights,
+                                  settings.label_smoothing)
+            return training.training_spec(loss, optimization_settings)
+        return tf2.estimator.EstimatorSpec(mode, predictions=dict(
+            values=values, loss=outputs.loss, number=features["number"],
+            is_real_example=features["is_real_example"]))
+    return model_fn
+
+
+def _summary(config, run, settings, task, features, seed):
+    """One vector for each text or choice, [B*C,D]."""
+    count = len(task.labels) if task.choices else 1
+    ids, segments, padding = (
+        tf.reshape(x, [-1, modeling.shape_of(x)[1] // count]) if count > 1 else x           # [B*C,T]
+        for x in (features["input_ids"], features["segment_ids"], features["input_mask"]))
+    sequence = modeling.transformer_xl(
+        config, run, input_ids=ids, seg_ids=segments, hidden=padding[:, None] > 0,
+        seed=seed).sequence
+    return modeling.summarize(config, run, sequence, summary_type=settings.summary_type,
+                              padding=padding, use_proj=settings.use_summ_proj, seed=seed)
+
+
+def _head(run, task, summary, labels, scope):
+    """Returns `heads.HeadOutputs`, and what is predicted: probabilities or scores."""
+    if task.kind == "regression":
+        outputs = heads.regression(run, summary, labels, scope=scope)
+        return outputs, outputs.logits
+    if task.kind == "multi_label":
+        outputs = heads.multi_label(run, summary, labels, scope=scope)
+        return outputs, tf.sigmoid(outputs.logits)
+    if task.kind == "multiple_choice":
+        outputs = heads.multiple_choice(run, summary, labels, num_choices=len(task.labels))
+    else:
+        outputs = heads.classification(run, summary, labels, num_classes=len(task.labels),
+                                       scope=scope)
+    return outputs, tf.nn.softmax(outputs.logits)
+
+
+def _training_loss(task, outputs, labels, class_weights, smoothing):
+    """The mean loss: labels smoothed towards the uniform distribution, rows weighted by class."""
+    loss = outputs.loss                                                      # [B]
+    if smoothing and task.kind == "multi_label":
+        targets = labels * (1. - smoothing) + smoothing / 2
+        loss = tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(
+            labels=targets, logits=outputs.logits), axis=1)
+    elif smoothing:
+        count = len(task.labels)
+        targets = tf.one_hot(labels, count) * (1. - smoothing) + smoothing / count
+        loss = tf.nn.softmax_cross_entropy_with_logits_v2(labels=targets, logits=outputs.logits)
+    if class_weights is not None:
+        loss *= tf.gather(tf.constant(class_weights, tf.float32), labels)
+    return tf.reduce_mean(loss)
+
+
+# ---- frozen layers ----
+
+# The biases of all layers, stacked in one variable [L, ...].
+_STACKED = re.compile(r"transformer/(r_[wrs]_bias|seg_embed)$")
+
+
+def is_frozen(name, count):
+    """Whether a variable belongs whole to the embeddings or to one of the `count` lowest layers."""
+    layer = re.search(r"transformer/layer_(\d+)/", name)
+    return int(layer.group(1)) < count if layer else bool(
+        re.search(r"transformer/(word_embedding|mask_emb)/", name))
+
+
+def frozen(config, count):
+    """A variable scope's getter that keeps gradients from the `count` lowest layers.
+
+    The layers' biases are stacked in one variable; its first rows are kept from gradients.
+    """
+    def get(getter, name, *args, **kwargs):
+        variable = getter(name, *args, **kwargs)
+        if is_frozen(name, count):
+            return tf.stop_gradient(variable)
+        if _STACKED.search(name) and config.untie_r:
+            return tf.concat([tf.stop_gradient(variable[:count]), variable[count:]], axis=0)
+        return variable
+    return get
+
+
+def _leave_out_frozen(count):
+    """Takes frozen variables out of those that the optimizer is given."""
+    if count:
+        trainable = tf.get_collection_ref(tf.GraphKeys.TRAINABLE_VARIABLES)
+        trainable[:] = [v for v in trainable if not is_frozen(v.op.name, count)]

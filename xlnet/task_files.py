@@ -1,0 +1,454 @@
+"""Rows of a task from its files: TSV, CSV, JSON lines, plain lines, directories of texts.
+
+A file is read and checked whole before anything is done with it; all of its faults are listed.
+"""
+
+import collections
+import csv
+import io
+import json
+import math
+import os
+import re
+import sys
+
+import numpy as np
+
+from xlnet import files, tasks
+from xlnet.errors import UserError, did_you_mean
+from xlnet.tasks import Row
+
+_FAULTS_LISTED = 20
+_HELD_OUT_SEED = 0
+
+# columns: names. rows: for each row its values, a list aligned with the columns (None: the row has
+# none; a list in JSON), or a str: the fault of a row that cannot be read. where: row number -> text.
+Table = collections.namedtuple("Table", "columns rows where")
+
+
+# --- Splits
+
+def read_rows(task, data_dir, split, need_labels=None):
+    """Reads and checks the whole of a split's file (or files, see `tasks.expand_split`).
+
+    Args:
+      need_labels: whether a row without a known label is a fault. Otherwise its label is None. By
+        default labels are needed except in test splits.
+
+    Returns:
+      A list of `tasks.Row`, in the order of the file.
+
+    Raises:
+      UserError: names the first fault with file and line, and the number of the others.
+    """
+    if need_labels is None:
+        need_labels = not split.startswith("test")
+    rows = []
+    for part in tasks.expand_split(task, split):
+        if part in ("train", "dev") and task.dev_share and "dev" not in task.files:
+            train = _read_part(task, data_dir, "train", need_labels)
+            rows += hold_out(train, task.dev_share)[part == "dev"]
+        else:
+            rows += _read_part(task, data_dir, part, need_labels)
+    return rows
+
+
+def hold_out(rows, share):
+    """Parts rows into (train, dev), always in the same way; dev is `share` of them."""
+    order = np.random.default_rng(_HELD_OUT_SEED).permutation(len(rows))
+    held_out = set(order[:max(1, round(share * len(rows)))].tolist())
+    return ([row for i, row in enumerate(rows) if i not in held_out],
+            [row for i, row in enumerate(rows) if i in held_out])
+
+
+def _read_part(task, data_dir, part, need_labels):
+    return read_file(task, find_file(data_dir, task.files[part]), need_labels,
+                     header=task.headers.get(part))
+
+
+def find_file(data_dir, names):
+    """The path of the first of `names` that is there, else of the first; a str is one name."""
+    paths = [os.path.join(data_dir, name) for name in
+             ((names,) if isinstance(names, str) else names)]
+    return next((path for path in paths if os.path.exists(path)), paths[0])
+
+
+def read_file(task, path, need_labels, header=None, form=None):
+    """Reads and checks one file; arguments as in `read_rows`.
+
+    Args:
+      path: file or directory; "-" is the standard input.
+      header: column names, for a file without a line of them.
+      form: a key of `FORMS`; from the extension if not given.
+
+    Returns:
+      A list of `tasks.Row`.
+    """
+    table = read_table(task, path, header, form)
+    columns = _find_columns(task, path, table.columns, need_labels)
+    if not table.rows:
+        raise UserError("%s: no rows%s" % (path, "" if header else " after the header"))
+    rows, faults = [], []
+    for i, values in enumerate(table.rows):
+        row, fault = (None, values) if isinstance(values, str) else _parse_row(
+            task, columns, values, i, need_labels)
+        rows.append(row)
+        if fault:
+            faults.append((table.where(i), fault))
+    broken = sum(row is None for row in rows)
+    if broken and broken == len(faults) and broken <= _can_lose(task, len(rows), need_labels):
+        print("note: %s: left out %d row(s) of wrong width or without text" % (path, broken),
+              file=sys.stderr)
+    else:
+        refuse(faults)
+    return [row for row in rows if row is not None and row is not _LEFT_OUT]
+
+
+def _can_lose(task, num_rows, need_labels):
+    """Returns how many broken rows the file may have: known ones, and none to be predicted."""
+    return num_rows // 100 if task.broken_rows and need_labels else 0
+
+
+def refuse(faults):
+    """Raises UserError for the faults (place, text), if there are any.
+
+    The message is the first one; where there are more, the first twenty are printed as a list.
+    """
+    if not faults:
+        return
+    others = ""
+    if len(faults) > 1:
+        print("%d faulty rows%s:" % (len(faults), "" if len(faults) <= _FAULTS_LISTED else
+                                     ", the first %d" % _FAULTS_LISTED))
+        for fault in faults[:_FAULTS_LISTED]:
+            print("  %s: %s" % fault)
+        sys.stdout.flush()
+        others = " (and %d more faulty row(s))" % (len(faults) - 1)
+    raise UserError("%s: %s%s" % (*faults[0], others))
+
+
+# --- Columns and rows
+
+# Positions in a row's values: texts, label and choices tuples of int, id an int or None. only:
+# (position, value) of the wanted rows. width: columns of the header, None where rows have no order.
+_Columns = collections.namedtuple("_Columns", "text_a text_b choices label id only width")
+
+_LEFT_OUT = Row(None, (), None)   # stands for a row that the task does not want
+
+
+def _find_columns(task, path, header, need_labels):
+    header = [task.renamed.get(name, name) for name in header]
+
+    def find(name, required=True):
+        if name in header:
+            return header.index(name)
+        if required:
+            raise UserError("%s: no column '%s'%s (columns: %s)" % (
+                path, name, did_you_mean(name, header), ", ".join(header)))
+        return None
+
+    texts = [tuple(map(find, names)) for names in (task.text_a, task.text_b, task.choices)]
+    label = tuple(find(name, need_labels) for name in task.label)
+    only = ((find(name, False), value) for name, value in task.only.items())
+    return _Columns(*texts, label=() if None in label else label,
+                    id=find(task.id, task.id_required) if task.id else None,
+                    only=tuple(pair for pair in only if pair[0] is not None), width=len(header))
+
+
+def _parse_row(task, columns, values, number, need_labels):
+    """Returns (row, fault or None); no row where its width is wrong or a text is missing."""
+    used = (*columns.text_a, *columns.text_b, *columns.choices, *columns.label)
+    if len(values) <= max(used) or any(values[columns.width:]):
+        return None, "%d column(s), expected %d" % (len(values), columns.width)
+    if any(values[position] != value for position, value in columns.only):
+        return _LEFT_OUT, None
+    pairs, fault = _parse_pairs(task, columns, values)
+    if fault:
+        return None, fault
+    label, fault = _parse_label(task, [values[position] for position in columns.label])
+    if label in task.skipped_labels:
+        return _LEFT_OUT, None
+    id = None if columns.id is None or len(values) <= columns.id else values[columns.id]
+    return Row(str(number) if id is None else _to_text(id), pairs, label), (
+        fault if need_labels else None)
+
+
+def _parse_pairs(task, columns, values):
+    text_a = _text(task, values, columns.text_a)
+    if not text_a.strip():
+        return None, "column '%s' is empty" % " ".join(task.text_a)
+    text_b = _text(task, values, columns.text_b) if columns.text_b else None
+    if text_b is not None and not text_b.strip():
+        return None, "column '%s' is empty" % " ".join(task.text_b)
+    if not task.choices:
+        return ((text_a, text_b),), None
+    options = _options(values, columns.choices)
+    if len(options) < 2 or not all(option.strip() for option in options):
+        return None, "column '%s': expected two or more answers, none of them empty" % " ".join(
+            task.choices)
+    if task.labels and len(options) != len(task.labels):
+        return None, "%d answers, expected %d" % (len(options), len(task.labels))
+    return tuple((text_a, _answered(text_b, option)) for option in options), None
+
+
+def _text(task, values, positions):
+    """The text of one or several columns, joined with a blank."""
+    parts = [_to_text(values[position]) for position in positions]
+    text = parts[0] if len(parts) == 1 else " ".join(filter(None, parts))
+    for old, new in task.replacements:
+        text = text.replace(old, new)
+    return text
+
+
+def _options(values, positions):
+    if len(positions) == 1:
+        listed = values[positions[0]]
+        return list(map(_to_text, listed)) if isinstance(listed, list) else []
+    return [_to_text(values[position]) for position in positions]
+
+
+def _answered(question, option):
+    """The answer in its question's gap, or after the question."""
+    if question is None:
+        return option
+    if "_" in question:
+        return re.sub("_+", lambda gap: option, question)
+    return "%s %s" % (question, option)
+
+
+def _to_text(value):
+    """Text of a JSON value; numbers and truth values as JSON writes them."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        return " ".join(map(_to_text, value))
+    return "" if value is None else json.dumps(value, ensure_ascii=False)
+
+
+# --- Labels
+
+def _parse_label(task, values):
+    """Returns (label, None) or (None, fault). A task with `labels` () takes every name."""
+    if len(values) > 1:
+        return _parse_indicators(task, values)
+    value = values[0] if values else None
+    if task.multi_label:
+        return _parse_several(task, value)
+    text = _to_text(value).strip()
+    if not text:
+        return None, "column '%s' is empty" % task.label[0]
+    if task.is_regression:
+        return _parse_score(task, text)
+    return _known(task, task.label_names.get(text, text))
+
+
+def _known(task, name):
+    if not task.labels or name in task.labels or name in task.skipped_labels:
+        return name, None
+    return None, "unknown label '%s' (labels: %s)" % (name, ", ".join(task.labels))
+
+
+def _parse_score(task, text):
+    try:
+        score = float(text)
+    except ValueError:
+        score = math.nan
+    return (score, None) if math.isfinite(score) else (
+        None, "column '%s': '%s' is not a number" % (task.label[0], text))
+
+
+def _parse_several(task, value):
+    """Labels of a list, or of a cell in which they are separated; an empty one has none."""
+    if value is None:
+        return None, "no '%s'" % task.label[0]
+    names = map(_to_text, value) if isinstance(value, list) else _to_text(value).split(
+        task.label_separator)
+    names = tuple(sorted({name.strip() for name in names} - {""}))
+    faults = [fault for _, fault in (_known(task, name) for name in names) if fault]
+    return (None, faults[0]) if faults else (names, None)
+
+
+def _parse_indicators(task, values):
+    """Labels as columns of 0 and 1, named after them."""
+    values = [_to_text(value).strip() for value in values]
+    for name, value in zip(task.label, values):
+        if value not in ("0", "1"):
+            return None, "column '%s': '%s', expected 0 or 1" % (name, value)
+    return tuple(sorted(name for name, value in zip(task.label, values) if value == "1")), None
+
+
+# --- Forms of files
+
+def read_table(task, path, header=None, form=None):
+    """Returns the `Table` of a file, a directory, or the standard input ("-")."""
+    if path != "-" and os.path.isdir(path) and task.tree:
+        return _TREES[task.tree](task, path)
+    form = form or os.path.splitext(path)[1].lstrip(".").lower()
+    content = _read_content(path, "task %s" % task.name)
+    if form not in FORMS:
+        raise UserError("%s: unknown form '%s'; expected one of %s" % (path, form, ", ".join(FORMS)))
+    lines = _decode(path, content)
+    if not lines:
+        raise UserError("%s: the file is empty" % path)
+    return FORMS[form](task, path, lines, header)
+
+
+def _read_content(path, what):
+    if path == "-":
+        return sys.stdin.buffer.read()
+    files.require_file(path, what)
+    with open(path, "rb") as f:
+        return f.read()
+
+
+def _decode(path, content):
+    """Returns the lines of UTF-8 text, without the empty ones at its end.
+
+    Only a line feed ends a line: texts hold other characters that `str.splitlines` would break at.
+    """
+    lines, faults = [], []
+    for number, line in enumerate(content.split(b"\n"), 1):
+        try:
+            lines.append(line.decode("utf-8-sig" if number == 1 else "utf-8"))
+        except UnicodeDecodeError as e:
+            faults.append(("%s:%d" % (path, number), "not UTF-8: byte 0x%02x at column %d"
+                           % (line[e.start], e.start + 1)))
+    refuse(faults)
+    lines = [line[:-1] if line.endswith("\r") else line for line in lines]
+    while lines and not lines[-1].strip():
+        lines.pop()
+    return lines
+
+
+def _read_tsv(task, path, lines, header):
+    """Cells between tabs; a quotation mark is a character like any other."""
+    first = 1 if header else 2
+    header = header or [name.strip() for name in lines.pop(0).split("\t")]
+    return Table(header, [line.split("\t") for line in lines],
+                 lambda i: "%s:%d" % (path, first + i))
+
+
+def _read_csv(task, path, lines, header):
+    """Cells between commas, in quotation marks where they hold commas or line breaks."""
+    csv.field_size_limit(1 << 30)
+    reader = csv.reader(io.StringIO("\n".join(lines), newline=""), strict=True)
+    rows, starts, start = [], [], 1
+    try:
+        for row in reader:
+            rows.append(row)
+            starts.append(start)
+            start = reader.line_num + 1
+    except csv.Error as e:
+        refuse([("%s:%d" % (path, start), "not CSV: %s" % e)])
+    if not header:
+        header, starts = [name.strip() for name in rows.pop(0)], starts[1:]
+    return Table(header, rows, lambda i: "%s:%d" % (path, starts[i]))
+
+
+def _read_json(task, path, lines, header):
+    """A JSON object on each line, or one list of objects; "a.b" is the key b in the object of a."""
+    if lines[0].lstrip().startswith("["):
+        where = lambda i: "%s: item %d" % (path, i + 1)  # noqa: E731
+        try:
+            flat = [_flat(each) for each in json.loads("\n".join(lines))]
+        except ValueError as e:
+            raise UserError("%s: not valid JSON: %s" % (path, e)) from None
+    else:
+        where = lambda i: "%s:%d" % (path, i + 1)  # noqa: E731
+        flat = [_parse_json(line) for line in lines]
+    columns = list(dict.fromkeys(key for each in flat if isinstance(each, dict) for key in each))
+    if not columns:
+        refuse([(where(i), fault) for i, fault in enumerate(flat)])
+    return Table(columns, [[each.get(name) for name in columns] if isinstance(each, dict) else each
+                           for each in flat], where)
+
+
+def _parse_json(line):
+    try:
+        return _flat(json.loads(line))
+    except ValueError as e:
+        return "not valid JSON: %s" % e
+
+
+def _flat(value):
+    """{"a": {"b": 1}} to {"a.b": 1}; a str, the fault, for anything but an object."""
+    if not isinstance(value, dict):
+        return "expected a JSON object, found %s" % type(value).__name__
+    if not any(isinstance(inner, dict) for inner in value.values()):
+        return value
+    flat = {}
+    for key, inner in value.items():
+        if isinstance(inner, dict):
+            flat.update(("%s.%s" % (key, name), each) for name, each in _flat(inner).items())
+        else:
+            flat[key] = inner
+    return flat
+
+
+def _read_plain(task, path, lines, header):
+    """A text on each line; tabs part the texts of a pair, or the answers of a choice."""
+    columns = [*task.text_a, *task.text_b, *task.choices]
+    return Table(columns, [line.split("\t") for line in lines], lambda i: "%s:%d" % (path, i + 1))
+
+
+# By name, which is also a file's extension; "text" is for texts without anything else.
+FORMS = {"tsv": _read_tsv, "txt": _read_tsv, "csv": _read_csv, "jsonl": _read_json,
+         "json": _read_json, "text": _read_plain}
+
+
+# --- Forms of directories
+
+def _read_folders(task, path):
+    """A text in each file, its label the name of the folder: LABEL/NAME.txt."""
+    names = [(label, name) for label in task.labels
+             for name in sorted(_files_in(os.path.join(path, label), task), key=_natural)]
+    rows = [["%s/%s" % (label, name[:-len(".txt")]), label,
+             _whole_text(os.path.join(path, label, name))] for label, name in names]
+    return Table([task.id, *task.label, *task.text_a], rows,
+                 lambda i: os.path.join(path, *names[i]))
+
+
+def _read_race(task, path):
+    """RACE (https://arxiv.org/abs/1704.04683): articles in JSON files, each with its questions."""
+    folders = [name for name in ("middle", "high") if os.path.isdir(os.path.join(path, name))] \
+        or [""]
+    rows, places = [], []
+    for folder in folders:
+        directory = os.path.join(path, folder)
+        for name in sorted(_files_in(directory, task), key=_natural):
+            file = os.path.join(directory, name)
+            for row in _race_questions(file):
+                rows.append(row)
+                places.append(file)
+    return Table([task.id, *task.text_a, *task.text_b, *task.choices, *task.label], rows,
+                 lambda i: places[i])
+
+
+def _race_questions(path):
+    """One row for each question of an article."""
+    value = files.read_json(path, "RACE")
+    lists = [value.get(key) for key in ("questions", "options")]
+    if not all(isinstance(each, list) for each in lists) or len(lists[0]) != len(lists[1]):
+        return ["expected article, questions and as many lists of options"]
+    answers = value.get("answers") or [None] * len(lists[0])
+    return [["%s/%d" % (value.get("id") or os.path.basename(path), i), value.get("article"),
+             question, options, answer]
+            for i, (question, options, answer) in enumerate(zip(*lists, answers))]
+
+
+_TREES = {"folders": _read_folders, "race": _read_race}
+
+
+def _files_in(directory, task):
+    if not os.path.isdir(directory):
+        raise UserError("task %s: no such directory: %s" % (task.name, directory))
+    return [name for name in os.listdir(directory) if name.endswith(".txt")]
+
+
+def _natural(name):
+    """Sorts numbers in names by their size: 9_1.txt before 10_1.txt."""
+    return [int(part) if part.isdigit() else part for part in re.split("([0-9]+)", name)]
+
+
+def _whole_text(path):
+    return "\n".join(_decode(path, _read_content(path, "text")))
