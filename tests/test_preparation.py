@@ -159,6 +159,20 @@ def test_merging_checks_that_all_belongs_together(settings, small_pieces):
         preparation.merge(shared.save_dir)
 
 
+def test_tasks_too_uneven_are_refused(settings, small_pieces):
+    shared = moved(settings, "shared", num_task=2)
+    preparation.make_records(shared)
+    preparation.make_records(dataclasses.replace(shared, task=1, num_streams=2))
+    path = os.path.join(shared.save_dir, "task-00001-of-00002", "manifest.json")
+    with open(path, encoding="utf-8") as f:
+        manifest = json.load(f)
+    manifest["made_from"]["num_streams"] = 4             # as if its text were twice as long
+    with open(path, "w", encoding="utf-8") as f:
+        json.dump(manifest, f)
+    with pytest.raises(UserError, match=r"task-00000-of-00002 have \d+ .*\d+ % would be left"):
+        preparation.merge(shared.save_dir)
+
+
 @pytest.mark.parametrize("num_task", [1, 2, 3, 7])
 def test_shares_are_runs_of_about_equal_size(num_task):
     chunks = [reading.Chunk("a", 100 * i, 100 * i + 100) for i in range(50)]

@@ -16,6 +16,7 @@ import hashlib
 import os
 import shutil
 import signal
+import sys
 import threading
 import time
 
@@ -24,6 +25,8 @@ from xlnet.errors import UserError
 from xlnet.tokenization import SPIECE_NAME, Tokenizer
 
 CHUNK_BYTES = 8 << 20
+CHUNKS_PER_TASK = 16             # at least, so that machines get about as much each
+MOST_LEFT_OUT = 0.1              # share of the windows that merging may leave out
 _UNFINISHED = "unfinished"
 # Settings that do not change what is made, or stand in the description in another form.
 _NOT_DESCRIBED = ("input_glob", "save_dir", "sp_path", "num_workers", "overwrite", "bsz_per_host")
@@ -92,7 +95,7 @@ def plan_job(settings):
     check_settings(settings)
     tokenizer = tokenizer_of(settings)
     paths = reading.find_files(settings.input_glob)
-    chunks = reading.cut(paths, CHUNK_BYTES)
+    chunks = cut(paths, settings.num_task)
     share = tuple(split_chunks(chunks, settings.num_task)[settings.task])
     if not share:
         raise UserError("input_glob: no text in %s for task %d of %d" % (
@@ -121,6 +124,13 @@ def check_settings(settings):
                         % (settings.task, settings.num_task))
     if os.path.exists(settings.save_dir) and not os.path.isdir(settings.save_dir):
         raise UserError("save_dir: %s is a file, expected a directory" % settings.save_dir)
+
+
+def cut(paths, num_task):
+    """Returns the `reading.Chunk`s of the input."""
+    total = sum(chunk.end for chunk in reading.cut(paths, sys.maxsize))
+    most = CHUNK_BYTES if num_task == 1 else total // (CHUNKS_PER_TASK * num_task) + 1
+    return reading.cut(paths, min(CHUNK_BYTES, most))
 
 
 def split_chunks(chunks, num_task):
@@ -359,7 +369,7 @@ def merge(save_dir):
     the longest have more than the shortest is left out, so that all streams are equally long.
 
     Raises:
-      UserError: a task is missing, or was made with other settings or input.
+      UserError: a task is missing, was made with other settings or input, or is much shorter.
     """
     folders = sorted(glob.glob(os.path.join(glob.escape(save_dir), "task-*-of-*")))
     if not folders:
@@ -367,6 +377,7 @@ def merge(save_dir):
                         "--num_task=N" % save_dir)
     manifests = [records.Manifest.read(folder) for folder in folders]
     _check_tasks(folders, manifests)
+    _check_lengths(folders, manifests)
     first = manifests[0]
     add = lambda name: sum(getattr(manifest, name) for manifest in manifests)  # noqa: E731
     streams = [dict(stream, file=os.path.basename(folder) + "/" + stream["file"])
@@ -395,3 +406,16 @@ def _check_tasks(folders, manifests):
             if name != "task" and other != value:
                 raise UserError("save_dir: %s %s in %s, %s in %s; make the tasks anew with the same "
                                 "settings" % (name, value, folders[0], other, folder))
+
+
+def _check_lengths(folders, manifests):
+    lengths = [manifest.windows_per_stream for manifest in manifests]
+    made = sum(manifest.windows_per_stream * manifest.num_streams for manifest in manifests)
+    kept = min(lengths) * sum(manifest.num_streams for manifest in manifests)
+    if made - kept > MOST_LEFT_OUT * made:
+        shortest, longest = lengths.index(min(lengths)), lengths.index(max(lengths))
+        raise UserError("save_dir: streams of %s have %d windows, those of %s %d: %d %% would be "
+                        "left out; make the tasks anew with the same --num_streams and more even "
+                        "files (a .gz file is not split)" % (
+                            folders[shortest], min(lengths), folders[longest], max(lengths),
+                            100 * (made - kept) / made))
