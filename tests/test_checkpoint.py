@@ -1,5 +1,7 @@
 """Starting from released checkpoints: found, compared, refused."""
 
+import os
+import pathlib
 import shutil
 
 import numpy as np
@@ -126,3 +128,14 @@ def test_outputs_of_an_independent_implementation(graph, name, mem_len):
     assert_close(sequence, array[name + "_output"], "output")
     for i, memory in enumerate(new_mems):
         assert_close(memory, array["%s_new_mems_%d" % (name, i)], "memory %d" % i)
+
+
+def test_the_newest_is_found_in_a_relative_directory_and_when_moved(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for directory in ("model", str(tmp_path / "other")):
+        os.mkdir(directory)
+        (pathlib.Path(directory) / "model.ckpt-7.index").touch()
+        checkpoint.note_newest(directory)
+        assert tf.train.latest_checkpoint(directory) == os.path.join(directory, "model.ckpt-7")
+        os.rename(directory, directory + "_moved")
+        assert tf.train.latest_checkpoint(directory + "_moved").endswith("_moved/model.ckpt-7")

@@ -93,7 +93,8 @@ def _set_aside(prefix):
 def note_newest(directory):
     """Tells TensorFlow which checkpoints there are, and that the last of them is the newest."""
     names = [os.path.basename(prefix) for _, prefix in all_prefixes(directory)]
-    tf.train.update_checkpoint_state(directory, names[-1], all_model_checkpoint_paths=names)
+    tf.train.update_checkpoint_state(    # takes names for relative to where it runs otherwise
+        os.path.abspath(directory), names[-1], all_model_checkpoint_paths=names)
 
 
 def write(saver, session, directory, step):
