@@ -6,6 +6,7 @@ import io
 import json
 import os
 import random
+import tracemalloc
 
 import pytest
 from conftest import ROOT
@@ -112,6 +113,12 @@ def test_lines(tmp_path, content, expected):
         assert documents(read(write(tmp_path / name, content))[0]) == expected
 
 
+def test_paragraphs(tmp_path):
+    lines, _ = read(write(tmp_path / "a.txt", "Mr. A. So. It is.\n好。是\n\nB. C\n"),
+                    text_format="paragraphs")
+    assert documents(lines) == [["Mr. A. So.", "It is.", "好。", "是"], ["B. C"]]
+
+
 def test_wikitext(tmp_path):
     lines, _ = read(write(tmp_path / "a.txt", (
         " \n = The 1 @,@ 000 = \n \n A well @-@ known lobster . It has 1 @.@ 5 m . \n Also so . \n"
@@ -149,9 +156,10 @@ def test_records(tmp_path):
 
 PIECES = {
     "lines": ["\n", "\n", "a", "b. C", " ", "\r\n", "\xff", "\0", "x" * 12, "x" * 40],
+    "paragraphs": ["\n", "\n", "a. B", " C! D\n", "\xff", "x" * 40],
     "wikitext": ["\n", " \n", " = T = \n", " = = S = = \n", "\n \n = T = \n \n", "= T = T = = ",
                  "a. B c", "\xff", "x" * 40],
-    "book": ["\n", "\n\n", "\f", "a", "A b. C", "-", "ab\n", "\xff", "x" * 12, "x" * 40],
+    "book": ["\n", "\n\n", "\f", "a", "A b. C", "-", "ab\n", "\xff", "cd\n" * 9, "x" * 12, "x" * 40],
     "records": ["\n", "\n", '{"text": "a. B\\nc"}\n', '{"text": 1}\n', '{"text": ""}', "{", "\xff",
                 " ", "x" * 80],
 }
@@ -188,7 +196,7 @@ def generated(tmp_path, short_lines, monkeypatch):
 
 def test_chunks_of_any_size_give_the_same_lines(generated):
     seen = collections.Counter()
-    for path, values in generated(150):
+    for path, values in generated(120):
         whole, skipped = read(path, **values)
         for chunk_bytes in (1, 2, 3, 5, 8, 13, 40):
             assert read(path, chunk_bytes, **values) == (whole, skipped), (path, chunk_bytes)
@@ -244,7 +252,7 @@ BAD = [
     ("a.txt", b"\xef\xbb\xbf\xff", "not UTF-8", "line 1: not UTF-8: byte 0xff at column 1"),
     ("a.txt", b"a\n\nb\0", "NUL byte", "line 3: a NUL byte at column 2; expected plain UTF-8 text"),
     ("a.txt", b"a\n" + b"x" * 99 + b"\nb", "line too long",
-     "line 2: a line of 100 bytes, expected at most 30"),
+     "line 2: a line of more than 30 bytes; expected a sentence"),
     ("a.gz", b"a\n\xff", "not UTF-8", "line 2: not UTF-8"),
     ("a.jsonl", b'{"text": "a"}\n{"text": \n', "not JSON", "line 2: not JSON: Expecting value at"),
     ("a.jsonl", b'\n[1]\n', "no field 'text'", "line 2: no field 'text'; expected a JSON object "
@@ -256,7 +264,7 @@ BAD = [
     ("a.jsonl", b'{"text": "\\ud800"}', "not UTF-8", "line 1: half of a surrogate pair"),
     ("a.jsonl", b'{"text": "%s"}' % (b"x" * 31), "line too long",
      "line 1: a line of more than 30 characters in field 'text'"),
-    ("a.jsonl", b"x" * 61, "line too long", "line 1: a line of 61 bytes, expected at most 60"),
+    ("a.jsonl", b"x" * 61, "line too long", "line 1: a line of more than 60 bytes"),
 ]
 
 
@@ -268,6 +276,24 @@ def test_bad_text_is_refused_with_its_line(tmp_path, short_lines, name, content,
     assert str(error.value).startswith("%s, line " % path)
     assert message in str(error.value) and "\n" not in str(error.value)
     assert read(path, on_error="skip")[1] == {reason: 1}
+
+
+def test_a_huge_line_is_read_by_blocks(tmp_path):
+    path = tmp_path / "a.txt"
+    with open(path, "wb") as f:
+        f.write(b"a\nb\n")
+        f.truncate(100 << 20)                 # a line of 100 MiB
+        f.seek(0, os.SEEK_END)
+        f.write(b"\n\nc\n")
+    tracemalloc.start()
+    with pytest.raises(UserError, match="a.txt, line 3: a line of more than 1048576 bytes"):
+        read(path, 8 << 20)
+    for chunk_bytes in (8 << 20, WHOLE):
+        lines, skipped = read(path, chunk_bytes, on_error="skip")
+        assert documents(lines) == [["a", "b"], ["c"]] and skipped == {"line too long": 1}
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 << 20, "8 times the longest line allowed"
 
 
 def test_deep_json_is_refused(tmp_path):

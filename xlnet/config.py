@@ -223,10 +223,11 @@ class CorpusSettings:
     task: int = setting(0, "which of them this is, from 0", least=0)
     overwrite: bool = setting(False, "replace records of other settings in save_dir")
     text_format: str = setting(
-        "lines", "lines: a sentence a line, a blank line between documents; wikitext: WikiText's "
-                 "files, cut into sentences; book: hard-wrapped paragraphs with blank lines "
-                 "between, cut into sentences, a file (or its part up to a form feed) a document",
-        choices=("lines", "wikitext", "book"))
+        "lines", "lines: a sentence a line, a blank line between documents; paragraphs: the same "
+                 "with a paragraph a line, cut into sentences; wikitext: WikiText's files, cut "
+                 "into sentences; book: hard-wrapped paragraphs with blank lines between, cut into "
+                 "sentences, a file (or its part up to a form feed) a document",
+        choices=("lines", "paragraphs", "wikitext", "book"))
     json_field: str = setting("text", ".jsonl: the field that holds the text")
     on_error: str = setting(
         "fail", "bad UTF-8, NUL bytes, a line of more than 1 MiB, bad records, damaged .gz: fail, "

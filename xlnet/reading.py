@@ -228,12 +228,12 @@ def _raw_lines(f, offset, longest, faults):
             if not raw:
                 return
             size, is_long = len(raw), len(raw) > longest
+            if is_long:
+                faults.add(offset, "line too long", "a line of more than %d bytes; expected a "
+                           "sentence, a paragraph or a record a line" % longest)
             while is_long and raw and not raw.endswith(b"\n"):
                 raw = f.readline(_BLOCK)
                 size += len(raw)
-            if is_long:
-                faults.add(offset, "line too long", "a line of %d bytes, expected at most %d: a "
-                           "sentence, a paragraph or a record" % (size, longest))
             yield offset, None if is_long else raw
             offset, before = offset + size, offset
             if before < begin and offset >= end:
@@ -277,6 +277,8 @@ def _events(texts, settings, faults):
         return _from_records(texts, settings.json_field, faults)
     if settings.text_format == "lines":
         return _from_lines(texts)
+    if settings.text_format == "paragraphs":
+        return _from_paragraphs(texts)
     if settings.text_format == "wikitext":
         return _from_wikitext(texts, faults)
     return _from_book(texts, faults)
@@ -289,6 +291,16 @@ def _from_lines(texts):
             continue
         text = text.strip()
         yield (offset, text) if text else _END
+
+
+def _from_paragraphs(texts):
+    """A paragraph a line, a blank line between documents."""
+    for event in _from_lines(texts):
+        if event is _END:
+            yield _END
+        else:
+            for sentence in split_sentences(event[1]):
+                yield event[0], sentence
 
 
 def _from_records(texts, field, faults):

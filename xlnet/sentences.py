@@ -1,78 +1,99 @@
-"""Where a sentence ends: a small rule for running text, without a model or a dictionary.
+"""Where a sentence ends: a small rule for running text, without a model.
 
 A sentence ends behind
 
-- `. ! ? …` (and the full stops of Arabic, Urdu, Hindi, Armenian, Amharic, Khmer), closing quotes
-  and brackets included, if a blank follows and the next word does not begin in lower case;
-- `。 ！ ？ ｡ ．`, closing quotes and brackets included, blank or not, as in Chinese and Japanese.
+- `. ! ? …` and the full stops of Arabic, Urdu, Hindi, Armenian, Amharic and Khmer, closing quotes
+  and brackets included, if a blank follows and then nothing in lower case;
+- the full-width `。 ！ ？ ｡ ．` of Chinese and Japanese, closing quotes and brackets included, and
+  `! ?` right before one of their characters.
 
 It goes on
 
-- behind an abbreviation that stands before a name or number (`_ABBREVIATIONS`: Mr. Dr. No. ...),
-  an initial (H. G. Wells), a word with a full stop inside (U.S., e.g., p.m.);
-- behind the number of a heading or list (1. II. at its beginning);
+- behind a title or the like that stands before a name (`_BEFORE_NAMES`: Mr. Dr. vs. ...), and
+  before a digit behind No. Fig. Jan. and the like (`_BEFORE_DIGITS`);
+- behind an initial (H. G. Wells) and a word with a full stop inside (U.S., e.g., p.m.);
+- behind the number that it begins with (1. II. of a heading or a list);
 - before punctuation that nothing begins with (a comma, a dash, a full stop).
 
-Where it is in doubt it does not cut: two sentences joined harm less than half a sentence.
+Where it is in doubt it does not cut: two sentences joined harm less than half a sentence. The
+abbreviations are those of English, and some of German, French and Spanish.
 """
 
 import re
 
-_ABBREVIATIONS = frozenset(
-    "mr mrs ms messrs mme mlle dr drs prof rev hon st ste mt ft gen col maj capt cpt cmdr lt sgt "
-    "adm gov sen rep pres supt det insp atty sr jr dept univ assn bros co corp inc ltd no nos vol "
-    "vols fig figs eq sec ch chap p pp art ed eds op cit approx ca cf vs viz al jan feb mar apr "
-    "jun jul aug sept sep oct nov dec".split())
-# What may end a name at a sentence's end as well: the next word then decides nothing.
-_CLOSERS = "\"'”’»)\\]}"
+_BEFORE_NAMES = frozenset(
+    "Mr Mrs Ms Messrs Mx Mme Mlle Dr Drs Prof Rev Hon St Ste Mt Ft Gen Col Maj Capt Cpt Cmdr Lt "
+    "Sgt Cpl Pvt Adm Gov Sen Rep Pres Supt Det Insp Atty Jr Sr Sra Srta Dra Hr Fr Dept Univ Assn "
+    "Bros Co Corp Inc Ltd vs cf viz ca approx al".split())
+_BEFORE_DIGITS = frozenset(
+    "no nos nr vol vols fig figs eq sec ch chap p pp art jan feb mar apr jun jul aug sept sep oct "
+    "nov dec".split())
+_WIDE_STOPS = "。！？｡．"
 _WIDE_CLOSERS = "”’」』）〕】》〉"
-_END = re.compile(
-    r"(?P<stop>[.!?…؟۔।॥։።។]+)[%s]*(?=\s+(?P<next>\S))"
-    r"|(?P<wide>[。！？｡．!?]*[。！？｡．][。！？｡．!?]*)(?P<closed>[%s]*)" % (_CLOSERS, _WIDE_CLOSERS))
-_NEVER_FIRST = frozenset(",;:.!?…%)]}»-–—，、；：。！？．｡…—）〕】》〉」』”’")
+# Nothing is asked of what follows: so each run of stops is looked at once, however long it is.
+_STOP = re.compile(r"(?P<stop>[.!?…؟۔।॥։።។]+)[\"'”’»)\]}]*|(?P<wide>[%s][!?%s]*)[%s]*"
+                   % (_WIDE_STOPS, _WIDE_STOPS, _WIDE_CLOSERS))
+_NEXT = re.compile(r"\s+(\S)")
+_WIDE_LETTER = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
+_NEVER_FIRST = frozenset(",;:.!?…%)]}»-–—，、；：" + _WIDE_STOPS + _WIDE_CLOSERS)
 _LAST_WORD = re.compile(r"[^\s(\[{\"'“‘«_—–-]*\Z")
 _NUMBER = re.compile(r"[\s(]*(?:\d{1,3}|[IVXLCDM]{1,7}|[A-Za-z])\.\Z")
+_DOTTED = re.compile(r"(?:[^\W\d]{1,3}\.)+[^\W\d]{1,3}")
+_LONGEST_WORD = 40           # an abbreviation is shorter
 
 
 def split_sentences(text):
     """Returns the sentences of a text, stripped, none of them blank.
 
-    Joined they are the text: only blanks between sentences are lost.
+    One after the other they are the text: only blanks between sentences are lost.
     """
     sentences, begin, quotes, counted = [], 0, 0, 0
-    for match in _END.finditer(text):
+    for match in _STOP.finditer(text):
         end = match.end()
-        if match.group("wide"):
-            quotes += text.count('"', counted, end)
-            counted = end
-            if quotes % 2 and text.startswith('"', end):     # a straight quote that closes
-                end += 1
-            ends = _ends_wide(text, match.start("wide"), end)
-        else:
-            ends = _ends_stop(text, begin, match)
-        if ends:
-            sentences.append(text[begin:end])
+        quotes += text.count('"', counted, end)
+        counted = end
+        if quotes % 2:
+            end = _behind_quote(text, end)
+        if (_ends_wide if match["wide"] else _ends)(text, begin, match, end):
+            sentences.append(text[begin:end].strip())
             begin = end
-    sentences.append(text[begin:])
-    return [sentence for sentence in map(str.strip, sentences) if sentence]
+    sentences.append(text[begin:].strip())
+    return [sentence for sentence in sentences if sentence]
 
 
-def _ends_wide(text, stop, end):
-    """Whether a full-width full stop at `stop` ends a sentence that would end before `end`."""
-    is_decimal = text[stop] == "．" and text[stop - 1:stop].isdigit() and text[end:end + 1].isdigit()
-    return not is_decimal and text[end:end + 1] not in _NEVER_FIRST
+def _behind_quote(text, end):
+    """Where a sentence ends if a quotation is open: behind its straight quote, if one follows.
+
+    That is `."` or, in text taken apart like WikiText, `. " `; the latter opens one as often.
+    """
+    if text.startswith('"', end):
+        return end + 1
+    return end + 2 if text[end:end + 3] in (' " ', ' "') else end
 
 
-def _ends_stop(text, begin, match):
+def _ends_wide(text, _, match, end):
+    """Whether a sentence ends with the full-width stop that was matched, and goes up to `end`."""
+    stop, following = match.start(), text[end:end + 1]
+    is_decimal = text[stop] == "．" and text[stop - 1:stop].isdigit() and following.isdigit()
+    return not is_decimal and following not in _NEVER_FIRST
+
+
+def _ends(text, begin, match, end):
     """Whether a sentence that began at `begin` ends with the stop that was matched."""
-    following = match.group("next")
-    if following.islower() or following in _NEVER_FIRST:
+    following = _NEXT.match(text, end)
+    if not following:
+        return text[end - 1] in "!?" and bool(_WIDE_LETTER.match(text, end))
+    if following[1].islower() or following[1] in _NEVER_FIRST:
         return False
-    if match.group("stop") != ".":
-        return True
-    stop = match.start("stop")
-    word = _LAST_WORD.search(text, max(begin, stop - 40), stop).group()
-    is_initial = len(word) == 1 and word.isupper() and word != "I"
-    if is_initial or "." in word or word.lower() in _ABBREVIATIONS:
-        return False
-    return not _NUMBER.match(text, begin, stop + 1)
+    return match["stop"] != "." or not _is_abbreviation(text, begin, match.start(), following[1])
+
+
+def _is_abbreviation(text, begin, stop, following):
+    """Whether the full stop at `stop` belongs to the word before it."""
+    word = _LAST_WORD.search(text, max(begin, stop - _LONGEST_WORD), stop).group()
+    if len(word) == 1 and word.isupper():
+        return word != "I" or _NUMBER.match(text, begin, stop + 1) is not None
+    return (word in _BEFORE_NAMES or _DOTTED.fullmatch(word) is not None
+            or word.isupper() and word.capitalize() in _BEFORE_NAMES
+            or following.isdigit() and word.lower() in _BEFORE_DIGITS
+            or _NUMBER.match(text, begin, stop + 1) is not None)
