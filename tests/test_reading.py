@@ -11,7 +11,7 @@ import tracemalloc
 import pytest
 from conftest import ROOT
 
-from xlnet import config, reading
+from xlnet import config, files, reading
 from xlnet.errors import UserError
 
 DATA = ROOT.parent / "shared" / "data"
@@ -178,8 +178,8 @@ def generated(tmp_path, short_lines, monkeypatch):
     They are kept in memory: it is many small files that are read, not the disk that is tested.
     """
     stored = {}
-    monkeypatch.setattr(reading, "_open", lambda path: io.BufferedReader(io.BytesIO(stored[path])))
-    monkeypatch.setattr(os.path, "getsize", lambda path: len(stored[path]))
+    monkeypatch.setattr(files, "open_binary", lambda path, _: io.BytesIO(stored[path]))
+    monkeypatch.setattr(files, "size", lambda path: len(stored[path]))
 
     def generate(count, forms=tuple(PIECES), seed=0):
         rng = random.Random(seed)

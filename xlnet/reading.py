@@ -11,9 +11,11 @@ lines wherever it is cut. No file, and no line longer than `LONGEST_LINE`, is ev
 """
 
 import collections
+import contextlib
 import glob
 import gzip
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -105,12 +107,47 @@ def _is_jsonl(path):
     return path.lower().endswith((".jsonl", ".jsonl.gz"))
 
 
-def _open(path):
-    try:
-        f = files.open_binary(path, _BLOCK)
-        return gzip.open(f) if _is_gzip(path) else f
-    except OSError as e:
-        raise _unreadable(path, e) from None
+class _File:
+    """The (unpacked) bytes of a file; `damage` says why those of a .gz end too early."""
+
+    def __init__(self, path):
+        self.path, self.damage = path, None
+        try:
+            self._packed = files.open_binary(path, _BLOCK)
+            self._file = gzip.open(self._packed) if _is_gzip(path) else self._packed
+        except OSError as e:
+            raise _unreadable(path, e) from None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._file.close()
+        self._packed.close()
+
+    def seek(self, offset):
+        self._file.seek(offset)
+
+    def read(self, size):
+        """Returns up to `size` bytes, none at the end only."""
+        return self._guarded(self._file.read1, size)
+
+    def read_exactly(self, size):
+        """Returns `size` bytes, fewer at the end only."""
+        return self._guarded(self._file.read, size)
+
+    def readline(self, size):
+        """Returns the rest of the line, or `size` bytes of it."""
+        return self._guarded(self._file.readline, size)
+
+    def _guarded(self, read, size):
+        try:
+            return b"" if self.damage else read(size)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as e:
+            self.damage = str(e)
+            return b""
+        except OSError as e:
+            raise _unreadable(self.path, e) from None
 
 
 def _unreadable(path, error):
@@ -124,16 +161,11 @@ def place(line):
 
 def _place(path, offset):
     newlines = 0
-    with _open(path) as f:
+    with _File(path) as f:
         while offset > 0:
-            try:
-                block = f.read1(min(offset, _BLOCK))
-            except (EOFError, zlib.error, gzip.BadGzipFile):     # the damage it is to tell of
-                break
-            if not block:
-                break
+            block = f.read(min(offset, _BLOCK))
             newlines += block.count(b"\n")
-            offset -= len(block)
+            offset = offset - len(block) if block else 0
     return "%s, line %d" % (path, newlines + 1)
 
 
@@ -161,7 +193,7 @@ def read_chunk(chunk, settings, skipped):
     begin, end = (0, sys.maxsize) if _is_gzip(chunk.path) else (chunk.begin, chunk.end)
     faults = _Faults(chunk.path, begin, end, settings.on_error, skipped)
     longest = LONGEST_RECORD if _is_jsonl(chunk.path) else LONGEST_LINE
-    with _open(chunk.path) as f:
+    with _File(chunk.path) as f:
         texts = _texts(f, longest, faults)
         events = _owned(_events(texts, settings, faults), begin, end)
         if settings.split != "all":
@@ -191,57 +223,66 @@ class _Faults:
 def _texts(f, longest, faults):
     """Yields (offset, text) of every line, text None where it is bad: one before the chunk if
     there is one, the chunk's, and those behind it to the file's end."""
-    offset = 0
+    begin = 0
     if faults.begin:
-        offset = _line_before(f, faults.begin, longest)
-        if offset is None:                               # so long that it is bad
-            yield faults.begin - 1, None
-            offset = _skip_line(f, faults.begin - 1, faults.end)
-            if offset >= faults.end:
+        begin = _line_before(f, faults.begin, longest)
+        if begin is None:                    # so long that it is bad
+            begin = faults.begin - 1
+            yield begin, None
+            f.seek(begin)
+            begin += _skip_line(f, faults.end - begin)
+            if begin >= faults.end:
                 return
-        f.seek(offset)
-    lines = _raw_lines(f, offset, longest, faults)
-    for offset, raw in lines:
-        if raw is None:
-            yield offset, None
-            continue
-        try:
-            text = raw.decode("utf-8" if offset else "utf-8-sig")
-        except UnicodeDecodeError as e:
-            faults.add(offset, "not UTF-8", "not UTF-8: byte 0x%02x at column %d; convert the file "
-                       "first" % (e.object[e.start], e.start + 1))
-            text = None
-        else:
-            if "\0" in text:
-                faults.add(offset, "NUL byte", "a NUL byte at column %d; expected plain UTF-8 text"
-                           % (text.index("\0") + 1))
-                text = None
-        yield offset, text
+        f.seek(begin)
+    for offset, block in _blocks(f, begin, longest, faults):
+        lines = block.split(b"\n")           # bytes: split at \n only, never at U+0085
+        if not lines[-1]:
+            lines.pop()
+        offsets = list(itertools.accumulate([offset] + [len(line) + 1 for line in lines[:-1]]))
+        yield from zip(offsets, _decode(block, lines, offsets, longest, faults))
 
 
-def _raw_lines(f, offset, longest, faults):
-    """Yields (offset, bytes) of every line from `offset` on, None for longer ones."""
-    begin, end = faults.begin, faults.end
+def _blocks(f, offset, longest, faults):
+    """Yields (offset, bytes): some whole lines each, the last cut off if longer than `longest`."""
+    block = f.read(_BLOCK)
+    while block:
+        if not block.endswith(b"\n"):
+            block += f.readline(longest + 1)
+        if f.damage:
+            block = block[:block.rfind(b"\n") + 1]
+        yield offset, block
+        offset += len(block)
+        if not f.damage and not block.endswith(b"\n"):
+            offset += _skip_line(f, sys.maxsize)
+        block = f.read(_BLOCK)
+    if f.damage:
+        faults.add(offset, "damaged .gz", "the .gz file is damaged or cut off here (%s)" % f.damage)
+
+
+def _decode(block, lines, offsets, longest, faults):
+    """Returns the texts of the lines of a block: at once if all are good, else one by one."""
+    if max(map(len, lines), default=0) <= longest:
+        with contextlib.suppress(UnicodeDecodeError):
+            text = block.decode("utf-8" if offsets[0] else "utf-8-sig")
+            if "\0" not in text:
+                return text.split("\n")
+    return [_decode_line(line, offset, longest, faults) for line, offset in zip(lines, offsets)]
+
+
+def _decode_line(line, offset, longest, faults):
+    """Returns the text of a line, None with a fault where it is bad."""
+    if len(line) > longest:
+        return faults.add(offset, "line too long", "a line of more than %d bytes; expected a "
+                          "sentence, a paragraph or a record a line" % longest)
     try:
-        while True:
-            raw = f.readline(longest + 1)    # bytes: split at \n only, never at U+0085
-            if not raw:
-                return
-            size, is_long = len(raw), len(raw) > longest
-            if is_long:
-                faults.add(offset, "line too long", "a line of more than %d bytes; expected a "
-                           "sentence, a paragraph or a record a line" % longest)
-            while is_long and raw and not raw.endswith(b"\n"):
-                raw = f.readline(_BLOCK)
-                size += len(raw)
-            yield offset, None if is_long else raw
-            offset, before = offset + size, offset
-            if before < begin and offset >= end:
-                return                       # the line before the chunk goes on beyond its end
-    except (EOFError, zlib.error, gzip.BadGzipFile) as e:
-        faults.add(offset, "damaged .gz", "the .gz file is damaged or cut off here (%s)" % e)
-    except OSError as e:
-        raise _unreadable(faults.path, e) from None
+        text = line.decode("utf-8" if offset else "utf-8-sig")
+    except UnicodeDecodeError as e:
+        return faults.add(offset, "not UTF-8", "not UTF-8: byte 0x%02x at column %d; convert the "
+                          "file first" % (e.object[e.start], e.start + 1))
+    if "\0" in text:
+        return faults.add(offset, "NUL byte", "a NUL byte at column %d; expected plain UTF-8 text"
+                          % (text.index("\0") + 1))
+    return text
 
 
 def _line_before(f, position, longest):
@@ -250,24 +291,21 @@ def _line_before(f, position, longest):
     while low > 0:
         high, low = low, max(0, low - 4096)
         f.seek(low)
-        found = f.read(high - low).rfind(b"\n")
+        found = f.read_exactly(high - low).rfind(b"\n")
         if found >= 0:
             return low + found + 1
-        if position - low > longest:
+        if position - low > longest + 1:
             return None
     return 0
 
 
-def _skip_line(f, offset, end):
-    """Returns where the line that holds `offset` ends, or an offset from `end` on."""
-    f.seek(offset)
-    raw = b""
-    while offset < end and not raw.endswith(b"\n"):
+def _skip_line(f, most):
+    """Reads up to the end of the line, or at least `most` bytes; returns how many."""
+    size, raw = 0, None
+    while size < most and raw != b"" and not (raw or b"").endswith(b"\n"):
         raw = f.readline(_BLOCK)
-        offset += len(raw)
-        if not raw:
-            break
-    return offset
+        size += len(raw)
+    return size
 
 
 # Events: (offset, text) for a sentence, _END between documents.
