@@ -216,7 +216,7 @@ class _Faults:
         if not self.begin <= offset < self.end:
             return
         if not self._skip:
-            raise UserError("%s: %s" % (_place(self.path, offset), detail))
+            raise UserError("%s: %s" % (_place(self.path, offset), detail)) from None
         self._skipped[reason] += 1
 
 

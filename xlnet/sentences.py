@@ -30,16 +30,16 @@ _BEFORE_DIGITS = frozenset(
     "nov dec".split())
 _WIDE_STOPS = "。！？｡．"
 _WIDE_CLOSERS = "”’」』）〕】》〉"
-# Nothing is asked of what follows: so each run of stops is looked at once, however long it is.
-_STOP = re.compile(r"(?P<stop>[.!?…؟۔।॥։።។]+)[\"'”’»)\]}]*|(?P<wide>[%s][!?%s]*)[%s]*"
-                   % (_WIDE_STOPS, _WIDE_STOPS, _WIDE_CLOSERS))
+# What follows need not be there for a match: so each run of stops is looked at once, however long.
+_STOP = re.compile(r"(?P<stop>[.!?…؟۔।॥։።។]+)[\"'”’»)\]}]*(?=\s+(?P<next>\S))?"
+                   r"|[%s][!?%s]*[%s]*" % (_WIDE_STOPS, _WIDE_STOPS, _WIDE_CLOSERS))
 _NEXT = re.compile(r"\s+(\S)")
 _WIDE_LETTER = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
 _NEVER_FIRST = frozenset(",;:.!?…%)]}»-–—，、；：" + _WIDE_STOPS + _WIDE_CLOSERS)
-_LAST_WORD = re.compile(r"[^\s(\[{\"'“‘«_—–-]*\Z")
+_OPENERS = "([{\"'“‘«_"
 _NUMBER = re.compile(r"[\s(]*(?:\d{1,3}|[IVXLCDM]{1,7}|[A-Za-z])\.\Z")
 _DOTTED = re.compile(r"(?:[^\W\d]{1,3}\.)+[^\W\d]{1,3}")
-_LONGEST_WORD = 40           # an abbreviation is shorter
+_LONGEST_WORD = 16           # an abbreviation or a number is shorter
 
 
 def split_sentences(text):
@@ -49,12 +49,17 @@ def split_sentences(text):
     """
     sentences, begin, quotes, counted = [], 0, 0, 0
     for match in _STOP.finditer(text):
+        stop, following = match.groups()
         end = match.end()
-        quotes += text.count('"', counted, end)
-        counted = end
-        if quotes % 2:
-            end = _behind_quote(text, end)
-        if (_ends_wide if match["wide"] else _ends)(text, begin, match, end):
+        if '"' in text[end:end + 2]:
+            quotes += text.count('"', counted, end)
+            counted = end
+            if quotes % 2:
+                end = _behind_quote(text, end)
+                following = _NEXT.match(text, end)
+                following = following and following[1]
+        if _ends(text, begin, match.start(), end, stop, following) if stop else \
+                _ends_wide(text, match.start(), end):
             sentences.append(text[begin:end].strip())
             begin = end
     sentences.append(text[begin:].strip())
@@ -71,29 +76,35 @@ def _behind_quote(text, end):
     return end + 2 if text[end:end + 3] in (' " ', ' "') else end
 
 
-def _ends_wide(text, _, match, end):
-    """Whether a sentence ends with the full-width stop that was matched, and goes up to `end`."""
-    stop, following = match.start(), text[end:end + 1]
-    is_decimal = text[stop] == "．" and text[stop - 1:stop].isdigit() and following.isdigit()
+def _ends_wide(text, begin, end):
+    """Whether a sentence ends with the full-width stop at `begin`, and goes up to `end`."""
+    following = text[end:end + 1]
+    is_decimal = text[begin] == "．" and text[begin - 1:begin].isdigit() and following.isdigit()
     return not is_decimal and following not in _NEVER_FIRST
 
 
-def _ends(text, begin, match, end):
-    """Whether a sentence that began at `begin` ends with the stop that was matched."""
-    following = _NEXT.match(text, end)
-    if not following:
-        return text[end - 1] in "!?" and bool(_WIDE_LETTER.match(text, end))
-    if following[1].islower() or following[1] in _NEVER_FIRST:
+def _ends(text, first, begin, end, stop, following):
+    """Whether a sentence from `first` on ends with the `stop` at `begin`, and goes up to `end`.
+
+    Args:
+      following: what stands behind the blanks that follow, None if no blank does.
+    """
+    if following is None:
+        return text[end - 1] in "!?" and _WIDE_LETTER.match(text, end) is not None
+    if following.islower() or following in _NEVER_FIRST:
         return False
-    return match["stop"] != "." or not _is_abbreviation(text, begin, match.start(), following[1])
+    return stop != "." or not _is_abbreviation(text, first, begin, following)
 
 
-def _is_abbreviation(text, begin, stop, following):
-    """Whether the full stop at `stop` belongs to the word before it."""
-    word = _LAST_WORD.search(text, max(begin, stop - _LONGEST_WORD), stop).group()
+def _is_abbreviation(text, first, stop, following):
+    """Whether the full stop at `stop`, in a sentence from `first` on, belongs to its word."""
+    is_number = stop - first < _LONGEST_WORD and _NUMBER.match(text, first, stop + 1) is not None
+    before = text[max(first, stop - _LONGEST_WORD):stop].replace("-", " ").replace("—", " ")
+    if is_number or not before or before[-1].isspace():
+        return is_number
+    word = before.split()[-1].lstrip(_OPENERS)
     if len(word) == 1 and word.isupper():
-        return word != "I" or _NUMBER.match(text, begin, stop + 1) is not None
-    return (word in _BEFORE_NAMES or _DOTTED.fullmatch(word) is not None
-            or word.isupper() and word.capitalize() in _BEFORE_NAMES
+        return word != "I"
+    return (word in _BEFORE_NAMES or word.isupper() and word.capitalize() in _BEFORE_NAMES
             or following.isdigit() and word.lower() in _BEFORE_DIGITS
-            or _NUMBER.match(text, begin, stop + 1) is not None)
+            or "." in word and _DOTTED.fullmatch(word) is not None)
