@@ -46,7 +46,7 @@ def print_summary(summary):
     print("documents %d, sentences %d, tokens %d (%.3f %% unknown)" % (
         made.documents, made.sentences, made.tokens, 100 * made.unknown / made.tokens))
     for reason, count in made.skipped.items():
-        print("%s: %d" % (reason, count))
+        print("left out, %s: %d" % (reason, count))
     print("streams %d x %d windows of %d tokens (%d passes), %d tokens dropped from the ends of "
           "parts in each pass" % (made.num_streams, made.windows_per_stream, made.seq_len,
                                   made.num_passes, made.dropped))

@@ -107,6 +107,9 @@ def plan_job(settings):
 def check_settings(settings):
     """Raises UserError for settings that no text could fit."""
     reading.check_settings(settings)
+    if not settings.from_raw_text and settings.text_format != "lines":
+        raise UserError("text_format is %s, expected lines where from_raw_text is False: a line of "
+                        "ids is a sentence" % settings.text_format)
     smallest = windows.SPECIAL_TOKENS + 3    # one token of the reused part, of A and of B
     if settings.seq_len < smallest:
         raise UserError("sequence too short: seq_len is %d, expected at least %d"
