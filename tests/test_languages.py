@@ -225,7 +225,7 @@ def fine_tune(out, pretrained):
     alone = out / "alone" / "zh.model"             # the vocabulary without its description
     alone.parent.mkdir()
     alone.write_bytes((out / "zh.model").read_bytes())
-    flags = dict(task_name="tsv", data_dir=folder, text_a_column="text_a", label_column="label",
+    flags = dict(task_name="custom", data_dir=folder, text_a_column="text_a", label_column="label",
                  output_dir=out / "features", spiece_model_file=alone,
                  model_config_path=pretrained / "xlnet_config.json",
                  init_checkpoint=pretrained / "latest", do_train=True, do_eval=False,
@@ -235,7 +235,7 @@ def fine_tune(out, pretrained):
     assert str(pretrained / "spiece.model.json") in said and "says True" in said
     assert not (out / "tuned").exists()
     said = command("run_classifier.py", **flags)
-    assert "started from" in said and "tsv: 40 rows, labels 0, 1" in said
+    assert "started from" in said and "custom: 40 rows, labels 0, 1" in said
     kept = Tokenizer(str(out / "tuned" / "spiece.model"))
     assert kept.keep_accents and kept.sha256 == Tokenizer(str(out / "zh.model")).sha256
     other = pathlib.Path(str(alone) + ".json")
