@@ -121,7 +121,7 @@ BAD = {
     "no architecture": (dict(model_config_path=None), 1, "missing --n_layer, --d_model"),
     "half an architecture": (dict(model_config_path=None, n_layer=2), 1, "missing --d_model"),
     "vocabulary does not fit": (dict(n_token=99), 1, "pieces"),
-    "too many targets": (dict(num_predict=31), 1, "num_predict is 31, expected at most 26"),
+    "too many targets": (dict(num_predict=31), 1, "num_predict is 31, expected at most 29"),
     "dropout rate": (dict(dropout=1.5), 1, "dropout is 1.5, expected 0 <= rate < 1"),
     "no such checkpoint": (dict(init_checkpoint="nothing"), 1, "no checkpoint nothing"),
     "other checkpoint": (dict(init_checkpoint=ROOT / "tests/golden/untied_gelu_checkpoint"), 1,

@@ -331,8 +331,11 @@ class PretrainingSettings:
     mem_len: int = setting(384, "positions remembered from earlier windows [tokens]", least=0)
     perm_size: int = setting(256, "tokens permuted among themselves [tokens]", least=1)
     num_predict: int = setting(85, "tokens predicted in a window", least=1)
-    mask_alpha: int = setting(6, "about mask_beta in mask_alpha words of a window are predicted",
-                              least=1)
+    mask_mode: str = setting("whole_word", "what is predicted together: n-grams of 1 to 5 whole "
+                             "words; single tokens; or n pieces by the reference's rule",
+                             choices=("whole_word", "token", "legacy"))
+    mask_alpha: int = setting(6, "targets lie evenly: about one of each mask_alpha / mask_beta "
+                                 "n-grams in a row is one", least=1)
     mask_beta: int = setting(1, "see mask_alpha", least=1)
     seed: int = setting(0, "seed of initialization, dropout, targets and permutations", least=0)
     save_steps: int = setting(1000, "steps between checkpoints", least=1)

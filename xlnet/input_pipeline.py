@@ -1,6 +1,7 @@
 """From record files to batches of tensors.
 
-Shape letters: B batch, Q window length, P prediction slots.
+Shape letters: B batch, R those of its rows that are wanted here, Q window length, P prediction
+slots, N windows that are drawn together.
 """
 
 import numpy as np
@@ -13,6 +14,7 @@ from xlnet.errors import UserError
 
 SHUFFLE_BUFFER = 100000   # examples; more than most GLUE training files have
 POOL_BATCHES = 32         # batches that are sorted by length together
+DRAWN_TOGETHER = 64       # windows; the fixed cost of NumPy's calls is shared by so many
 
 
 def steps_per_epoch(manifest, batch_size):
@@ -29,70 +31,91 @@ def steps_per_epoch(manifest, batch_size):
 
 
 def pretraining_batches(directory, manifest, *, batch_size, permutation, special_ids, seed,
-                        start_step=0, epochs=None, rows=None):
+                        start_step=0, epochs=None, rows=slice(None)):
     """Batches of windows whose row b continues row b of the batch before.
 
     With S streams, row b reads streams b, b + B, b + 2B, ... one after the other; `starts_stream`
     tells where memory must be cleared. Targets and orders are drawn anew in each epoch, as a
-    function of (seed, epoch, stream, window), so that step n is the same whenever it is reached.
+    function of (seed, epoch, stream, window), so that step n is the same whenever it is reached,
+    and a row the same whichever rows are read with it.
 
     Args:
       permutation: `permutation.Permutation`. special_ids: ids that are never predicted.
-      start_step: steps to skip, for resuming. epochs: None for ever. rows: slice of the batch that
-        is read, for one of several hosts; None: all of it.
+      start_step: steps to skip, for resuming. epochs: None for ever.
+      rows: slice of the batch, for a replica that computes R of its B rows.
 
     Returns:
-      A `tf.data.Dataset` of dicts: input_ids, seg_ids, rank int32 [B,Q]; positions int32 [B,P];
-      direction, starts_stream, label int32 [B].
+      A `tf.data.Dataset` of dicts: input_ids, seg_ids, rank int32 [R,Q]; positions int32 [R,P],
+      weights float32 [R,P], 0 for slots that predict nothing; direction, starts_stream, label
+      int32 [R].
     """
-    epoch_steps = steps_per_epoch(manifest, batch_size)
+    steps_per_epoch(manifest, batch_size)
     windows = manifest.windows_per_stream
-    groups = epoch_steps // windows
-    first, last, _ = (rows or slice(None)).indices(batch_size)
-    paths = tf.reshape(tf.constant(manifest.stream_paths(directory)), [groups, batch_size])
-    paths, count_rows = paths[:, first:last], last - first
-    features = records.pretraining_features(manifest.seq_len)
+    paths = np.reshape(manifest.stream_paths(directory), [-1, batch_size])[:, rows]
+    groups, num_rows = paths.shape
     first_round, first_window = divmod(start_step, windows)
     last_round = np.iinfo(np.int64).max if epochs is None else epochs * groups
+    together = max(1, DRAWN_TOGETHER // num_rows)
+    features = records.pretraining_features(manifest.seq_len)
+    drawing = _Drawing(permutation, special_ids, seed, np.arange(batch_size)[rows], batch_size,
+                       groups)
 
     def one_round(number):
-        """All windows of B streams side by side; round `number` counts through the epochs."""
+        """All windows of R streams side by side; round `number` counts through the epochs."""
         skipped = tf.where(tf.equal(number, first_round), tf.cast(first_window, tf.int64), 0)
-        streams = tf.data.Dataset.from_tensor_slices(paths[number % groups]).interleave(
-            lambda path: tf.data.TFRecordDataset(path).skip(skipped),
-            cycle_length=count_rows, block_length=1)
-        count = tf.data.Dataset.range(skipped, windows)
-        return tf.data.Dataset.zip((streams.batch(count_rows, drop_remainder=True), count)).map(
+        files = tf.data.Dataset.from_tensor_slices(tf.constant(paths)[number % groups])
+        serialized = files.interleave(lambda path: tf.data.TFRecordDataset(path).skip(skipped),
+                                      cycle_length=num_rows, block_length=1)
+        return tf.data.Dataset.zip((serialized.batch(num_rows, drop_remainder=True),
+                                    tf.data.Dataset.range(skipped, windows))).batch(together).map(
             lambda serialized, window: (serialized, number, window))
 
     def draw(serialized, number, window):
-        parsed = records.parse(features, serialized)
-        rank, positions = tf.numpy_function(
-            _draw_batch(permutation, special_ids, seed, groups, batch_size, first),
-            [parsed["input"], parsed["word_start"], number, window], [tf.int32, tf.int32])
-        return {"input_ids": parsed["input"], "seg_ids": parsed["seg_id"],
-                "direction": parsed["direction"], "starts_stream": parsed["starts_stream"],
-                "label": parsed["label"],
-                "rank": tf.ensure_shape(rank, [count_rows, manifest.seq_len]),
-                "positions": tf.ensure_shape(positions, [count_rows, permutation.num_predict])}
+        parsed = records.parse(features, tf.reshape(serialized, [-1]))
+        return _by_step(dict(parsed, **drawing(parsed, number, window)), num_rows)
 
     return (tf.data.Dataset.range(first_round, last_round).flat_map(one_round)
-            .map(draw, num_parallel_calls=2, deterministic=True).prefetch(2))
+            .map(draw, num_parallel_calls=2, deterministic=True).unbatch().prefetch(2))
 
 
-def _draw_batch(permutation, special_ids, seed, groups, batch_size, first):
-    """Returns the NumPy function that draws rank [B,Q] and positions [B,P] of the rows of a batch
-    that begin with number `first`."""
-    def draw(input_ids, word_start, number, window):
-        epoch, group = divmod(int(number), groups)
-        is_special = np.isin(input_ids, special_ids)
-        drawn = []
-        for row in range(len(input_ids)):
-            stream = group * batch_size + first + row
-            rng = np.random.default_rng([seed, epoch, stream, int(window)])
-            drawn.append(permutations.draw(rng, is_special[row], word_start[row] > 0, permutation))
-        return tuple(np.stack(arrays) for arrays in zip(*drawn))
-    return draw
+def _by_step(features, num_rows):
+    """Windows [N,...] in the order they are read to batches [N/R,R,...], under the model's names."""
+    names = {"input": "input_ids", "seg_id": "seg_ids"}
+    return {names.get(name, name): tf.reshape(value, [-1, num_rows] + value.shape.as_list()[1:])
+            for name, value in features.items() if name != "word_start"}
+
+
+class _Drawing:
+    """Draws targets and orders of parsed windows: rank [N,Q], positions and weights [N,P].
+
+    Args:
+      rows: int [R], the rows of the batch of `batch_size` that are read here.
+      groups: rounds of an epoch, in each of which B streams are read side by side.
+    """
+
+    def __init__(self, permutation, special_ids, seed, rows, batch_size, groups):
+        self._permutation = permutation
+        self._special_ids = special_ids
+        self._seed = seed
+        self._rows = rows
+        self._batch_size = batch_size
+        self._groups = groups
+
+    def __call__(self, parsed, number, window):
+        """`number`: the round. window: [N/R], numbers within it."""
+        drawn = tf.numpy_function(
+            self._draw, [parsed["input"], parsed["word_start"], parsed["direction"], number,
+                         window], [tf.int32, tf.int32, tf.float32])
+        widths = [parsed["input"].shape[1]] + 2 * [self._permutation.num_predict]
+        return {name: tf.ensure_shape(value, [None, width])
+                for name, value, width in zip(permutations.Drawn._fields, drawn, widths)}
+
+    def _draw(self, input_ids, word_start, direction, number, window):
+        epoch, group = divmod(int(number), self._groups)
+        streams = np.tile(group * self._batch_size + self._rows, len(window))
+        random = permutations.Random(self._seed, epoch, streams, np.repeat(window, len(self._rows)))
+        return permutations.draw(random, np.isin(input_ids, self._special_ids), word_start > 0,
+                                 direction, self._permutation)
 
 
 def for_replicas(dataset, replicas):

@@ -1,16 +1,27 @@
 """Which tokens of a window are predicted, and in which order (paper, sections 2.2 to 2.4).
 
-Pure NumPy functions of an explicit random generator. A factorization order is a vector of ranks,
-not a matrix: `modeling.permutation_mask` makes the mask on the device.
+NumPy functions of whole batches. A factorization order is a vector of ranks, not a matrix:
+`modeling.permutation_mask` makes the mask on the device.
 
-Shape letters: Q tokens in the window, P prediction slots.
+Shape letters: B windows, Q tokens of a window, T tokens of a part of it, P prediction slots.
 """
 
+import collections
 import dataclasses
 
 import numpy as np
 
+from xlnet.errors import UserError
+
+MODES = ("whole_word", "token", "legacy")
 MAX_NGRAM = 5
+LONGEST_WORD = 10       # pieces; longer runs come from scripts that are written without blanks
+SPECIAL_TOKENS = 3      # <sep> <sep> <cls> of every window
+
+# rank int32 [B,Q], see `ranks`. positions int32 [B,P]: the targets in ascending order, then, where
+# there are fewer, the last one again (the window's last token if there is none). weights float32
+# [B,P]: 1, and 0 for those that only fill up.
+Drawn = collections.namedtuple("Drawn", "rank positions weights")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,134 +30,321 @@ class Permutation:
     reuse_len: int       # the window's first part: what is known before the rest begins
     num_predict: int     # P, exactly
     perm_size: int       # tokens permuted among themselves
-    mask_alpha: int      # about mask_beta in mask_alpha words of the text are predicted
-    mask_beta: int
+    mask_alpha: int      # targets lie evenly: with a budget of mask_beta in mask_alpha tokens, about
+    mask_beta: int       # one of each mask_alpha / mask_beta n-grams in a row is predicted
+    mask_mode: str = "whole_word"
+
+    def check(self, seq_len):
+        """Raises UserError for more targets than a window of `seq_len` tokens can have."""
+        most = seq_len - SPECIAL_TOKENS
+        if self.mask_mode == "legacy":      # half of them in each part, however long it is
+            most = min(most, 2 * self.reuse_len, 2 * (seq_len - self.reuse_len) + 1)
+        if self.num_predict > most:
+            raise UserError(
+                "num_predict is %d, expected at most %d for windows of %d tokens of which %d are "
+                "reused, with mask_mode=%s" % (self.num_predict, most, seq_len, self.reuse_len,
+                                               self.mask_mode))
+        if self.mask_alpha < self.mask_beta:
+            raise UserError("mask_alpha is %d, expected at least mask_beta, %d"
+                            % (self.mask_alpha, self.mask_beta))
 
 
-def draw(rng, is_special, word_start, permutation):
-    """Draws targets and factorization order of one window.
+class Random:
+    """B sequences of random numbers; that of row b is a function of (seed, epoch, streams[b],
+    windows[b]) alone.
 
-    Both parts of the window, the reused context and the rest, have their own targets, in
-    proportion to their length, and their own order; the first part is blind to the second, the
-    second sees all of the first.
+    Philox is a counter-based generator: its sequences begin at any counter, so a window's numbers
+    are the same in whatever batch and order windows are drawn. All arguments are whole numbers
+    from 0 to 2^64 - 1.
+    """
+
+    def __init__(self, seed, epoch, streams, windows):
+        self._philox = np.random.Philox(key=np.array([seed, 0], np.uint64))
+        self._generator = np.random.Generator(self._philox)
+        self._counters = [np.array([0, window, stream, epoch], np.uint64)
+                          for stream, window in zip(streams, windows)]
+        self._state = self._philox.state      # at its beginning, nothing buffered
+
+    def uniform(self, count):
+        """Returns the next `count` numbers of each row: float64 [B,count] in [0, 1)."""
+        numbers = np.empty((len(self._counters), count))
+        for row, counter in zip(numbers, self._counters):
+            self._state["state"]["counter"] = counter
+            self._philox.state = self._state
+            self._generator.random(out=row)
+            counter[0] += np.uint64(count)    # Philox steps once in four numbers: more than enough
+        return numbers
+
+
+def draw(random, is_special, word_start, direction, permutation):
+    """Draws targets and factorization orders of a batch.
+
+    Both parts of a window, the reused context and the rest, have their own targets and their own
+    order; the first part is blind to the second, the second sees all of the first.
 
     Args:
-      rng: `numpy.random.Generator`.
-      is_special: bool [Q], tokens that are never predicted (<sep>, <cls>).
-      word_start: bool [Q], where words begin.
+      random: `Random` of the windows.
+      is_special: bool [B,Q], tokens that are never predicted (<sep>, <cls>).
+      word_start: bool [B,Q], where words begin.
+      direction: int [B], 1 backward; only the legacy rule depends on it.
       permutation: `Permutation`.
 
     Returns:
-      rank int32 [Q] (see `ranks`), positions int32 [P] in ascending order.
+      `Drawn`. Modes `whole_word` and `token` fill all P slots.
     """
-    length, split = len(is_special), permutation.reuse_len
-    first = int(round(permutation.num_predict * split / length))
-    parts = ((0, split, first), (split, length, permutation.num_predict - first))
-    is_target = np.zeros(length, bool)
-    rank = np.empty(length, np.int32)
-    for number, (start, end, goal) in enumerate(parts):
-        part = slice(start, end)
-        is_target[part] = sample_targets(rng, is_special[part], word_start[part], goal, permutation)
+    if permutation.mask_mode == "legacy":
+        is_target = _legacy_targets(random, is_special, word_start, direction, permutation)
+    else:
+        if permutation.mask_mode == "token":
+            word_start = np.ones_like(word_start)
+        is_target = _even_targets(random, is_special, word_start, permutation)
+    return arrange(random, is_target, is_special, permutation)
+
+
+def arrange(random, is_target, is_special, permutation):
+    """Draws factorization orders for given targets, bool [B,Q]; the rest as for `draw`.
+
+    Raises:
+      ValueError: a window has more targets than there are slots.
+    """
+    rank = np.empty(is_target.shape, np.int32)
+    for number, part in enumerate(_parts(is_target, permutation)):
         # A constant added to every rank of the second part, its -1 included, sets the parts apart.
-        rank[part] = number * (split + 1) + ranks(
-            rng, is_target[part] | is_special[part], permutation.perm_size)
-    return rank, np.flatnonzero(is_target).astype(np.int32)
+        rank[:, part] = number * (permutation.reuse_len + 1) + ranks(
+            random, (is_target | is_special)[:, part], permutation.perm_size)
+    return Drawn(rank, *_slots(is_target, permutation.num_predict))
 
 
-def ranks(rng, is_permuted, perm_size):
-    """Ranks in a factorization order that is uniform within chunks of `perm_size` tokens.
+def _parts(windows, permutation):
+    return slice(0, permutation.reuse_len), slice(permutation.reuse_len, windows.shape[1])
+
+
+def _slots(is_target, num_predict):
+    """`positions` and `weights` of `Drawn`."""
+    count = is_target.sum(axis=1, keepdims=True)
+    if count.max() > num_predict:
+        raise ValueError("a window has %d targets, more than num_predict=%d"
+                         % (count.max(), num_predict))
+    positions = np.argsort(~is_target, axis=1, kind="stable")[:, :num_predict]
+    last = np.where(count, np.take_along_axis(positions, np.maximum(count - 1, 0), axis=1),
+                    is_target.shape[1] - 1)
+    is_used = np.arange(num_predict) < count
+    return np.where(is_used, positions, last).astype(np.int32), is_used.astype(np.float32)
+
+
+# ---- orders ----
+
+def ranks(random, is_permuted, perm_size):
+    """Ranks in factorization orders that are uniform within chunks of `perm_size` tokens.
 
     Position i may not see j exactly when `rank[i] + (0 if i is a target else 1) <= rank[j]`. Tokens
     that are not permuted have rank -1: everyone may see them, they see no permuted token. As in the
     reference all chunks share one order, and each comes after those to its left.
 
     Args:
-      is_permuted: bool [T], the predicted and the special tokens.
+      is_permuted: bool [B,T], the predicted and the special tokens.
 
     Returns:
-      int32 [T].
+      int32 [B,T].
     """
-    return ranks_of_order(rng.permutation(min(perm_size, len(is_permuted))), is_permuted)
+    size = min(perm_size, is_permuted.shape[1])
+    return ranks_of_order(np.argsort(random.uniform(size), axis=1), is_permuted)
 
 
 def ranks_of_order(order, is_permuted):
-    """`ranks` for a given order of the `len(order)` places in a chunk."""
-    length, size = len(is_permuted), len(order)
-    chunks = -(-length // size)
-    rank = (np.arange(chunks)[:, None] * size + order[None]).reshape(-1)[:length]
+    """`ranks` for given orders [B,size] of the `size` places in a chunk."""
+    length, size = is_permuted.shape[1], order.shape[1]
+    firsts = np.arange(0, length, size)
+    rank = (firsts[:, None] + order[:, None]).reshape(len(order), -1)[:, :length]
     return np.where(is_permuted, rank, -1).astype(np.int32)
 
 
-def sample_targets(rng, is_special, word_start, goal, permutation):
-    """Picks exactly `goal` tokens as whole-word n-grams, n = 1 ... 5 with weight 1/n.
+# ---- targets: whole words, every token with the same chance ----
 
-    The text is taken as a ring, so that every place has the same chance. Starting anywhere, it is
-    laid out in stretches of n · alpha / beta words, of which n, at a random place in the stretch,
-    are predicted; what is missing after one lap is filled up with single words. Only the last
-    n-gram, and at worst one word, is cut to meet the budget.
+def _even_targets(random, is_special, word_start, permutation):
+    """`sample_targets` in both parts: bool [B,Q].
+
+    The budget is shared by the numbers of tokens that can be predicted, and the odd token given to
+    one of the parts by lot, so that a token's chance is the same in both.
+    """
+    first, rest = [np.count_nonzero(~is_special[:, part], axis=1)
+                   for part in _parts(is_special, permutation)]
+    share = permutation.num_predict * first / np.maximum(first + rest, 1)
+    budget = np.floor(share + random.uniform(1)[:, 0]).astype(np.int64)
+    budgets = (budget, permutation.num_predict - budget)
+    return np.concatenate([
+        sample_targets(random, is_special[:, part], word_start[:, part], budget, permutation)
+        for part, budget in zip(_parts(is_special, permutation), budgets)], axis=1)
+
+
+def sample_targets(random, is_special, word_start, budget, permutation):
+    """Picks exactly `budget` tokens as whole-word n-grams, n = 1 ... 5 with weight 1/n.
+
+    The n-grams, all tokens in all, are laid out on a ring in random order, and the tokens on an
+    arc of `budget` tokens that begins anywhere are picked: whatever the words and the order, each
+    token has the chance budget / tokens exactly. The order deals the n-grams out so that the
+    picked ones lie evenly over the text (`_deal`). Of the words that the ends of the arc cut, at
+    most one stays cut (`_mend`).
+
+    Args:
+      is_special, word_start: bool [B,T]. budget: int [B].
 
     Returns:
-      bool [T].
+      bool [B,T].
     """
-    words = _words(is_special, word_start)
-    if goal > np.count_nonzero(~is_special):
-        raise ValueError("%d tokens to predict, but only %d that can be"
-                         % (goal, np.count_nonzero(~is_special)))
-    picked = np.zeros(len(is_special), bool)
-    budget = goal
-    lap_start = int(rng.integers(len(words))) if words else 0
-    for word in _ngram_words(rng, len(words), permutation):
-        start, end = words[(lap_start + word) % len(words)]
-        if end - start <= budget and not picked[start]:
-            picked[start:end] = True
-            budget -= end - start
-        if not budget:
-            return picked
-    return _fill_up(rng, words, picked, budget)
+    length = is_special.shape[1]
+    if (budget > np.count_nonzero(~is_special, axis=1)).any():
+        raise ValueError("%s tokens to predict, but only %s that can be"
+                         % (budget.tolist(), np.count_nonzero(~is_special, axis=1).tolist()))
+    sizes, deal, dice = np.split(random.uniform(2 * length + 4), [length, 2 * length], axis=1)
+    words = _Words(is_special, word_start)
+    ngram = _ngrams(words, sizes, dice[:, :1], permutation.mask_mode)
+    step = permutation.mask_alpha // permutation.mask_beta
+    key = np.take_along_axis(_deal(deal, step), ngram, axis=1)
+    key[is_special] = np.inf
+    order = np.argsort(key, axis=1, kind="stable")      # an n-gram's tokens stay side by side
+    place = np.empty_like(order)
+    np.put_along_axis(place, order, np.arange(length)[None], axis=1)
+    tokens = np.maximum(words.tokens, 1)
+    arc = (dice[:, 1:2] * tokens).astype(np.int64)
+    picked = ((place - arc) % tokens < budget[:, None]) & ~is_special
+    ends = np.take_along_axis(order, (arc + [[0, -1]] + budget[:, None] * [[0, 1]]) % tokens, axis=1)
+    return _mend(picked, words, ends, dice[:, 2:])
 
 
-def _words(is_special, word_start):
-    """`(start, end)` of each word; a special token ends a word and is none itself."""
-    after_special = np.concatenate([[True], is_special[:-1]])
-    starts = np.flatnonzero(~is_special & (word_start.astype(bool) | after_special))
-    breaks = np.flatnonzero(is_special | word_start.astype(bool) | after_special)
-    ends = np.append(breaks, len(is_special))[np.searchsorted(breaks, starts, side="right")]
-    return list(zip(starts.tolist(), ends.tolist()))
+class _Words:
+    """Words as arrays over tokens. A special token ends a word and is none itself.
+
+    In a run of more than `LONGEST_WORD` pieces each piece is a word: there are no blanks in
+    Chinese or Thai, so what the records mark there is a sentence.
+
+    Attributes:
+      starts: bool [B,T], a word begins. number: int [B,T] of the token's word, counted within
+      the row. after_special: bool [B,T]. count, tokens: int [B,1], words and tokens in words.
+    """
+
+    def __init__(self, is_special, word_start):
+        self.is_special = is_special
+        self.after_special = np.concatenate(
+            [np.ones_like(is_special[:, :1]), is_special[:, :-1]], axis=1)
+        self.starts = (word_start | self.after_special) & ~is_special
+        self._count()
+        self.starts |= (self.length > LONGEST_WORD) & ~is_special
+        self._count()
+        self.count = self.starts.sum(axis=1, keepdims=True)
+        self.tokens = np.count_nonzero(~is_special, axis=1)[:, None]
+
+    def _count(self):
+        shape = self.starts.shape
+        self.number = np.maximum(np.cumsum(self.starts, axis=1) - 1, 0)
+        flat = self.number + np.arange(shape[0])[:, None] * shape[1]
+        sizes = np.bincount(flat[~self.is_special], minlength=flat.size)
+        self.length = sizes[flat]       # of the token's word
 
 
 _SIZES = np.arange(1, MAX_NGRAM + 1)
 _CUMULATIVE = np.cumsum(1. / _SIZES) / np.sum(1. / _SIZES)
 
 
-def _ngram_words(rng, num_words, permutation):
-    """Yields, in order, the words (counted from the start of the lap) of the sampled n-grams."""
-    share = permutation.mask_alpha / permutation.mask_beta
-    most = int(num_words / share) + 1
-    sizes = _SIZES[np.searchsorted(_CUMULATIVE[:-1], rng.random(most), side="right")].tolist()
-    offsets = rng.random(most).tolist()
-    place = 0.
-    for n, offset in zip(sizes, offsets):
-        first = int(place + offset * (n * share - n + 1))
-        yield from range(first, min(first + n, num_words))
-        place += n * share
-        if place >= num_words:
-            return
+def _ngrams(words, sizes, lap_start, mask_mode):
+    """Cuts the text into n-grams of n words: number of the token's n-gram, int [B,T].
+
+    The cutting goes once around the text as a ring, starting at any word, so that it is the same
+    everywhere and in both directions. Neither the ring's seam nor a special token is inside of an
+    n-gram: those next to them may be shorter, and so may the last.
+    """
+    if mask_mode == "token":
+        return words.number
+    size = _SIZES[np.searchsorted(_CUMULATIVE[:-1], sizes, side="right")]
+    begin = np.cumsum(size, axis=1) - size
+    rows, columns = np.nonzero(begin < words.count)
+    count = words.count[rows, 0]
+    lap_start = (lap_start[rows, 0] * count).astype(np.int64)
+    begins = np.zeros(words.starts.shape, bool)         # by word
+    begins[rows, (lap_start + begin[rows, columns]) % count] = True
+    begins = np.take_along_axis(begins, words.number, axis=1) | words.after_special
+    return np.maximum(np.cumsum(begins & words.starts, axis=1) - 1, 0)
 
 
-def _fill_up(rng, words, picked, budget):
-    """Adds words in random order until nothing is missing; cuts one where no whole word fits."""
-    too_long = []
-    for i in rng.permutation(len(words)).tolist():
-        start, end = words[i]
-        if picked[start]:
-            continue
-        if end - start <= budget:
-            picked[start:end] = True
-            budget -= end - start
-        else:
-            too_long.append(start)
-        if not budget:
-            return picked
-    if budget:
-        picked[too_long[0]:too_long[0] + budget] = True
+def _deal(uniform, step):
+    """Keys [B,T] whose ascending order takes one of each `step` neighbours, then another, ...
+
+    Of n-grams in this order any 1/step in a row lie about `step` apart, each at a random place
+    among its `step` neighbours; rounds are shuffled, so that a piece of one lies anywhere.
+    """
+    length = uniform.shape[1]
+    step = min(step, length)
+    padded = np.pad(uniform, [[0, 0], [0, -length % step]], constant_values=1.)
+    hands = padded.reshape(len(uniform), -1, step)
+    rounds = np.argsort(np.argsort(hands, axis=2), axis=2)
+    return (rounds + hands).reshape(len(uniform), -1)[:, :length]
+
+
+def _mend(picked, words, ends, dice):
+    """Of the words that hold the first and the last picked token, leaves at most one cut.
+
+    As many tokens as possible move from one word to the other; by lot to either side, so that the
+    number expected in each stays (up and down are the possible moves, taken in the proportion
+    down : up). What is picked of a word that stays cut begins at any of its tokens, and goes on at
+    its front: each of its tokens has the same chance.
+
+    Args:
+      ends: int [B,2], the first and the last token of the arc. dice: [B,2] in [0, 1).
+    """
+    own = np.take_along_axis(words.number, ends, axis=1)                          # [B,2]
+    is_in = (words.number[:, None] == own[:, :, None]) & ~words.is_special[:, None]   # [B,2,T]
+    size = is_in.sum(axis=2)
+    some = (is_in & picked[:, None]).sum(axis=2)
+    up = np.minimum(size[:, 0] - some[:, 0], some[:, 1])
+    down = np.minimum(some[:, 0], size[:, 1] - some[:, 1])
+    move = np.where(dice[:, 0] * (up + down) < down, up, -down) * (own[:, 0] != own[:, 1])
+    some = some + move[:, None] * [[1, -1]]
+    start = np.argmax(is_in, axis=2)
+    turn = (dice[:, 1:] * size).astype(np.int64)
+    index = np.arange(picked.shape[1]) - (start + turn)[:, :, None]
+    again = is_in & (index % np.maximum(size, 1)[:, :, None] < some[:, :, None])
+    return (picked & ~is_in.any(axis=1)) | again.any(axis=1)
+
+
+# ---- targets: the reference's rule ----
+
+def _legacy_targets(random, is_special, word_start, direction, permutation):
+    """The reference's choice: bool [B,Q], half of the budget in each part.
+
+    Backward windows are drawn in the order of the text. Where the single tokens that fill up the
+    budget fall on <sep> or <cls> there is no target, so a window may have fewer than P.
+    """
+    half = permutation.num_predict // 2
+    goals = (permutation.num_predict - half, half)
+    is_target = np.zeros(is_special.shape, bool)
+    for part, goal in zip(_parts(is_special, permutation), goals):
+        starts = word_start[:, part]
+        numbers = random.uniform(3 * starts.shape[1])
+        for row, backward in enumerate(direction):
+            order = slice(None, None, -1) if backward else slice(None)
+            begins = np.append(starts[row, 1:], True) if backward else starts[row]
+            is_target[row, part][order] = _legacy_part(
+                numbers[row], begins[order].tolist(), goal, permutation)
+    return is_target & ~is_special
+
+
+def _legacy_part(numbers, starts, goal, permutation):
+    """Spans of n pieces, not words, that begin at a word, in stretches of n · alpha / beta pieces;
+    from the left until the budget is spent; what is missing at the end as single tokens."""
+    length = len(starts)
+    pairs = iter(numbers[:2 * length].reshape(-1, 2).tolist())
+    picked, missing, place = np.zeros(length, bool), goal, 0
+    while place < length and missing:
+        which, where = next(pairs)
+        size = min(int(np.searchsorted(_CUMULATIVE[:-1], which, side="right")) + 1, missing)
+        stretch = size * permutation.mask_alpha // permutation.mask_beta
+        left = int(where * stretch)
+        begin = next((i for i in range(place + left, length) if starts[i]), length)
+        if begin + size >= length:
+            break
+        picked[begin:begin + size] = True
+        missing -= size
+        place = begin + size + stretch - left
+    chances = np.where(picked, np.inf, numbers[2 * length:])
+    picked[np.argsort(chances)[:missing]] = True
     return picked

@@ -275,20 +275,14 @@ def choose_permutation(settings, manifest):
     """How targets are drawn.
 
     Raises:
-      UserError: the second part of the window has too few tokens for its share of the targets.
+      UserError: more targets than a window can have.
     """
-    rest = manifest.seq_len - manifest.reuse_len - 3   # without <sep>, <sep>, <cls>
-    most = rest * manifest.seq_len // (manifest.seq_len - manifest.reuse_len)
-    if settings.num_predict > most:
-        raise UserError("num_predict is %d, expected at most %d for windows of %d tokens of which "
-                        "%d are reused" % (settings.num_predict, most, manifest.seq_len,
-                                           manifest.reuse_len))
-    if settings.mask_alpha < settings.mask_beta:
-        raise UserError("mask_alpha is %d, expected at least mask_beta, %d"
-                        % (settings.mask_alpha, settings.mask_beta))
-    return Permutation(
+    permutation = Permutation(
         reuse_len=manifest.reuse_len, num_predict=settings.num_predict,
-        perm_size=settings.perm_size, mask_alpha=settings.mask_alpha, mask_beta=settings.mask_beta)
+        perm_size=settings.perm_size, mask_alpha=settings.mask_alpha, mask_beta=settings.mask_beta,
+        mask_mode=settings.mask_mode)
+    permutation.check(manifest.seq_len)
+    return permutation
 
 
 def _held_out_manifest(settings, manifest):
