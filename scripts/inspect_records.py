@@ -15,7 +15,7 @@ from xlnet.errors import UserError  # noqa: E402
 ABOUT = """shows the records that data_utils.py made, as train_gpu.py will see them.
 
 Targets and factorization orders are those that training draws with the same settings: seed, epoch,
-num_predict, perm_size, mask_alpha, mask_beta.
+num_predict, perm_size, mask_mode, mask_alpha, mask_beta.
 """
 
 MOST_TOKENS = 40         # in a picture; more would be too small to read
@@ -49,6 +49,7 @@ class InspectionSettings:
     seed: int = of_trainer("seed")
     num_predict: int = of_trainer("num_predict")
     perm_size: int = of_trainer("perm_size")
+    mask_mode: str = of_trainer("mask_mode")
     mask_alpha: int = of_trainer("mask_alpha")
     mask_beta: int = of_trainer("mask_beta")
 

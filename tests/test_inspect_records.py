@@ -402,7 +402,7 @@ def test_defaults_are_the_trainers():
     (["--record_info_dir=nowhere"], "record_info_dir: no manifest.json in nowhere"),
     (["--stream=4"], "stream is 4, the records in .*records have streams 0 to 3"),
     (["--window=10000"], "window is 10000 and num_windows 2, the streams in .* have windows 0 to"),
-    (["--num_predict=60"], "num_predict is 60, expected at most 59 for windows of 64 tokens"),
+    (["--num_predict=62"], "num_predict is 62, expected at most 61 for windows of 64 tokens"),
     (["--mask_beta=7"], "mask_alpha is 6, expected at least mask_beta, 7"),
     (["--sentence=ka"], "sentence: it is shown in the masks picture; give --masks_png=FILE too"),
     (["--sentence=" + "ka lomi torve " * 20, "--masks_png=m.png"],

@@ -75,7 +75,8 @@ def read_windows(directory, manifest, *, stream, first, count, epoch, seed, perm
         raise UserError("record_info_dir: a record file in %s is damaged (%s); make the records "
                         "anew" % (directory, " ".join(e.message.split())[:80])) from None
     is_target = np.zeros(drawn["input_ids"].shape, bool)
-    np.put_along_axis(is_target, drawn.pop("positions"), True, axis=1)
+    rows, slots = np.nonzero(drawn.pop("weights"))
+    is_target[rows, drawn.pop("positions")[rows, slots]] = True
     return Windows(is_target=is_target, is_special=np.isin(drawn["input_ids"], special_ids),
                    word_start=np.stack(starts, axis=1).reshape(is_target.shape) > 0, **drawn)
 
@@ -133,13 +134,13 @@ def sentence_excerpt(text, tokenizer, permutation, seed, most):
     if not 1 <= len(ids) <= most:
         raise UserError("sentence: %d pieces, expected 1 to %d, so that the picture can be read"
                         % (len(ids), most))
-    rng = np.random.default_rng(seed)
-    is_special, word_start = np.zeros(len(ids), bool), tokenizer.is_word_start[ids]
-    is_target = permutations.sample_targets(
-        rng, is_special, word_start, min(permutation.num_predict, len(ids)), permutation)
-    rank = permutations.ranks(rng, is_target, permutation.perm_size)
-    return Excerpt(" ".join(text.split()), [_printable(piece) for piece in pieces], ids, rank,
-                   is_target, is_special)
+    random = permutations.Random(seed, 0, [0], [0])
+    is_special, word_start = np.zeros([1, len(ids)], bool), tokenizer.is_word_start[ids][None]
+    budget = np.array([min(permutation.num_predict, len(ids))])
+    is_target = permutations.sample_targets(random, is_special, word_start, budget, permutation)
+    rank = permutations.ranks(random, is_target, permutation.perm_size)
+    return Excerpt(" ".join(text.split()), [_printable(piece) for piece in pieces], ids, rank[0],
+                   is_target[0], is_special[0])
 
 
 def visibility(rank, is_target, memory_length):

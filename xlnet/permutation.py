@@ -317,14 +317,14 @@ def _legacy_targets(random, is_special, word_start, direction, permutation):
     half = permutation.num_predict // 2
     goals = (permutation.num_predict - half, half)
     is_target = np.zeros(is_special.shape, bool)
+    ends = np.pad(word_start[:, 1:], [[0, 0], [0, 1]], constant_values=True)
+    starts = np.where(np.asarray(direction)[:, None] > 0, ends, word_start)   # as the text runs
     for part, goal in zip(_parts(is_special, permutation), goals):
-        starts = word_start[:, part]
-        numbers = random.uniform(3 * starts.shape[1])
+        numbers = random.uniform(3 * (part.stop - part.start))
         for row, backward in enumerate(direction):
             order = slice(None, None, -1) if backward else slice(None)
-            begins = np.append(starts[row, 1:], True) if backward else starts[row]
             is_target[row, part][order] = _legacy_part(
-                numbers[row], begins[order].tolist(), goal, permutation)
+                numbers[row], starts[row, part][order].tolist(), goal, permutation)
     return is_target & ~is_special
 
 
