@@ -17,8 +17,8 @@ class MergeSettings:
 
 
 def main(settings):
-    from xlnet import preparation
-    merged = preparation.merge(settings.save_dir)
+    from xlnet import merging
+    merged = merging.merge(settings.save_dir)
     left_out = sum(stream["windows"] for stream in merged.streams) \
         - merged.num_streams * merged.windows_per_stream
     print("%s: %d streams x %d windows, %d tokens; %d windows left out to make streams equal" % (

@@ -13,7 +13,7 @@ import pytest
 from conftest import ROOT
 from test_data_utils import SHAPE, make_documents, make_workplace
 
-from xlnet import config, preparation, reading, records
+from xlnet import config, merging, preparation, reading, records
 from xlnet.errors import UserError
 
 CHUNK_BYTES, BLOCK_TOKENS, CELL_TOKENS = 700, 150, 200
@@ -135,7 +135,7 @@ def test_bad_text_leaves_no_directory(settings, tmp_path):
 def test_tasks_share_the_input_and_are_merged(settings, small_pieces):
     shared = moved(settings, "shared", num_task=3)
     made = [preparation.make_records(dataclasses.replace(shared, task=task)) for task in range(3)]
-    merged = preparation.merge(shared.save_dir)
+    merged = merging.merge(shared.save_dir)
     whole = preparation.make_records(settings).manifest
     assert merged == records.Manifest.read(shared.save_dir)
     assert merged.num_streams == 3 * whole.num_streams
@@ -150,13 +150,13 @@ def test_tasks_share_the_input_and_are_merged(settings, small_pieces):
 def test_merging_checks_that_all_belongs_together(settings, small_pieces):
     shared = moved(settings, "shared", num_task=2)
     with pytest.raises(UserError, match="no task-"):
-        preparation.merge(shared.save_dir)
+        merging.merge(shared.save_dir)
     preparation.make_records(shared)
     with pytest.raises(UserError, match="task 1 of 2 is missing"):
-        preparation.merge(shared.save_dir)
+        merging.merge(shared.save_dir)
     preparation.make_records(dataclasses.replace(shared, task=1, seed=1))
     with pytest.raises(UserError, match="seed 0 in .*task-00000-of-00002, 1 in .*task-00001"):
-        preparation.merge(shared.save_dir)
+        merging.merge(shared.save_dir)
 
 
 def test_tasks_too_uneven_are_refused(settings, small_pieces):
@@ -170,7 +170,7 @@ def test_tasks_too_uneven_are_refused(settings, small_pieces):
     with open(path, "w", encoding="utf-8") as f:
         json.dump(manifest, f)
     with pytest.raises(UserError, match=r"task-00000-of-00002 have \d+ .*\d+ % would be left"):
-        preparation.merge(shared.save_dir)
+        merging.merge(shared.save_dir)
 
 
 @pytest.mark.parametrize("num_task", [1, 2, 3, 7])

@@ -14,7 +14,7 @@ LAYERS = (
     {"records", "noise", "permutation", "distribution"}, {"modeling"}, {"features", "api"},
     {"corpus", "record_writer", "heads", "input_pipeline", "tasks", "optimization", "checkpoint"},
     {"memory", "objectives", "reports", "task_files", "metrics"},
-    {"training", "inspection", "preparation", "own_data", "predictions", "selection"},
+    {"training", "inspection", "preparation", "merging", "own_data", "predictions", "selection"},
     {"saving", "pretraining_model", "classifier_model"},
     {"pretraining", "finetuning", "pictures", "beam"}, {"trials"},
 )
