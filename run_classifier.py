@@ -38,6 +38,8 @@ _OWN_FILES = ("text_a_column", "text_b_column", "label_column", "id_column", "ch
 def main(settings, network, optimization, device):
     device.check()
     check(settings)
+    if cli.given("warmup_steps"):          # goes before the share that a preset asks for
+        optimization = dataclasses.replace(optimization, warmup_share=0.0)
     config = XLNetConfig(json_path=settings.model_config_path)
     from xlnet import tasks
     tokenizer = read_vocabulary(settings, config)

@@ -7,10 +7,14 @@ import textwrap
 
 from absl import flags
 
-from xlnet.config import setting_type
-from xlnet.errors import UserError
+from xlnet import files
+from xlnet.config import check_value, setting_type
+from xlnet.errors import UserError, did_you_mean
 
 FLAGS = flags.FLAGS
+
+_CONFIG_HELP = ("JSON file of settings, their names without the dashes; a flag beside it goes before "
+                "it, and \"about\" is for readers")
 
 _DEFINE = {bool: flags.DEFINE_boolean, int: flags.DEFINE_integer, float: flags.DEFINE_float,
            str: flags.DEFINE_string}
@@ -37,10 +41,14 @@ def run(main, *groups, no_longer_needed=(), about=""):
         stray = FLAGS(sys.argv)[1:]
         if stray:
             raise flags.Error("unexpected argument '%s'; flags are written --name=value" % stray[0])
+        _take_preset(groups)
         _require(groups)
     except flags.Error as e:
         print("%s: %s" % (program, " ".join(str(e).split())), file=sys.stderr)
         sys.exit(2)
+    except UserError as e:
+        print("%s: %s" % (program, e), file=sys.stderr)
+        sys.exit(1)
     for name, why in dict(no_longer_needed).items():
         if FLAGS[name].present:
             print("note: --%s is not used: %s" % (name, why), file=sys.stderr)
@@ -74,6 +82,27 @@ def _define(groups, no_longer_needed):
                 _DEFINE[setting_type(field)](field.name, default, field.metadata["help"], **bound)
     for name, why in dict(no_longer_needed).items():
         flags.DEFINE_string(name, None, "not used: " + why)
+    flags.DEFINE_string("config", None, _CONFIG_HELP)
+
+
+def _take_preset(groups):
+    """Gives flags the values of the JSON file `--config`, unless they stood on the command line."""
+    if not FLAGS.config:
+        return
+    fields = {field.name: field for group in groups for field in dataclasses.fields(group)}
+    for name, value in files.read_json(FLAGS.config, "config").items():
+        if name == "about":
+            continue
+        if name not in fields:
+            raise UserError("config %s: unknown setting '%s'%s"
+                            % (FLAGS.config, name, did_you_mean(name, fields)))
+        check_value(fields[name], value, "config " + FLAGS.config)
+        least = fields[name].metadata["least"]
+        if least is not None and value < least:
+            raise UserError("config %s: %s is %r, expected at least %r"
+                            % (FLAGS.config, name, value, least))
+        if not given(name):
+            FLAGS[name].value = value
 
 
 def _require(groups):
@@ -100,4 +129,6 @@ def _help(program, about, groups):
             lines += textwrap.wrap(field.metadata["help"] + choices, 96, initial_indent=name + "  ",
                                    subsequent_indent=" " * 6)
         lines.append("")
-    return "\n".join(lines)
+    lines += textwrap.wrap(_CONFIG_HELP, 96, initial_indent="  --config=  ",
+                           subsequent_indent=" " * 6)
+    return "\n".join(lines + [""])

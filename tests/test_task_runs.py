@@ -1,10 +1,12 @@
-"""Every task of GLUE trained two steps, evaluated and predicted, where its files are there."""
+"""Every kind of official file trained on, evaluated and predicted, where the files are there."""
 
 import json
+import shutil
 
 import command
 import pytest
 from conftest import ROOT
+from test_real_files import FOLDERS
 
 from xlnet import task_files, tasks
 
@@ -16,16 +18,29 @@ pytestmark = pytest.mark.skipif(not (SPIECE.exists() and (DATA / "glue").is_dir(
                                 reason="the GLUE files or the released vocabulary are not there")
 
 
+OTHERS = {"imdb": "test", "ag_news": "dev", "race": "dev", "tnews": "dev"}
+
+
+def copy_some(source, target):
+    """The first lines of each file, the first files of each directory of texts."""
+    target.mkdir()
+    texts = [path for path in source.iterdir() if path.suffix == ".txt"]
+    for path in sorted(texts)[:5] if len(texts) > 50 else source.iterdir():
+        if path.is_dir():
+            copy_some(path, target / path.name)
+        elif path in texts:
+            shutil.copy(path, target / path.name)
+        else:
+            lines = path.read_bytes().split(b"\n")[:ROWS + 1]
+            (target / path.name).write_bytes(b"\n".join(lines))
+
+
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
     """The first rows of every file, under the name of its task, and a small network."""
     directory = tmp_path_factory.mktemp("glue")
-    for task in tasks.GLUE.values():
-        folder, = [f for f in (DATA / "glue").iterdir() if f.name.lower() == task.name]
-        (directory / task.name).mkdir()
-        for name in task.files.values():
-            lines = (folder / name).read_bytes().split(b"\n")[:ROWS + 1]
-            (directory / task.name / name).write_bytes(b"\n".join(lines))
+    for name in (*tasks.GLUE, *OTHERS):
+        copy_some(DATA / FOLDERS[name], directory / name)
     (directory / "config.json").write_text(json.dumps(dict(
         n_layer=1, d_model=8, n_head=2, d_head=4, d_inner=16, ff_activation="gelu", untie_r=True,
         n_token=32000)))
@@ -71,3 +86,18 @@ def test_task(place, name):
     if name == "mnli":
         run(place, tasks.GLUE["ax"], model_dir, "--do_predict=True")
         check_predictions(place, tasks.GLUE["ax"], model_dir)
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_task(place, name):
+    task, model_dir, split = tasks.TASKS[name], place / "models" / name, OTHERS[name]
+    out = run(place, task, model_dir, "--do_train=True", "--do_eval=True", "--do_predict=True",
+              "--eval_split=" + split)
+    assert "step 2/2  loss" in out
+    rows = task_files.read_rows(task, place / name, split, need_labels=True)
+    results = json.loads((model_dir / ("eval_results_%s.json" % split)).read_text())
+    assert set(task.metrics) < set(results["checkpoints"][0]) and results["rows"] == len(rows)
+    assert "majority class" in out and (model_dir / ("confusion_%s.png" % split)).exists()
+    lines = (model_dir / ("predictions_%s_test.tsv" % name)).read_text("utf-8").splitlines()
+    assert len(lines) == 1 + len(task_files.read_rows(task, place / name, "test"))
+    assert lines[0].split("\t")[2:] == ["p_" + label for label in task.labels]

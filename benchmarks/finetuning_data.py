@@ -1,0 +1,129 @@
+"""Fine-tuning data: rows/s from files to records, and evaluation with and without padding.
+
+Prints a table for benchmarks/README.md. Everything is measured in this one run, the two ways of
+padding in turn.
+"""
+
+import dataclasses
+import importlib
+import os
+import statistics
+import sys
+import tempfile
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, ROOT)
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+from xlnet import cli, tasks  # noqa: E402
+from xlnet.config import (ClassifierSettings, NetworkSettings, OptimizationSettings,  # noqa: E402
+                          XLNetConfig, required, setting)
+
+TASKS = ("sst-2", "mrpc", "qqp", "qnli")
+REPEATS = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class BenchmarkSettings:
+    """finetuning_data.py: the data and the network."""
+    glue_dir: str = required("directory with SST-2, MRPC, QQP and QNLI, the official files in each")
+    spiece_model_file: str = required("SentencePiece model of the network's vocabulary size")
+    model_config_path: str = setting(os.path.join(ROOT, "configs", "model", "base.json"),
+                                     "architecture; its weights are random")
+    max_seq_length: int = setting(128, "tokens of an example")
+    eval_batch_size: int = setting(32, "examples per evaluation step")
+
+
+def main(settings):
+    from xlnet.tokenization import Tokenizer
+    tokenizer = Tokenizer(settings.spiece_model_file)
+    with tempfile.TemporaryDirectory() as directory:
+        print("| task | rows | read rows/s | tokenize and write, one process: rows/s of CPU time |")
+        print("|---|---|---|---|")
+        for name in TASKS:
+            preparation(settings, tasks.GLUE[name], tokenizer, directory)
+        evaluation(settings, tokenizer, directory)
+
+
+def examples_of(task, glue_dir, split):
+    """The examples of an official file."""
+    from xlnet import features, metrics, task_files
+    rows = task_files.read_rows(task, os.path.join(glue_dir, task.name.upper()), split)
+    labels = metrics.label_array(task, rows).tolist()
+    return [features.Example(row.pairs, label) for row, label in zip(rows, labels)]
+
+
+def preparation(settings, task, tokenizer, directory):
+    """A line of the table for one task's train file; the best of some repeats."""
+    from xlnet import features
+    layout = features.Layout(settings.max_seq_length)
+    importlib.import_module("tensorflow")       # its import is no part of the work
+    read, written = [], []
+    for _ in range(REPEATS):
+        began = time.process_time()
+        examples = examples_of(task, settings.glue_dir, "train")
+        read.append(time.process_time() - began)
+        began = time.process_time()
+        features.write_records(directory, task.name, examples, tokenizer, layout,
+                               labels=task.labels, overwrite=True)
+        written.append(time.process_time() - began)
+    count = len(examples)
+    print("| %s | %d | %.0f | %.0f |" % (task.name, count, count / min(read),
+                                         count / min(written)), flush=True)
+
+
+def evaluation(settings, tokenizer, directory):
+    """Seconds for the whole of SST-2's dev file with batches of either kind."""
+    from xlnet import features
+    task = tasks.GLUE["sst-2"]
+    examples = examples_of(task, settings.glue_dir, "dev")
+    path = features.write_records(directory, "dev", examples, tokenizer,
+                                  features.Layout(settings.max_seq_length),
+                                  labels=task.labels).path
+    seconds = {"fixed": [], "longest": []}
+    passes = {padding: one_pass(settings, task, path, padding) for padding in seconds}
+    for _ in range(REPEATS + 1):
+        for padding, run in passes.items():
+            seconds[padding].append(run(len(examples)))
+    medians = {padding: statistics.median(times[1:]) for padding, times in seconds.items()}
+    print("\nSST-2 dev, %d rows at max_seq_length %d: %.1f s padded to it, %.1f s to the longest of "
+          "a batch, ratio %.2f" % (len(examples), settings.max_seq_length, medians["fixed"],
+                                   medians["longest"], medians["fixed"] / medians["longest"]))
+
+
+def one_pass(settings, task, path, padding):
+    """Returns a function that evaluates the whole file and says how many seconds it took."""
+    import tensorflow as tf2
+    import tensorflow.compat.v1 as tf
+    from xlnet import input_pipeline, records
+    from xlnet.classifier_model import classifier_model_fn
+    graph, length = tf.Graph(), settings.max_seq_length
+    with graph.as_default():
+        tf.train.create_global_step()
+        batches = input_pipeline.finetuning_batches(
+            path, records.finetuning_features(length), row_length=length,
+            batch_size=settings.eval_batch_size, multiple=length if padding == "fixed" else 8)
+        iterator = tf.data.make_initializable_iterator(batches)
+        needed = dict.fromkeys(("data_dir", "model_dir", "output_dir"), "")
+        model_fn = classifier_model_fn(
+            XLNetConfig(json_path=settings.model_config_path), task, network=NetworkSettings(),
+            optimization_settings=OptimizationSettings(), scope=task.head,
+            settings=ClassifierSettings(
+                task_name=task.name, spiece_model_file=settings.spiece_model_file,
+                model_config_path=settings.model_config_path, **needed))
+        values = model_fn(iterator.get_next(), tf2.estimator.ModeKeys.PREDICT).predictions["values"]
+        session = tf.Session()
+        session.run(tf.global_variables_initializer())
+
+    def run(count):
+        began, done = time.time(), 0
+        session.run(iterator.initializer)
+        while done < count:
+            done += len(session.run(values))
+        return time.time() - began
+    return run
+
+
+if __name__ == "__main__":
+    cli.run(main, BenchmarkSettings, about="measures how fast fine-tuning data is made and used")
