@@ -46,11 +46,12 @@ def main(settings, network, optimization, device):
     if tasks.plain(settings.task_name) not in (tasks.CUSTOM, "tsv"):
         check_known_task(tasks.find_task(settings.task_name))
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    from xlnet import finetuning, trials
+    from xlnet import distribution, finetuning, trials
     task = finetuning.find_task(settings)
+    devices = distribution.connect(device)
 
     def make_run(settings, optimization):
-        return finetuning.Run(settings, config, network, optimization, task, tokenizer)
+        return finetuning.Run(settings, config, network, optimization, task, tokenizer, devices)
 
     if settings.do_train and settings.num_trials > 1:
         trials.run(make_run, settings, optimization, task.metrics[0])

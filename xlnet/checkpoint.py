@@ -185,12 +185,12 @@ def check_same_architecture(stored, config, path):
 
 
 def warm_start(prefix, config, log=print):
-    """Makes the graph's trainable variables start from a checkpoint; to be called in a `model_fn`.
+    """Makes the network's variables start from a checkpoint; to be called in a `model_fn`.
 
     Logs what matched, what is missing and what is unexpected, in counts and names.
     """
     check_config(prefix, config)
-    variables = tf.trainable_variables()
+    variables = [v for v in tf.global_variables() if distribution.base_name(v).startswith("model/")]
     comparison = compare(prefix, variables)
     by_name = {distribution.base_name(v): v for v in variables}
     tf.train.init_from_checkpoint(prefix, {name: by_name[name] for name in comparison.matched})

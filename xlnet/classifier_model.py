@@ -8,7 +8,7 @@ import re
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
-from xlnet import heads, modeling, training
+from xlnet import distribution, heads, modeling, training
 
 
 def classifier_model_fn(config, task, *, network, optimization_settings, settings, scope,
@@ -24,21 +24,30 @@ def classifier_model_fn(config, task, *, network, optimization_settings, setting
     Predictions: `values`, probabilities [B,L] or scores [B]; and `loss`, `number`,
     `is_real_example` [B].
     """
-    def model_fn(features, mode):
-        is_training = mode == tf2.estimator.ModeKeys.TRAIN
+    def answer(features, first_row, is_training):
+        """Returns `heads.HeadOutputs` and what is predicted; `first_row` is of the global batch."""
         run = training.run_config(network, is_training)
-        seed = training.dropout_seed(settings.seed, tf.train.get_global_step())
-        getter = frozen(config, settings.freeze_layers) if settings.freeze_layers else None
-        with training.model_scope(), tf.variable_scope(tf.get_variable_scope(),
-                                                       custom_getter=getter):
+        seed = tf.random.experimental.stateless_fold_in(
+            training.dropout_seed(settings.seed, tf.train.get_global_step()), first_row)
+        with training.model_scope(), tf.variable_scope(
+                tf.get_variable_scope(), custom_getter=frozen(config, settings.freeze_layers)):
             summary = _summary(config, run, settings, task, features, seed)
-            outputs, values = _head(run, task, summary, features["label_ids"], scope)
-        training.start_from(settings.init_checkpoint, config, settings.model_dir)
-        if is_training:
-            _leave_out_frozen(settings.freeze_layers)
-            loss = _training_loss(task, outputs, features["label_ids"], class_weights,
-                                  settings.label_smoothing)
-            return training.training_spec(loss, optimization_settings)
+            return _head(run, task, summary, features["label_ids"], scope)
+
+    def compute_loss(features, first_row):
+        outputs, _ = answer(features, first_row, is_training=True)
+        return _training_loss(task, outputs, features["label_ids"], class_weights,
+                              settings.label_smoothing), {}
+
+    def model_fn(features, mode):
+        if mode == tf2.estimator.ModeKeys.TRAIN:
+            first_row = distribution.replica_number() * features["label_ids"].shape.as_list()[0]
+            loss, gradients, _ = training.accumulate(
+                lambda part, row: compute_loss(part, first_row + row), features,
+                settings.grad_accum_steps)
+            training.start_from(settings.init_checkpoint, config, settings.model_dir)
+            return training.training_spec(loss, optimization_settings, gradients)
+        outputs, values = answer(features, 0, is_training=False)
         return tf2.estimator.EstimatorSpec(mode, predictions=dict(
             values=values, loss=outputs.loss, number=features["number"],
             is_real_example=features["is_real_example"]))
@@ -104,22 +113,15 @@ def is_frozen(name, count):
 
 
 def frozen(config, count):
-    """A variable scope's getter that keeps gradients from the `count` lowest layers.
+    """A variable scope's getter that keeps the `count` lowest layers as they are; 0: none.
 
     The layers' biases are stacked in one variable; its first rows are kept from gradients.
     """
     def get(getter, name, *args, **kwargs):
+        if count and is_frozen(name, count):
+            return getter(name, *args, **dict(kwargs, trainable=False))
         variable = getter(name, *args, **kwargs)
-        if is_frozen(name, count):
-            return tf.stop_gradient(variable)
-        if _STACKED.search(name) and config.untie_r:
+        if count and _STACKED.search(name) and config.untie_r:
             return tf.concat([tf.stop_gradient(variable[:count]), variable[count:]], axis=0)
         return variable
     return get
-
-
-def _leave_out_frozen(count):
-    """Takes frozen variables out of those that the optimizer is given."""
-    if count:
-        trainable = tf.get_collection_ref(tf.GraphKeys.TRAINABLE_VARIABLES)
-        trainable[:] = [v for v in trainable if not is_frozen(v.op.name, count)]

@@ -298,13 +298,12 @@ class DeviceSettings:
     tpu_name: str = setting("local", "with use_tpu: name or grpc address of the TPU")
 
     def check(self):
-        """Raises UserError unless one device is asked for: fine-tuning runs on one."""
-        for name in ("num_hosts", "num_core_per_host"):
-            if getattr(self, name) != 1:
-                raise UserError("%s is %d: training runs on one device of one machine; leave it 1"
-                                % (name, getattr(self, name)))
+        """Raises UserError unless the devices are those of one machine: fine-tuning runs on one."""
+        if self.num_hosts != 1:
+            raise UserError("num_hosts is %d: fine-tuning runs on one machine; leave it 1"
+                            % self.num_hosts)
         if self.use_tpu:
-            raise UserError("use_tpu is True: training runs on a GPU or the CPU; leave it False")
+            raise UserError("use_tpu is True: fine-tuning runs on GPUs or the CPU; leave it False")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -421,7 +420,9 @@ class ClassifierSettings:
     data_workers: int = setting(0, "processes that tokenize large files; 0: one per core", least=0)
     overwrite_data: bool = setting(False, "tokenize again even if the records fit")
 
-    train_batch_size: int = setting(8, "examples per training step", least=1)
+    train_batch_size: int = setting(8, "examples per training step, over all devices", least=1)
+    grad_accum_steps: int = setting(1, "micro-batches, one after the other, that a device cuts its "
+                                       "examples into to save memory", least=1)
     eval_batch_size: int = setting(32, "examples per evaluation or prediction step", least=1)
     epochs: Optional[float] = setting(None, "train_steps in passes over the training rows",
                                       least=0.0)

@@ -131,11 +131,12 @@ class Run:
     Args:
       settings, network, optimization: `ClassifierSettings`, `NetworkSettings`,
         `OptimizationSettings`. config: `XLNetConfig`. task: `tasks.Task`.
-      tokenizer: `tokenization.Tokenizer`.
+      tokenizer: `tokenization.Tokenizer`. devices: `distribution.Devices` to train on.
     """
 
-    def __init__(self, settings, config, network, optimization, task, tokenizer):
+    def __init__(self, settings, config, network, optimization, task, tokenizer, devices):
         self._settings = settings
+        self._devices = devices
         self._config = config
         self._network = network
         self._task = task
@@ -154,7 +155,7 @@ class Run:
                 config, task, network=network, optimization_settings=self._optimization,
                 settings=settings, scope=self._description["head"], class_weights=weights),
             model_dir=settings.model_dir, seed=settings.seed, save_steps=settings.save_steps,
-            max_save=settings.max_save, log_steps=settings.log_steps)
+            max_save=settings.max_save, devices=devices)
 
     def _check(self):
         settings, model_dir = self._settings, self._settings.model_dir
@@ -163,6 +164,11 @@ class Run:
         if settings.freeze_layers > self._config.n_layer:
             raise UserError("freeze_layers is %d, but the network has %d layers"
                             % (settings.freeze_layers, self._config.n_layer))
+        parts = self._devices.replicas * settings.grad_accum_steps
+        if settings.train_batch_size % parts:
+            raise UserError("train_batch_size is %d, which %d replicas of %d micro-batches do not "
+                            "divide" % (settings.train_batch_size, self._devices.replicas,
+                                        settings.grad_accum_steps))
         prefixes = self._checkpoints()
         if not prefixes and not settings.do_train:
             raise UserError("model_dir: no checkpoint in %s; train with --do_train=True first"
@@ -270,9 +276,10 @@ class Run:
             progress = training.Progress(
                 train_steps=last, log_steps=settings.log_steps, unit="examples",
                 per_step=settings.train_batch_size, banner=banner)
+            batches = self._batches(path, batch_size=settings.train_batch_size, num_examples=count,
+                                    shuffle_seed=settings.seed, start_step=step)
             self._estimator.train(
-                self._batches(path, batch_size=settings.train_batch_size, num_examples=count,
-                              shuffle_seed=settings.seed, start_step=step),
+                lambda: input_pipeline.for_replicas(batches(), self._devices.replicas),
                 hooks=[progress], max_steps=stop)
             step, banner = stop, None
             if settings.eval_steps:
@@ -316,12 +323,13 @@ class Run:
         elif settings.init_checkpoint:
             start = checkpoint.resolve(settings.init_checkpoint)
         return {
-            "devices": training.devices(),
+            "devices": self._devices.words,
             "precision": "bfloat16" if self._network.use_bfloat16 else "float32",
             "task": "%s: %s rows, %s" % (task.name, "{:,}".format(len(rows)), _outputs(task)),
             "length": "%d tokens, %s" % (settings.max_seq_length, settings.long_document),
-            "batch": "%d examples; an epoch is %.1f steps" % (
-                settings.train_batch_size, len(rows) / settings.train_batch_size),
+            "batch": "%d examples over %d replicas of %d micro-batches; an epoch is %.1f steps" % (
+                settings.train_batch_size, self._devices.replicas, settings.grad_accum_steps,
+                len(rows) / settings.train_batch_size),
             "steps": "%d to %d, %d of warm-up" % (step, self._optimization.train_steps,
                                                   self._optimization.warmup_steps),
             "start": start,

@@ -125,9 +125,12 @@ def for_replicas(dataset, replicas):
     """
     if replicas == 1:
         return dataset
-    return dataset.map(lambda features: {
-        name: tf.reshape(value, [replicas, value.shape[0] // replicas] + value.shape.as_list()[1:])
-        for name, value in features.items()}).unbatch().prefetch(2 * replicas)
+    def part(value):
+        lengths = [-1 if size is None else size for size in value.shape.as_list()[1:]]
+        return tf.reshape(value, [replicas, value.shape[0] // replicas] + lengths)
+
+    return dataset.map(lambda features: {name: part(value) for name, value in features.items()}
+                       ).unbatch().prefetch(2 * replicas)
 
 
 def finetuning_batches(path, features, *, batch_size, row_length, num_examples=None,
@@ -196,5 +199,5 @@ def _without_padding(batch, row_length, multiple):
     for name in ("input_ids", "input_mask", "segment_ids"):
         choices = batch[name].shape[1] // row_length
         rows = tf.reshape(batch[name], [-1, choices, row_length])[:, :, row_length - length:]
-        cut[name] = tf.reshape(rows, [-1, choices * length])
+        cut[name] = tf.reshape(rows, [batch[name].shape[0] or -1, choices * length])
     return cut

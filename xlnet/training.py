@@ -11,7 +11,7 @@ import zlib
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
-from xlnet import checkpoint, distribution, files, optimization, reports
+from xlnet import checkpoint, distribution, files, modeling, optimization, reports
 from xlnet.config import CONFIG_NAME, RunConfig, XLNetConfig
 from xlnet.errors import UserError
 from xlnet.tokenization import SPIECE_NAME, Tokenizer
@@ -116,7 +116,7 @@ def accumulate(compute, inputs, micro_batches, loss_scale=None):
       loss, gradients for `tf.trainable_variables()`, the dict for all rows.
     """
     rows = next(iter(inputs.values())).shape.as_list()[0] // micro_batches
-    parts = {name: tf.reshape(value, [micro_batches, rows] + value.shape.as_list()[1:])
+    parts = {name: tf.reshape(value, [micro_batches, rows] + modeling.shape_of(value)[1:])
              for name, value in inputs.items()}
 
     def one(number):
