@@ -7,7 +7,6 @@ padding in turn.
 import dataclasses
 import importlib
 import os
-import statistics
 import sys
 import tempfile
 import time
@@ -83,13 +82,14 @@ def evaluation(settings, tokenizer, directory):
                                   labels=task.labels).path
     seconds = {"fixed": [], "longest": []}
     passes = {padding: one_pass(settings, task, path, padding) for padding in seconds}
-    for _ in range(REPEATS + 1):
+    for _ in range(REPEATS):
         for padding, run in passes.items():
             seconds[padding].append(run(len(examples)))
-    medians = {padding: statistics.median(times[1:]) for padding, times in seconds.items()}
+    fixed, longest = min(seconds["fixed"]), min(seconds["longest"])
     print("\nSST-2 dev, %d rows at max_seq_length %d: %.1f s padded to it, %.1f s to the longest of "
-          "a batch, ratio %.2f" % (len(examples), settings.max_seq_length, medians["fixed"],
-                                   medians["longest"], medians["fixed"] / medians["longest"]))
+          "a batch, ratio %.2f; ratio of each round %s" % (
+              len(examples), settings.max_seq_length, fixed, longest, fixed / longest,
+              ", ".join("%.2f" % (a / b) for a, b in zip(*seconds.values()))))
 
 
 def one_pass(settings, task, path, padding):

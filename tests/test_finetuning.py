@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from test_run_classifier import TOPICS, Workplace, make_files, make_vocabulary, weights
 
-from xlnet import classifier_model, finetuning, selection, tasks, trials
-from xlnet.config import XLNetConfig
+from xlnet import classifier_model, finetuning, modeling, selection, tasks, trials
+from xlnet.config import RunConfig, XLNetConfig
 from xlnet.errors import UserError
 
 
@@ -106,6 +106,20 @@ def test_windows_are_averaged(place, selected):
     assert different.any() and not different[::3].any()     # every third text is short
 
 
+def test_long_texts_with_memory(place):
+    """The answer to a text does not depend on what else is in the batch, or on the most segments."""
+    flags = arguments(place, long_document="memory", max_seq_length=8, train_steps=1,
+                      model_dir=place.path("memory"), predict_dir=place.path("memory-answers"))
+    out = place.succeed("--do_train=True", "--max_segments=3", **flags)
+    assert "length      8 tokens, memory" in out
+    answers = []
+    for batch, segments in ((3, 12), (30, 13)):
+        place.succeed("--do_predict=True", "--predict_file=" + place.path("all.jsonl"),
+                      **dict(flags, eval_batch_size=batch, max_segments=segments))
+        answers.append(place.predictions("memory-answers", "predictions_custom_all.tsv")[2])
+    np.testing.assert_allclose(answers[0], answers[1], rtol=0, atol=2e-6)
+
+
 def test_windows_add_up_in_the_order_of_rows():
     parts = [dict(values=np.array([[2.], [4.]]), loss=np.array([2., 4.]), number=np.array([3, 1])),
              dict(values=np.array([[6.], [8.]]), loss=np.array([6., 8.]), number=np.array([0, 2]))]
@@ -152,6 +166,35 @@ def test_bad_settings_are_refused_in_one_line(place, changes, message):
 
 
 # ---- without a run
+
+def test_segments_remember_the_ones_before(graph):
+    """Equal to the segments one by one; padding in front, whole segments of it too, is no matter."""
+    import tensorflow.compat.v1 as tf
+    config = XLNetConfig(n_layer=2, d_model=4, n_head=1, d_head=4, d_inner=4, ff_activation="gelu",
+                         untie_r=True, n_token=9)
+    run = RunConfig(False, False, False, 0., 0., init_std=1., mem_len=3)
+    text = np.array([[0, 0, 1, 2, 3, 4, 5, 6, 7]], np.int32)                 # [1,3*3]
+    longer = np.concatenate([np.zeros([1, 3], np.int32), text], axis=1)
+    with tf.variable_scope("model", reuse=tf.AUTO_REUSE):
+        sequences = []
+        for ids in (text, longer):
+            padding = (ids == 0).astype(np.float32)
+            sequences.append(classifier_model.read_on(
+                config, run, tf.constant(ids), tf.zeros_like(ids), tf.constant(padding), None,
+                length=3)[0])
+        mems = [tf.zeros([1, 3, 4])] * 2
+        for number in range(3):
+            part = text[:, 3 * number:3 * number + 3]
+            outputs = modeling.transformer_xl(
+                config, run, input_ids=tf.constant(part), seg_ids=tf.zeros_like(part), mems=mems,
+                hidden=tf.constant(part == 0)[:, None])
+            mems = [mem * (part != 0)[..., None].astype(np.float32) for mem in outputs.new_mems]
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        one, other, expected = session.run(sequences + [outputs.sequence])
+    np.testing.assert_allclose(one, expected, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(other, expected, rtol=0, atol=1e-5)
+
 
 def test_balanced_class_weights():
     task = tasks.GLUE["cola"]

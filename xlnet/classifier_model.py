@@ -26,7 +26,8 @@ def classifier_model_fn(config, task, *, network, optimization_settings, setting
     """
     def answer(features, first_row, is_training):
         """Returns `heads.HeadOutputs` and what is predicted; `first_row` is of the global batch."""
-        run = training.run_config(network, is_training)
+        mem_len = settings.max_seq_length if settings.long_document == "memory" else None
+        run = training.run_config(network, is_training, mem_len=mem_len)
         seed = tf.random.experimental.stateless_fold_in(
             training.dropout_seed(settings.seed, tf.train.get_global_step()), first_row)
         with training.model_scope(), tf.variable_scope(
@@ -60,11 +61,50 @@ def _summary(config, run, settings, task, features, seed):
     ids, segments, padding = (
         tf.reshape(x, [-1, modeling.shape_of(x)[1] // count]) if count > 1 else x           # [B*C,T]
         for x in (features["input_ids"], features["segment_ids"], features["input_mask"]))
-    sequence = modeling.transformer_xl(
-        config, run, input_ids=ids, seg_ids=segments, hidden=padding[:, None] > 0,
-        seed=seed).sequence
+    if settings.long_document == "memory":
+        sequence, padding = read_on(config, run, ids, segments, padding, seed,
+                                    length=settings.max_seq_length)
+    else:
+        sequence = modeling.transformer_xl(
+            config, run, input_ids=ids, seg_ids=segments, hidden=padding[:, None] > 0,
+            seed=seed).sequence
     return modeling.summarize(config, run, sequence, summary_type=settings.summary_type,
                               padding=padding, use_proj=settings.use_summ_proj, seed=seed)
+
+
+def read_on(config, run, ids, segments, padding, seed, *, length):
+    """Reads a text segment by segment, the memory of each segment kept for the next one.
+
+    Before the text memory is zero, and visible, as at the start of a stream in pretraining; so
+    padding makes no difference. Gradients reach the last segment alone (paper, section 2.2).
+
+    Args:
+      run: `RunConfig` with `mem_len`. ids, segments, padding: [B,S*T], padded on the left.
+      length: T.
+
+    Returns:
+      The last segment's sequence [B,T,D] and padding [B,T].
+    """
+    def read(number, mems):
+        part = [tf.slice(x, [0, number * length], [-1, length]) for x in (ids, segments, padding)]
+        outputs = modeling.transformer_xl(
+            config, run, input_ids=part[0], seg_ids=part[1], hidden=part[2][:, None] > 0,
+            mems=mems, seed=None if seed is None else
+            tf.random.experimental.stateless_fold_in(seed, number))
+        real = tf.pad(1. - part[2], [[0, 0], [run.mem_len, 0]], constant_values=1.)
+        real = real[:, -run.mem_len:, None]                                           # [B,M,1]
+        return outputs.sequence, [tf.stop_gradient(mem * real) for mem in outputs.new_mems], part[2]
+
+    batch, total = modeling.shape_of(ids)
+    mems = [tf.zeros([batch, run.mem_len, config.d_model])] * config.n_layer
+    modeling.transformer_xl(config, run, input_ids=ids[:1, :1], seg_ids=segments[:1, :1],
+                            seed=seed)       # makes the variables, which a loop cannot
+    last = total // length - 1
+    _, *mems = tf.while_loop(
+        lambda number, *_: number < last, lambda number, *mems: [number + 1, *read(number, mems)[1]],
+        [tf.constant(0), *mems])
+    sequence, _, padding = read(last, [tf.stop_gradient(mem) for mem in mems])
+    return sequence, padding
 
 
 def _head(run, task, summary, labels, scope):

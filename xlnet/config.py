@@ -412,9 +412,12 @@ class ClassifierSettings:
     keep_accents: Optional[bool] = setting(None, _KEEP_ACCENTS)
     max_seq_length: int = setting(128, "tokens of an example, special ones included")
     long_document: str = setting(
-        "truncate", "texts that do not fit: lose the end, lose the middle, or become several "
-                    "windows whose answers are averaged",
-        choices=("truncate", "head_tail", "sliding"))
+        "truncate", "texts that do not fit: lose the end, lose the middle, become several windows "
+                    "whose answers are averaged, or go through the network in segments of "
+                    "max_seq_length, each remembering the one before",
+        choices=("truncate", "head_tail", "sliding", "memory"))
+    max_segments: int = setting(8, "long_document=memory: segments of a text, the rest is cut off",
+                                least=1)
     padding: str = setting("longest", "batches as long as their longest example, or all of them "
                                       "max_seq_length for XLA and TPUs", choices=("longest", "fixed"))
     data_workers: int = setting(0, "processes that tokenize large files; 0: one per core", least=0)

@@ -31,7 +31,8 @@ Example = collections.namedtuple("Example", "choices label")
 # path: of the TFRecord file. windows: int [n], its records per example, in order; None: one each.
 Records = collections.namedtuple("Records", "path windows")
 
-# What becomes of the texts: T; whether only the first text is cut; `long_document`.
+# What becomes of the texts: T, of all segments together; whether only the first text is cut;
+# `long_document`.
 Layout = collections.namedtuple("Layout", "max_seq_length cut_first long_document",
                                 defaults=(False, "truncate"))
 
@@ -79,7 +80,7 @@ def fitted(ids_a, ids_b, layout):
     length_a, length_b = _room(len(ids_a), len(ids_b or ()), budget, layout.cut_first)
     if length_a == len(ids_a) and length_b == len(ids_b or ()):
         return [(ids_a, ids_b)]
-    cut = {"truncate": _beginning, "head_tail": _ends, "sliding": _windows}[layout.long_document]
+    cut = {"head_tail": _ends, "sliding": _windows}.get(layout.long_document, _beginning)
     parts_a = cut(ids_a, length_a)
     parts_b = [None] if ids_b is None else cut(ids_b, length_b)
     count = max(len(parts_a), len(parts_b))

@@ -96,6 +96,12 @@ def find_task(settings):
     return own_data.get_task(settings)
 
 
+def row_length(settings):
+    """Tokens of one text or choice in a record: those of all segments where there are several."""
+    return settings.max_seq_length * (
+        settings.max_segments if settings.long_document == "memory" else 1)
+
+
 def class_weights(text, task, rows):
     """The weight of each label in the training loss, floats [L], or None.
 
@@ -142,7 +148,7 @@ class Run:
         self._task = task
         self._tokenizer = tokenizer
         self._description = describe(settings, task, tokenizer)
-        self._layout = features.Layout(settings.max_seq_length, task.cut_first,
+        self._layout = features.Layout(row_length(settings), task.cut_first,
                                        settings.long_document)
         self._rows = {}
         self._check()
@@ -235,11 +241,12 @@ class Run:
 
     def _batches(self, path, **how):
         """The input function of a record file."""
-        length = self._settings.max_seq_length
+        settings, length = self._settings, self._layout.max_seq_length
         layout = records.finetuning_features(
             length, self._task.is_regression, num_labels=self._num_labels(),
             num_choices=len(self._task.labels) if self._task.choices else 1)
-        multiple = length if self._settings.padding == "fixed" else _ROUND_TO
+        multiple = length if settings.padding == "fixed" else \
+            settings.max_seq_length if settings.long_document == "memory" else _ROUND_TO
         return lambda: input_pipeline.finetuning_batches(
             path, layout, row_length=length, multiple=multiple, **how)
 
