@@ -16,8 +16,8 @@ import math
 
 import tensorflow.compat.v1 as tf
 
-from xlnet.kernels import (ACTIVATIONS, dense, dropout, layer_norm, recomputed, relative_shift,
-                           relative_shift_at, shape_of)
+from xlnet.attention import attend
+from xlnet.kernels import ACTIVATIONS, dense, dropout, layer_norm, recomputed, shape_of
 
 NUM_SEGMENTS = 8        # segment ids are 0 ... 7; released models use 0 to 4
 HIDDEN_SCORE = -1e30    # added to the score of a hidden key; scores are always float32
@@ -102,10 +102,16 @@ class _Network:
 
     def dropout(self, x, rate):
         """Each call site draws its own noise, a pure function of the seed."""
+        noise = self.noise(rate)
+        return dropout(x, **noise) if noise["rate"] else x
+
+    def noise(self, rate):
+        """The keywords `rate` and `seed` of one more dropout."""
         if not self.run.is_training or not rate:
-            return x
+            return dict(rate=0., seed=None)
         self._dropouts += 1
-        return dropout(x, rate, tf.random.experimental.stateless_fold_in(self.seed, self._dropouts))
+        return dict(rate=rate, seed=tf.random.experimental.stateless_fold_in(
+            self.seed, self._dropouts))
 
 
 # ---- variables, small layers ----
@@ -287,9 +293,9 @@ def _merge_heads(x):
     return tf.reshape(tf.transpose(x, [0, 2, 1, 3]), [batch, length, heads * width])
 
 
-# What a layer learns, in the compute dtype except for the norms. q k v r o: [D,N*H]; norms:
-# (gamma, beta), each [D], float32; inner, outer: (kernel, bias) of the feed-forward layer; r_w, r_r,
-# r_s, segment_difference: [N,1,H], the last two None without segments.
+# What a layer learns, in the compute dtype except for the norms. q k v r o: [D,N*H]; norms: (gamma,
+# beta), each [D], float32; inner, outer: (kernel, bias) of the feed-forward layer; r_w, r_r, r_s,
+# segment_difference: [N,1,H], the last two None without segments.
 _Weights = collections.namedtuple(
     "_Weights", "q k v r o attention_norm inner outer feed_forward_norm "
     "r_w r_r r_s segment_difference")
@@ -373,7 +379,7 @@ def _relative_attention(net, weights, x, keys, streams, position_waves):
     k = _split_heads(dense(keys, weights.k), config)                # [B,N,K,H]
     v = _split_heads(dense(keys, weights.v), config)                # [B,N,K,H]
     k_r = _position_keys(net, weights.r, position_waves)            # [B or 1,N,R,H]
-    heads = [_attend(net, q[:, :, s.start:s.start + s.length], k, v, k_r, s, weights)
+    heads = [_attend_stream(net, q[:, :, s.start:s.start + s.length], k, v, k_r, s, weights)
              for s in streams]
     merged = _merge_heads(heads[0] if len(heads) == 1 else tf.concat(heads, axis=2))
     output = _project_back(merged, weights.o)
@@ -387,7 +393,7 @@ def _project_back(merged, kernel):
     return tf.reshape(output, sizes[:-1] + [kernel.shape[0]])
 
 
-def _attend(net, q, k, v, k_r, stream, weights):
+def _attend_stream(net, q, k, v, k_r, stream, weights):
     """Attention of one stream (paper, section 2.5 and appendix A.2): [B,N,rows,H].
 
     score = (q + r_w) k + shift((q + r_r) k_r) + segment, over sqrt(H).
@@ -397,7 +403,6 @@ def _attend(net, q, k, v, k_r, stream, weights):
     one-hot segment ids beside q and k let the first product add it.
     """
     scale = 1. / math.sqrt(net.config.d_head)
-    num_keys = shape_of(k)[2]
     q_w = (q + weights.r_w) * scale
     if stream.segments is not None:
         same = tf.reduce_sum((q + weights.r_s) * weights.segment_difference, axis=-1, keepdims=True)
@@ -405,23 +410,10 @@ def _attend(net, q, k, v, k_r, stream, weights):
                                        shape_of(k)[:3] + [NUM_SEGMENTS])
         q_w = tf.concat([q_w, same * scale * net.cast(stream.segments)], axis=-1)
         k = tf.concat([k, key_segments], axis=-1)
-    by_distance = tf.matmul((q + weights.r_r) * scale, k_r, transpose_b=True)  # [B,N,rows,R]
-    if stream.first_distance is None:
-        by_distance = relative_shift(by_distance, num_keys)
-    else:
-        by_distance = relative_shift_at(by_distance, num_keys, stream.first_distance)
-    score = tf.matmul(q_w, k, transpose_b=True) + by_distance               # [B,N,rows,K]
-    heads = _weighted_values(net, score, v, stream.score_bias)
+    heads = attend(q_w, (q + weights.r_r) * scale, k, v, k_r, stream.score_bias,
+                   first_distance=stream.first_distance, recompute=net.run.recompute,
+                   **net.noise(net.run.dropatt))
     return heads if stream.weights is None else heads * net.cast(stream.weights)[:, None, :, None]
-
-
-def _weighted_values(net, score, v, score_bias=None):
-    """softmax(score + bias) v, softmax in float32: [B,N,rows,K], [B,N,K,H] -> [B,N,rows,H]."""
-    score = tf.cast(score, tf.float32)
-    if score_bias is not None:
-        score += score_bias
-    probability = net.dropout(net.cast(tf.nn.softmax(score)), net.run.dropatt)
-    return tf.matmul(probability, v)
 
 
 # ---- the layer's other half, the recurrence ----
@@ -503,7 +495,9 @@ def _attention_summary(net, sequence, padding):
         q, k, v = (_split_heads(dense(x, _head_kernel(net, name)), config)
                    for name, x in (("q", query), ("k", sequence), ("v", sequence)))
         score = tf.matmul(q, k, transpose_b=True) / math.sqrt(config.d_head)
-        bias = None if padding is None else _score_bias(tf.cast(padding, tf.bool)[:, None])
-        merged = _merge_heads(_weighted_values(net, score, v, bias))[:, 0]
+        if padding is not None:
+            score += _score_bias(tf.cast(padding, tf.bool)[:, None])
+        probability = net.dropout(tf.nn.softmax(score), net.run.dropatt)
+        merged = _merge_heads(tf.matmul(probability, v))[:, 0]
         output = net.dropout(_project_back(merged, _head_kernel(net, "o")), net.run.dropout)
         return layer_norm(output, *_norm_weights(net))
