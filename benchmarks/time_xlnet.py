@@ -6,10 +6,10 @@ import sys
 import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-import work as works  # noqa: E402
-from xlnet import config as settings, heads, modeling, optimization  # noqa: E402
+import work as works
+from xlnet import config as settings, heads, modeling, optimization
 
-import tensorflow.compat.v1 as tf  # noqa: E402
+import tensorflow.compat.v1 as tf
 
 
 def run_config(work, options):
@@ -90,7 +90,8 @@ def main():
         session.run(tf.global_variables_initializer())
         times = works.seconds(lambda: session.run(fetches), options["repeats"],
                               options["warm_up"])
-        works.report(times, matrix_rates=rates, version="TensorFlow " + tf.__version__)
+        works.report(times, matrix_rate=rates[0], matrix_rate_processor=rates[1],
+                     version="TensorFlow " + tf.__version__)
 
 
 if __name__ == "__main__":

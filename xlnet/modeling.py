@@ -265,9 +265,9 @@ def _position_waves(net, length, memory_length, attn_type, direction):
 def _position_keys(net, kernel, position_waves):
     """Projects the sinusoids by kernel [D,N*H]: [B or 1,N,R,H]."""
     config, (sine, cosine, sign) = net.config, position_waves
-    half = config.d_model // 2
-    sine = _split_heads(tf.matmul(sine, kernel[:half])[None], config)
-    cosine = _split_heads(tf.matmul(cosine, kernel[half:])[None], config)
+    sine_kernel, cosine_kernel = tf.split(kernel, 2, axis=0)
+    sine = _split_heads(tf.matmul(sine, sine_kernel)[None], config)
+    cosine = _split_heads(tf.matmul(cosine, cosine_kernel)[None], config)
     return cosine + (sine if sign is None else sign * sine)
 
 
@@ -379,8 +379,9 @@ def _relative_attention(net, weights, x, keys, streams, position_waves):
     k = _split_heads(dense(keys, weights.k), config)                # [B,N,K,H]
     v = _split_heads(dense(keys, weights.v), config)                # [B,N,K,H]
     k_r = _position_keys(net, weights.r, position_waves)            # [B or 1,N,R,H]
-    heads = [_attend_stream(net, q[:, :, s.start:s.start + s.length], k, v, k_r, s, weights)
-             for s in streams]
+    parts = tf.split(q, [stream.length for stream in streams], axis=2)
+    heads = [_attend_stream(net, part, k, v, k_r, stream, weights)
+             for part, stream in zip(parts, streams)]
     merged = _merge_heads(heads[0] if len(heads) == 1 else tf.concat(heads, axis=2))
     output = _project_back(merged, weights.o)
     return layer_norm(x + net.dropout(output, net.run.dropout), *weights.attention_norm)

@@ -1,0 +1,86 @@
+"""Operations, bytes and messages of a step, from the configuration alone.
+
+Shape letters as in `xlnet.modeling`; `config` is a dict with its keys. Counts only what grows with
+the model: matrix products, and the tensors that the backward pass needs.
+"""
+
+BLOCK = 128     # rows of an attention block, as in xlnet.attention
+FLOAT = 4       # bytes
+
+
+def parameters(config):
+    """Weights of the network, the biases of the language model's softmax included."""
+    d, heads, f = config["d_model"], config["n_head"] * config["d_head"], config["d_inner"]
+    layer = 5 * d * heads + 2 * d * f + f + d + 4 * d
+    biases = 5 * heads if config["untie_r"] else 2 * heads + 3 * heads / config["n_layer"]
+    return config["n_layer"] * (layer + biases) + config["n_token"] * (d + 1) + d
+
+
+def rows_that_ask(config, work, layer):
+    """(content rows, slots) of a layer, per example: above the last keys only slots are left."""
+    is_last = layer == config["n_layer"] - 1
+    return (0 if work.targets and is_last else work.length), work.targets
+
+
+def position_pairs(work, content, slots):
+    """Row-distance pairs that are scored, per example and head."""
+    keys = work.memory + work.length
+    blocks = [min(BLOCK, content - start) for start in range(0, content, BLOCK)]
+    return sum(block * (block + keys) for block in blocks) + slots * (keys + work.length)
+
+
+def forward_operations(config, work):
+    """Floating-point operations of the matrix products, by part; a multiply-add is two."""
+    d, heads, f = config["d_model"], config["n_head"] * config["d_head"], config["d_inner"]
+    b, keys = work.batch, work.memory + work.length
+    parts = dict.fromkeys(("projections", "attention", "feed-forward", "softmax"), 0.)
+    for layer in range(config["n_layer"]):
+        content, slots = rows_that_ask(config, work, layer)
+        rows = content + slots
+        parts["projections"] += 2 * d * heads * (2 * b * rows + 2 * b * keys + keys + work.length)
+        parts["attention"] += 2 * b * heads * (
+            2 * rows * keys + position_pairs(work, content, slots))
+        parts["feed-forward"] += 4 * b * rows * d * f
+    parts["softmax"] = 2. * b * work.targets * d * config["n_token"]
+    return parts
+
+
+def step_operations(config, work, recompute=False):
+    """Of a whole step: the backward pass has two products for each of the forward pass."""
+    forward = sum(forward_operations(config, work).values())
+    if work.kind == "infer":
+        return forward
+    return forward * (4 if recompute else 3)
+
+
+def layer_activations(config, work, layer, size=FLOAT):
+    """Bytes that the backward pass of a layer needs; `size` of a number in the compute dtype."""
+    d, heads, f = config["d_model"], config["n_head"] * config["d_head"], config["d_inner"]
+    b, keys = work.batch, work.memory + work.length
+    content, slots = rows_that_ask(config, work, layer)
+    rows = content + slots
+    narrow = size * (5 * d + 5 * heads) + 2 * d     # inputs, norms, q, heads; what dropout kept
+    wide = 2 * size * f + f                         # before and after GELU; what dropout kept
+    shared = size * (keys * (d + 2 * heads) + (keys + work.length) * heads)
+    scores = size * config["n_head"] * rows * keys
+    return b * (rows * (narrow + wide) + shared + scores)
+
+
+def activations(config, work, recompute=False, size=FLOAT):
+    """Bytes kept between forward and backward pass, and in the layer that is at work."""
+    layers = [layer_activations(config, work, i, size) for i in range(config["n_layer"])]
+    loss = 3 * FLOAT * work.batch * work.targets * config["n_token"]
+    if not recompute:
+        return sum(layers) + loss
+    rows = work.batch * (work.length + work.targets)
+    return len(layers) * rows * config["d_model"] * size + max(layers) + loss
+
+
+def state_bytes(config):
+    """Weights, gradients and Adam's two moments, all float32."""
+    return 4 * FLOAT * parameters(config)
+
+
+def communication(config, devices):
+    """Bytes that each device sends in a step: a ring adds up the float32 gradients."""
+    return 2 * (devices - 1) / devices * FLOAT * parameters(config)

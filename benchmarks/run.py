@@ -1,0 +1,126 @@
+"""Times this library and Hugging Face's XLNet on the same work: tables for benchmarks/README.md.
+
+    python benchmarks/run.py
+    bash scripts/setup_benchmark.sh && python benchmarks/run.py --huggingface=.venv-benchmark/bin/python
+
+Each measurement has a process of its own; the systems take turns.
+"""
+
+import dataclasses
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from typing import Optional
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, ROOT)
+
+import costs
+from work import WORKS
+from xlnet import cli, config
+from xlnet.config import setting
+from xlnet.errors import UserError
+
+
+@dataclasses.dataclass(frozen=True)
+class BenchmarkSettings:
+    """run.py: what to time, how often."""
+    model_config_path: str = setting(os.path.join(ROOT, "configs/model/base.json"),
+                                     "JSON with the architecture; weights are random")
+    works: str = setting("pretrain,finetune,infer", "comma-separated, of: " + ", ".join(WORKS))
+    precisions: str = setting("fp32", "comma-separated, of: fp32, bf16")
+    recompute: bool = setting(False, "also time this library with --recompute")
+    n_layer: Optional[int] = setting(None, "layers, in place of the file's", least=1)
+    batch: Optional[int] = setting(None, "rows, in place of the work's", least=1)
+    length: Optional[int] = setting(None, "tokens of a row, in place of the work's", least=1)
+    huggingface: Optional[str] = setting(
+        None, "Python with torch and transformers, see scripts/setup_benchmark.sh; none: only "
+              "this library")
+    repeats: int = setting(5, "steps that are timed", least=1)
+    warm_up: int = setting(2, "steps before them", least=0)
+
+
+def main(settings):
+    """Prints the table; wrong settings are refused before anything is timed."""
+    if settings.huggingface and not os.access(settings.huggingface, os.X_OK):
+        raise UserError("huggingface: %s is not a program" % settings.huggingface)
+    for name in settings.works.split(","):
+        chosen_work(name, settings)
+    architecture = config.XLNetConfig(json_path=settings.model_config_path).to_dict()
+    architecture["n_layer"] = settings.n_layer or architecture["n_layer"]
+    print("%s, %s, %d cores, %d layers, d_model %d; medians of %d steps" % (
+        time.strftime("%Y-%m-%d"), platform.machine(), os.cpu_count(), architecture["n_layer"],
+        architecture["d_model"], settings.repeats), flush=True)
+    print("| work | system | wall s | CPU s | tokens/s | peak GiB | times the products |\n"
+          "|---|---|---|---|---|---|---|", flush=True)
+    versions = set()
+    for name in settings.works.split(","):
+        work = chosen_work(name, settings)
+        for precision in settings.precisions.split(","):
+            versions |= compare(name, work, precision, architecture, settings)
+    print("\n" + "; ".join(sorted(versions)))
+
+
+def chosen_work(name, settings):
+    """The named work with the sizes that the settings change."""
+    if name not in WORKS:
+        raise UserError("works: '%s' is unknown, expected some of %s" % (name, ", ".join(WORKS)))
+    changes = {field: getattr(settings, field) for field in ("batch", "length")
+               if getattr(settings, field)}
+    return dataclasses.replace(WORKS[name], **changes)
+
+
+def compare(name, work, precision, architecture, settings):
+    """Times one work on all systems, prints their rows and ratios; returns the versions."""
+    base = dict(work=dataclasses.asdict(work), config=architecture, precision=precision,
+                repeats=settings.repeats, warm_up=settings.warm_up, recompute=False)
+    title = "%s %d × %d, %s" % (name, work.batch, work.length, precision)
+    ours = measure(sys.executable, "time_xlnet.py", base)
+    operations = costs.step_operations(architecture, work)
+    products = operations / ours["matrix_rate"], operations / ours["matrix_rate_processor"]
+    results = {"this library": ours}
+    if settings.recompute and work.kind != "infer":
+        results["this library, recompute"] = measure(
+            sys.executable, "time_xlnet.py", dict(base, recompute=True))
+    if settings.huggingface:
+        results["Hugging Face"] = measure(settings.huggingface, "time_huggingface.py", base)
+    for system, result in results.items():
+        print(row(title, system, result, work, products), flush=True)
+    for system in list(results)[1:]:
+        print(ratios(title, system, results[system], ours), flush=True)
+    return {result["version"] for result in results.values()}
+
+
+def measure(python, worker, options):
+    """Runs one worker; returns its measurements, the times as medians."""
+    done = subprocess.run(
+        [python, os.path.join(ROOT, "benchmarks", worker), json.dumps(options)],
+        capture_output=True, text=True, env=dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3"))
+    if done.returncode:
+        raise UserError("%s with %s failed: %s" % (
+            worker, python, (done.stderr.strip().splitlines() or ["no message"])[-1]))
+    result = json.loads(done.stdout.strip().splitlines()[-1])
+    for clock in ("wall", "processor"):
+        result[clock] = statistics.median(result[clock])
+    return result
+
+
+def row(title, system, result, work, products):
+    """`products`: wall and processor time of the matrix products alone [s]."""
+    return "| %s | %s | %.3f | %.3f | %.0f | %.2f | %.2f (CPU time: %.2f) |" % (
+        title, system, result["wall"], result["processor"], work.tokens / result["wall"],
+        result["peak_gib"], result["wall"] / products[0], result["processor"] / products[1])
+
+
+def ratios(title, system, other, ours):
+    return "| %s | ratio %s / this library | %.2f | %.2f | | %.2f | |" % (
+        title, system, other["wall"] / ours["wall"], other["processor"] / ours["processor"],
+        other["peak_gib"] / ours["peak_gib"])
+
+
+if __name__ == "__main__":
+    cli.run(main, BenchmarkSettings, about="times training and inference")

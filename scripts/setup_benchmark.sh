@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# Makes .venv-benchmark with what benchmarks/run.py --huggingface needs: PyTorch for the CPU and the
+# last transformers 4 (it has XLNet). PYTHON=... chooses the Python, 3.10 or later.
+# TORCH_INDEX=... chooses the package index of torch; PyTorch's own has builds without CUDA, which
+# the default index may lack; TORCH_INDEX= (empty) takes pip's default.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+index=${TORCH_INDEX-https://download.pytorch.org/whl/cpu}
+"${PYTHON:-python3}" -m venv .venv-benchmark
+pip=(.venv-benchmark/bin/python -m pip install --disable-pip-version-check --quiet)
+"${pip[@]}" ${index:+--index-url "$index"} torch==2.13.0
+"${pip[@]}" 'numpy<3' transformers==4.57.3
