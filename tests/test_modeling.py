@@ -6,6 +6,7 @@ import os
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
+from tensorflow.python.compiler.xla import xla
 
 import xlnet
 from conftest import GOLDEN, assert_close
@@ -382,6 +383,21 @@ def test_recompute_changes_memory_not_gradients(graph):
     assert again_nodes > 0
     for name, value in kept.items():
         np.testing.assert_allclose(again[name], value, rtol=1e-6, atol=1e-7, err_msg=name)
+
+
+def test_xla_gives_the_same_step_and_noise(graph):
+    plain = pretraining_step(train_run())
+    names = sorted(plain)
+
+    def step():
+        gradients = pretraining_step(train_run())
+        return [gradients[name] for name in names]
+    compiled = xla.compile(step)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        plain, compiled = session.run([plain, compiled])
+    for name, value in zip(names, compiled):
+        np.testing.assert_allclose(value, plain[name], rtol=1e-4, atol=2e-6, err_msg=name)
 
 
 @pytest.mark.parametrize("precision, tolerance", (("bf16", 0.08), ("fp16", 0.01)))

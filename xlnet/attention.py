@@ -8,7 +8,7 @@ import collections
 
 import tensorflow.compat.v1 as tf
 
-from xlnet.kernels import dropout_keep, dropout_scale, shape_of
+from xlnet.kernels import dropout_keep, dropout_scale, fold_in, shape_of
 
 BLOCK = 128     # rows worked on together, so that their scores stay in the processor's cache
 
@@ -97,7 +97,7 @@ class _Parts:
         p = tf.cast(tf.nn.softmax(score), q.dtype)
         if not self._rate:
             return p
-        seed = tf.random.experimental.stateless_fold_in(self._seed, block.number)
+        seed = fold_in(self._seed, block.number)
         return tf.where_v2(dropout_keep(shape_of(p), self._rate, seed), p, -p)
 
     def output(self, p, v):

@@ -8,6 +8,7 @@ import math
 import tensorflow.compat.v1 as tf
 
 LAYER_NORM_EPSILON = 1e-12
+GENERATOR = "philox"    # of random bits; without a name XLA takes another than TensorFlow's kernels
 
 
 def recomputed(function, *inputs):
@@ -58,6 +59,11 @@ def dropout(x, rate, seed):
     return drop(x)
 
 
+def fold_in(seed, number):
+    """A new seed int32 [2], a function of both."""
+    return tf.random.experimental.stateless_fold_in(seed, number, alg=GENERATOR)
+
+
 def dropout_keep(shape, rate, seed):
     """Which elements of `shape` stay: bool, a function of `seed` int32 [2].
 
@@ -65,7 +71,8 @@ def dropout_keep(shape, rate, seed):
     """
     is_static = all(isinstance(size, int) for size in shape)
     count = math.prod(shape) if is_static else tf.reduce_prod(shape)
-    words = tf.random.stateless_uniform([(count + 1) // 2], seed, None, None, tf.uint32)
+    words = tf.random.stateless_uniform([(count + 1) // 2], seed, None, None, tf.uint32,
+                                        alg=GENERATOR)
     bits = tf.reshape(tf.bitcast(words, tf.uint16), [-1])
     if not is_static or count % 2:
         bits = bits[:count]

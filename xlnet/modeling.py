@@ -17,7 +17,8 @@ import math
 import tensorflow.compat.v1 as tf
 
 from xlnet.attention import attend
-from xlnet.kernels import ACTIVATIONS, dense, dropout, layer_norm, recomputed, shape_of
+from xlnet.kernels import (ACTIVATIONS, dense, dropout, fold_in, layer_norm, recomputed,
+                           shape_of)
 
 NUM_SEGMENTS = 8        # segment ids are 0 ... 7; released models use 0 to 4
 HIDDEN_SCORE = -1e30    # added to the score of a hidden key; scores are always float32
@@ -91,7 +92,7 @@ class _Network:
         """The seed of a layer's dropouts; negative numbers keep it apart from our own."""
         if self.seed is None:
             return None
-        return tf.random.experimental.stateless_fold_in(self.seed, -1 - layer)
+        return fold_in(self.seed, -1 - layer)
 
     def variable(self, name, shape, initializer=None):
         """A float32 master weight, read in the compute dtype."""
@@ -110,8 +111,7 @@ class _Network:
         if not self.run.is_training or not rate:
             return dict(rate=0., seed=None)
         self._dropouts += 1
-        return dict(rate=rate, seed=tf.random.experimental.stateless_fold_in(
-            self.seed, self._dropouts))
+        return dict(rate=rate, seed=fold_in(self.seed, self._dropouts))
 
 
 # ---- variables, small layers ----
@@ -459,7 +459,7 @@ def summarize(config, run, sequence, *, summary_type="last", padding=None, use_p
       float32 [B,D].
     """
     # The network's dropouts fold in 1, 2, ...; folding in 0 first keeps this noise apart.
-    seed = None if seed is None else tf.random.experimental.stateless_fold_in(seed, 0)
+    seed = None if seed is None else fold_in(seed, 0)
     net = _Network(config, run, seed)
     net.dtype = tf.float32
     with tf.variable_scope(scope, reuse=tf.AUTO_REUSE):
