@@ -18,9 +18,9 @@ NO_LONGER_NEEDED = {
 
 def main(settings, architecture, network, optimization, device):
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    from xlnet import distribution, pretraining, records
+    from xlnet import distribution, pretraining
     devices = distribution.connect(device)
-    manifest = records.Manifest.read(settings.record_info_dir)
+    manifest = pretraining.read_manifest(settings.record_info_dir, settings.spiece_model_file)
     check_against_manifest(settings, manifest)
     config = choose_architecture(settings, architecture, manifest)
     pretraining.Run(settings, config, network, optimization, manifest, devices).train()

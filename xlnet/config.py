@@ -309,8 +309,12 @@ class DeviceSettings:
 @dataclasses.dataclass(frozen=True)
 class PretrainingSettings:
     """train_gpu.py: data, memory, permutation, checkpoints."""
-    record_info_dir: str = required("directory made by data_utils.py (its manifest is read)")
+    record_info_dir: str = required("directory made by data_utils.py (its manifest is read), or the "
+                                    "reference's records")
     model_dir: str = required("directory for checkpoints; a run found there is continued")
+    spiece_model_file: Optional[str] = setting(
+        None, "SentencePiece model of the reference's records, if corpus_info.json beside them does "
+              "not name it; ours have their own")
     eval_record_info_dir: Optional[str] = setting(None, "held-out records, as record_info_dir")
     model_config_path: Optional[str] = setting(None, "JSON with the architecture")
     init_checkpoint: Optional[str] = setting(

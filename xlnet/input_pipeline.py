@@ -7,10 +7,11 @@ slots, N windows that are drawn together.
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from xlnet import legacy_records
 from xlnet import permutation as permutations
 from xlnet import records
 from xlnet.errors import UserError
-
+from xlnet.legacy_records import LegacyManifest
 
 SHUFFLE_BUFFER = 100000   # examples; more than most GLUE training files have
 POOL_BATCHES = 32         # batches that are sorted by length together
@@ -23,6 +24,9 @@ def steps_per_epoch(manifest, batch_size):
     Raises:
       UserError: the batch size does not divide the number of streams.
     """
+    if isinstance(manifest, LegacyManifest) and manifest.num_streams % batch_size:
+        raise UserError("train_batch_size is %d, which does not divide the %d rows of a batch in "
+                        "the records; use a divisor" % (batch_size, manifest.num_streams))
     if manifest.num_streams % batch_size:
         raise UserError("train_batch_size is %d, which does not divide the %d streams of the data; "
                         "use a divisor, or make records with --num_streams=%d"
@@ -39,6 +43,9 @@ def pretraining_batches(directory, manifest, *, batch_size, permutation, special
     function of (seed, epoch, stream, window), so that step n is the same whenever it is reached,
     and a row the same whichever rows are read with it.
 
+    Of the reference's records (`LegacyManifest`) the streams are the rows of one file, then of the
+    next; targets are the masked tokens, and only orders are drawn.
+
     Args:
       permutation: `permutation.Permutation`. special_ids: ids that are never predicted.
       start_step: steps to skip, for resuming. epochs: None for ever.
@@ -50,29 +57,24 @@ def pretraining_batches(directory, manifest, *, batch_size, permutation, special
       int32 [R].
     """
     steps_per_epoch(manifest, batch_size)
-    windows = manifest.windows_per_stream
-    paths = np.reshape(manifest.stream_paths(directory), [-1, batch_size])[:, rows]
-    groups, num_rows = paths.shape
-    first_round, first_window = divmod(start_step, windows)
-    last_round = np.iinfo(np.int64).max if epochs is None else epochs * groups
-    together = max(1, DRAWN_TOGETHER // num_rows)
-    features = records.pretraining_features(manifest.seq_len)
-    drawing = _Drawing(permutation, special_ids, seed, np.arange(batch_size)[rows], batch_size,
-                       groups)
+    kind = _LegacySource if isinstance(manifest, LegacyManifest) else _Source
+    source = kind(directory, manifest, batch_size, rows)
+    first_round, first_window = source.place(start_step)
+    last_round = np.iinfo(np.int64).max if epochs is None else epochs * source.groups
+    together = max(1, DRAWN_TOGETHER // source.num_rows)
+    drawing = _Drawing(permutation, special_ids, seed, source)
 
     def one_round(number):
         """All windows of R streams side by side; round `number` counts through the epochs."""
         skipped = tf.where(tf.equal(number, first_round), tf.cast(first_window, tf.int64), 0)
-        files = tf.data.Dataset.from_tensor_slices(tf.constant(paths)[number % groups])
-        serialized = files.interleave(lambda path: tf.data.TFRecordDataset(path).skip(skipped),
-                                      cycle_length=num_rows, block_length=1)
-        return tf.data.Dataset.zip((serialized.batch(num_rows, drop_remainder=True),
-                                    tf.data.Dataset.range(skipped, windows))).batch(together).map(
-            lambda serialized, window: (serialized, number, window))
+        group = number % source.groups
+        return tf.data.Dataset.zip((source.read(group, skipped), tf.data.Dataset.range(
+            skipped, tf.constant(source.windows)[group]))).batch(together).map(
+                lambda serialized, window: (serialized, number, window))
 
     def draw(serialized, number, window):
-        parsed = records.parse(features, tf.reshape(serialized, [-1]))
-        return _by_step(dict(parsed, **drawing(parsed, number, window)), num_rows)
+        parsed = source.parse(tf.reshape(serialized, [-1]), number % source.groups, window)
+        return _by_step(dict(parsed, **drawing(parsed, number, window)), source.num_rows)
 
     return (tf.data.Dataset.range(first_round, last_round).flat_map(one_round)
             .map(draw, num_parallel_calls=2, deterministic=True).unbatch().prefetch(2))
@@ -82,40 +84,126 @@ def _by_step(features, num_rows):
     """Windows [N,...] in the order they are read to batches [N/R,R,...], under the model's names."""
     names = {"input": "input_ids", "seg_id": "seg_ids"}
     return {names.get(name, name): tf.reshape(value, [-1, num_rows] + value.shape.as_list()[1:])
-            for name, value in features.items() if name != "word_start"}
+            for name, value in features.items() if name not in ("word_start", "is_masked")}
+
+
+class _Source:
+    """Our records: an epoch is `groups` rounds, in each of which B streams are read side by side.
+
+    Attributes:
+      num_rows: R. windows: int64 [groups], of each stream of a round. drawn_from: features that
+      `targets` needs.
+    """
+    drawn_from = ("input", "word_start", "direction")
+
+    def __init__(self, directory, manifest, batch_size, rows):
+        self._features = records.pretraining_features(manifest.seq_len)
+        self._rows = np.arange(batch_size)[rows]
+        self._batch_size = batch_size
+        self._paths = np.reshape(manifest.stream_paths(directory), [-1, batch_size])[:, rows]
+        self.groups, self.num_rows = self._paths.shape
+        self.windows = np.full(self.groups, manifest.windows_per_stream, np.int64)
+
+    def place(self, step):
+        """The round and the window in it that a step begins with."""
+        ends = np.cumsum(self.windows)
+        epoch, rest = divmod(step, int(ends[-1]))
+        group = int(np.searchsorted(ends, rest, side="right"))
+        return epoch * self.groups + group, rest - int(ends[group] - self.windows[group])
+
+    def streams(self, group):
+        """int [R]: numbers of the streams of a round."""
+        return group * self._batch_size + self._rows
+
+    def read(self, group, skipped):
+        """A dataset of serialized windows, string [R], without the first `skipped`."""
+        paths = tf.data.Dataset.from_tensor_slices(tf.constant(self._paths)[group])
+        windows = paths.interleave(lambda path: tf.data.TFRecordDataset(path).skip(skipped),
+                                   cycle_length=self.num_rows, block_length=1)
+        return windows.batch(self.num_rows, drop_remainder=True)
+
+    def parse(self, serialized, group, window):
+        """Features [N,...] of windows of a round whose numbers in it are `window` [N/R]."""
+        del group, window           # our records say all themselves
+        return records.parse(self._features, serialized)
+
+    def targets(self, random, features, is_special, permutation):
+        """`permutation.Drawn` of the windows `features`, dict of arrays [N,...]."""
+        return permutations.draw(random, is_special, features["word_start"] > 0,
+                                 features["direction"], permutation)
+
+
+class _LegacySource(_Source):
+    """The reference's records: a round is some of the rows of a file.
+
+    If a batch has fewer rows than the file, it takes them at equal distances, so that both
+    directions are in it.
+    """
+    drawn_from = ("input", "is_masked")
+
+    def __init__(self, directory, manifest, batch_size, rows):
+        self._features = legacy_records.features(manifest.seq_len)
+        self._in_file = manifest.num_streams
+        self._parts = self._in_file // batch_size
+        self._rows = np.arange(batch_size)[rows] * self._parts    # of part 0
+        self._directions = manifest.directions
+        self._paths = [path for path, _ in manifest.files]
+        self.groups, self.num_rows = self._parts * len(self._paths), len(self._rows)
+        self.windows = np.repeat([batches for _, batches in manifest.files], self._parts)
+
+    def streams(self, group):
+        file, part = divmod(group, self._parts)
+        return file * self._in_file + part + self._rows
+
+    def read(self, group, skipped):
+        windows = tf.data.TFRecordDataset(tf.constant(self._paths)[group // self._parts])
+        rows = tf.cast(group % self._parts, tf.int32) + self._rows
+        return windows.skip(skipped * self._in_file).batch(
+            self._in_file, drop_remainder=True).map(lambda batch: tf.gather(batch, rows))
+
+    def parse(self, serialized, group, window):
+        parsed = records.parse(self._features, serialized)
+        rows = tf.cast(group % self._parts, tf.int32) + self._rows
+        return dict(
+            parsed, label=parsed["label"][:, 0],
+            direction=tf.tile(tf.gather(self._directions, rows), tf.shape(window)),
+            starts_stream=tf.repeat(tf.cast(tf.equal(window, 0), tf.int32), self.num_rows))
+
+    def targets(self, random, features, is_special, permutation):
+        is_target = (features["is_masked"] > 0) & ~is_special
+        most = is_target.sum(axis=1).max()
+        if most > permutation.num_predict:
+            raise UserError("num_predict is %d, but a window of the records has %d masked tokens"
+                            % (permutation.num_predict, most))
+        return permutations.arrange(random, is_target, is_special, permutation)
 
 
 class _Drawing:
-    """Draws targets and orders of parsed windows: rank [N,Q], positions and weights [N,P].
+    """Draws targets and orders of parsed windows: rank [N,Q], positions and weights [N,P]."""
 
-    Args:
-      rows: int [R], the rows of the batch of `batch_size` that are read here.
-      groups: rounds of an epoch, in each of which B streams are read side by side.
-    """
-
-    def __init__(self, permutation, special_ids, seed, rows, batch_size, groups):
+    def __init__(self, permutation, special_ids, seed, source):
         self._permutation = permutation
         self._special_ids = special_ids
         self._seed = seed
-        self._rows = rows
-        self._batch_size = batch_size
-        self._groups = groups
+        self._source = source
 
     def __call__(self, parsed, number, window):
         """`number`: the round. window: [N/R], numbers within it."""
         drawn = tf.numpy_function(
-            self._draw, [parsed["input"], parsed["word_start"], parsed["direction"], number,
-                         window], [tf.int32, tf.int32, tf.float32])
+            self._draw, [number, window] + [parsed[name] for name in self._source.drawn_from],
+            [tf.int32, tf.int32, tf.float32])
         widths = [parsed["input"].shape[1]] + 2 * [self._permutation.num_predict]
         return {name: tf.ensure_shape(value, [None, width])
                 for name, value, width in zip(permutations.Drawn._fields, drawn, widths)}
 
-    def _draw(self, input_ids, word_start, direction, number, window):
-        epoch, group = divmod(int(number), self._groups)
-        streams = np.tile(group * self._batch_size + self._rows, len(window))
-        random = permutations.Random(self._seed, epoch, streams, np.repeat(window, len(self._rows)))
-        return permutations.draw(random, np.isin(input_ids, self._special_ids), word_start > 0,
-                                 direction, self._permutation)
+    def _draw(self, number, window, *values):
+        features = dict(zip(self._source.drawn_from, values))
+        epoch, group = divmod(int(number), self._source.groups)
+        streams = np.tile(self._source.streams(group), len(window))
+        random = permutations.Random(self._seed, epoch, streams,
+                                     np.repeat(window, self._source.num_rows))
+        return self._source.targets(random, features, np.isin(features["input"], self._special_ids),
+                                    self._permutation)
 
 
 def for_replicas(dataset, replicas):

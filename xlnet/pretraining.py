@@ -3,11 +3,12 @@
 import contextlib
 import math
 import os
+import re
 
 import tensorflow.compat.v1 as tf
 
-from xlnet import (checkpoint, files, input_pipeline, memory, optimization, reports, saving,
-                   training)
+from xlnet import (checkpoint, files, input_pipeline, legacy_records, memory, optimization,
+                   reports, saving, training)
 from xlnet.errors import UserError
 from xlnet.permutation import Permutation
 from xlnet.pretraining_model import SAMPLE, PretrainingModel
@@ -112,8 +113,9 @@ class Run:
             after_save=self._after_save)
         estimator = training.make_estimator(self._model_fn, model_dir=settings.model_dir,
                                             seed=settings.seed, devices=devices)
-        training.train(estimator, lambda: self._batches(step), hooks=[progress, saver],
-                       max_steps=self._optimization.train_steps, devices=devices)
+        with _errors_of_drawing():
+            training.train(estimator, lambda: self._batches(step), hooks=[progress, saver],
+                           max_steps=self._optimization.train_steps, devices=devices)
         if saver.stopped_at is not None:
             print("stopped by SIGTERM at step %d, saved; the same command goes on from there"
                   % saver.stopped_at, flush=True)
@@ -166,7 +168,7 @@ class Run:
         if self._held_out is None:
             return
         sample = Sample(self._tokenizer)
-        with _one_host():
+        with _one_host(), _errors_of_drawing():
             estimator = training.make_estimator(
                 self._model_fn, model_dir=self._settings.model_dir, seed=self._settings.seed)
             result = estimator.evaluate(self._held_out_batches, hooks=[sample])
@@ -236,6 +238,18 @@ def _one_host():
             os.environ["TF_CONFIG"] = cluster
 
 
+@contextlib.contextmanager
+def _errors_of_drawing():
+    """Makes a UserError that was raised inside of the graph one again."""
+    try:
+        yield
+    except tf.errors.OpError as e:
+        found = re.search(r"UserError: (.+)", e.message)
+        if not found:
+            raise
+        raise UserError(found.group(1)) from None
+
+
 class Sample(tf.train.SessionRunHook):
     """Reads off one held-out window with what the network put into it; `text` is Markdown."""
 
@@ -271,6 +285,24 @@ class Sample(tf.train.SessionRunHook):
         return self._tokenizer.id_to_piece(int(id))
 
 
+def read_manifest(directory, spiece_model_file):
+    """The `records.Manifest` of our records, the `LegacyManifest` of the reference's.
+
+    Args:
+      spiece_model_file: the vocabulary of the reference's records; None: as they say. Ours have
+        their own, and another one is an error.
+    """
+    if legacy_records.is_in(directory):
+        return legacy_records.LegacyManifest.read(directory, spiece_model_file)
+    manifest = Manifest.read(directory)
+    if spiece_model_file:
+        files.require_file(spiece_model_file, "spiece_model_file")
+        if files.sha256(spiece_model_file) != manifest.sp_model_sha256:
+            raise UserError("spiece_model_file: %s is not the vocabulary of the records in %s"
+                            % (spiece_model_file, directory))
+    return manifest
+
+
 def choose_permutation(settings, manifest):
     """How targets are drawn.
 
@@ -282,6 +314,8 @@ def choose_permutation(settings, manifest):
         perm_size=settings.perm_size, mask_alpha=settings.mask_alpha, mask_beta=settings.mask_beta,
         mask_mode=settings.mask_mode)
     permutation.check(manifest.seq_len)
+    if isinstance(manifest, legacy_records.LegacyManifest):
+        manifest.check_targets(settings.num_predict)
     return permutation
 
 
@@ -289,7 +323,13 @@ def _held_out_manifest(settings, manifest):
     """The manifest of the held-out records, checked to be cut like the training records."""
     if not settings.eval_record_info_dir:
         return None
-    held_out = Manifest.read(settings.eval_record_info_dir)
+    if legacy_records.is_in(settings.eval_record_info_dir):
+        held_out = legacy_records.LegacyManifest.read(
+            settings.eval_record_info_dir,
+            os.path.join(settings.record_info_dir, manifest.sp_model))
+        held_out.check_targets(settings.num_predict)
+    else:
+        held_out = Manifest.read(settings.eval_record_info_dir)
     for name in ("seq_len", "reuse_len", "sp_model_sha256", "uncased", "keep_accents"):
         if getattr(held_out, name) != getattr(manifest, name):
             raise UserError("eval_record_info_dir: %s is %s in %s, %s in %s" % (

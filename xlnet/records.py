@@ -103,8 +103,8 @@ class Manifest:
         """Reads and checks the manifest of `directory`: version, fields, sizes of the files."""
         path = os.path.join(directory, MANIFEST_NAME)
         if not os.path.exists(path):
-            raise UserError("record_info_dir: no %s in %s; make the records with data_utils.py"
-                            % (MANIFEST_NAME, directory))
+            raise UserError("record_info_dir: no %s in %s, nor the reference's record_info-*.json; "
+                            "make the records with data_utils.py" % (MANIFEST_NAME, directory))
         values = files.read_json(path, "manifest")
         if values.get("format_version") != FORMAT_VERSION:
             raise UserError("%s: format_version is %r, this program reads %d; make the records anew"
