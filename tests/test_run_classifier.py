@@ -211,8 +211,9 @@ def test_padding_makes_no_difference(place, trained):
     with open(place.path("own", "test.tsv"), encoding="utf-8") as f:
         longest = max(len(tokenizer.ids(line.replace("\t", " "))) for line in f)
     answers = []
-    for length, batch in ((longest + 3, 5), (longest + 20, 3)):   # in other batches, too
+    for length, batch, padding in ((longest + 3, 5, "longest"), (longest + 20, 3, "fixed")):
         place.succeed("--do_predict=True", max_seq_length=length, eval_batch_size=batch,
+                      padding=padding,
                       predict_dir=place.path("padded"))
         answers.append(place.predictions("padded", "predictions_custom_test.tsv")[2])
     assert np.ptp(answers[0], axis=0).max() > 1e-3
