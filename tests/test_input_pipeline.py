@@ -1,0 +1,89 @@
+"""Pretraining batches: rows, steps and epochs of the same records agree with each other."""
+
+import numpy as np
+import pytest
+
+from xlnet import input_pipeline
+from xlnet.permutation import Permutation
+from xlnet.records import Manifest
+from xlnet.tokenization import Tokenizer
+
+BATCH = 2           # of 4 streams: an epoch has two rounds
+
+
+class Reader:
+    """Reads the batches of a folder with records; `epoch` is its number of steps."""
+
+    def __init__(self, folder):
+        self._folder, self._manifest = str(folder), Manifest.read(str(folder))
+        tokenizer = Tokenizer(str(folder / self._manifest.sp_model))
+        self._special = [tokenizer.sep_id, tokenizer.cls_id]
+        self.epoch = input_pipeline.steps_per_epoch(self._manifest, BATCH)
+        self.windows = self._manifest.windows_per_stream
+
+    def __call__(self, steps, batch_size=BATCH, **changes):
+        """`steps` batches, as a dict of arrays [steps,...]."""
+        import tensorflow.compat.v1 as tf
+        permutation = Permutation(reuse_len=16, num_predict=5, perm_size=16, mask_alpha=6,
+                                  mask_beta=1)
+        with tf.Graph().as_default(), tf.Session() as session:
+            batch = tf.data.make_one_shot_iterator(input_pipeline.pretraining_batches(
+                self._folder, self._manifest, batch_size=batch_size, permutation=permutation,
+                special_ids=self._special, seed=3, **changes)).get_next()
+            batches = [session.run(batch) for _ in range(steps)]
+        return {name: np.stack([batch[name] for batch in batches]) for name in batches[0]}
+
+
+@pytest.fixture(scope="module")
+def read(place):
+    return Reader(place / "train")
+
+
+@pytest.fixture(scope="module")
+def epochs(read):
+    """Two epochs."""
+    return read(2 * read.epoch)
+
+
+def assert_equal(found, expected):
+    for name in expected:
+        np.testing.assert_array_equal(found[name], expected[name], err_msg=name)
+
+
+def test_a_step_is_the_same_wherever_reading_starts(read, epochs):
+    """Within a round, at its last window, at the next round's first, in the second epoch."""
+    for start in (3, read.windows - 1, read.windows, read.epoch + 1):
+        found = read(3, start_step=start)
+        assert_equal(found, {name: value[start:start + 3] for name, value in epochs.items()})
+
+
+def test_rows_are_rows_of_the_whole_batch(read, epochs):
+    for rows in (slice(0, 1), slice(1, 2)):
+        found = read(read.windows + 2, rows=rows)
+        assert_equal(found, {name: value[:read.windows + 2, rows]
+                             for name, value in epochs.items()})
+
+
+def test_epochs_have_the_same_windows_and_other_draws(read, epochs):
+    first, second = [{name: value[part] for name, value in epochs.items()}
+                     for part in (slice(0, read.epoch), slice(read.epoch, None))]
+    for name in ("input_ids", "seg_ids", "direction", "label", "starts_stream"):
+        np.testing.assert_array_equal(first[name], second[name], err_msg=name)
+    same = (first["positions"] == second["positions"]).all(axis=-1)
+    assert same.mean() < 0.1, "windows whose targets are those of the epoch before"
+    assert (first["rank"] != second["rank"]).any(axis=-1).mean() > 0.9
+
+
+def test_a_window_is_drawn_the_same_in_any_batch_size(read, epochs):
+    """Streams 0 to 3: two at a time, and all side by side."""
+    found = read(read.windows, batch_size=4)
+    rounds = [{name: value[begin:begin + read.windows] for name, value in epochs.items()}
+              for begin in (0, read.windows)]
+    assert_equal(found, {name: np.concatenate([part[name] for part in rounds], axis=1)
+                         for name in epochs})
+
+
+def test_memory_is_cleared_where_a_stream_starts(read, epochs):
+    starts = np.arange(2 * read.epoch) % read.windows == 0
+    np.testing.assert_array_equal(epochs["starts_stream"],
+                                  np.stack([starts] * BATCH, axis=1).astype(np.int32))
