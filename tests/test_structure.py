@@ -9,10 +9,9 @@ import pytest
 from conftest import ROOT
 
 LAYERS = (
-    {"errors"}, {"files", "sentences", "kernels", "example_bytes"},
+    {"errors", "noise"}, {"files", "sentences", "kernels", "example_bytes"},
     {"config", "tokenization", "reading", "windows"},
-    {"records", "noise", "permutation", "distribution", "attention"},
-    {"modeling", "legacy_records"},
+    {"records", "permutation", "distribution", "attention"}, {"modeling", "legacy_records"},
     {"features", "api"},
     {"corpus", "record_writer", "heads", "input_pipeline", "tasks", "optimization", "checkpoint"},
     {"memory", "objectives", "reports", "task_files", "metrics"},

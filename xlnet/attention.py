@@ -21,7 +21,7 @@ _Inputs = collections.namedtuple("_Inputs", "q q_r k v k_r")
 
 
 def attend(q, q_r, k, v, k_r, bias=None, *, first_distance=None, rate=0., seed=None,
-           recompute=False):
+           first_row=None, recompute=False):
     """softmax(q k + shift(q_r k_r) + bias) v with dropout, one block of rows after the other.
 
     Args:
@@ -30,14 +30,14 @@ def attend(q, q_r, k, v, k_r, bias=None, *, first_distance=None, rate=0., seed=N
       bias: float32 [B or 1,1,T or 1,K], very low where a key is hidden; gets no gradient. None:
         no key is hidden.
       first_distance: int32 [B,T], see `relative_shift_at`. None: the rows are the whole window.
-      rate, seed: dropout of the probabilities. 0: none.
+      rate, seed, first_row: dropout of the probabilities, see `dropout_keep`. 0: none.
       recompute: the backward pass computes the probabilities again rather than to keep them: the
         memory of one block instead of T rows.
 
     Returns:
       [B,N,T,H]. The softmax is float32 whatever the dtype.
     """
-    parts = _Parts(shape_of(k)[2], bias, first_distance, rate, seed)
+    parts = _Parts(shape_of(k)[2], bias, first_distance, rate, seed, first_row)
     blocks, k_r = _blocks(shape_of(q)[2], parts.num_keys, k_r, first_distance)
 
     @tf.custom_gradient
@@ -81,9 +81,9 @@ class _Parts:
     Probabilities are signed: negative where dropout drops them. So one tensor holds both.
     """
 
-    def __init__(self, num_keys, bias, first_distance, rate, seed):
+    def __init__(self, num_keys, bias, first_distance, rate, seed, first_row=None):
         self.num_keys, self._bias, self._first_distance = num_keys, bias, first_distance
-        self._rate, self._seed = rate, seed
+        self._rate, self._seed, self._first_row = rate, seed, first_row
         self._scale = dropout_scale(rate)
 
     def probabilities(self, block, inputs):
@@ -98,7 +98,7 @@ class _Parts:
         if not self._rate:
             return p
         seed = fold_in(self._seed, block.number)
-        return tf.where_v2(dropout_keep(shape_of(p), self._rate, seed), p, -p)
+        return tf.where_v2(dropout_keep(shape_of(p), self._rate, seed, self._first_row), p, -p)
 
     def output(self, p, v):
         return tf.matmul(self._dropped(p), v) * self._scale

@@ -115,7 +115,8 @@ def copy(prefix, directory):
     os.makedirs(directory, exist_ok=True)
     before = [old for _, old in all_prefixes(directory) if
               os.path.basename(old) != os.path.basename(prefix)]
-    beside = [os.path.join(os.path.dirname(prefix), name) for name in (CONFIG_NAME, SPIECE_NAME, description_path(SPIECE_NAME))]
+    beside = [os.path.join(os.path.dirname(prefix), name) for name in (
+        CONFIG_NAME, SPIECE_NAME, description_path(SPIECE_NAME))]
     paths = sorted(glob.glob(glob.escape(prefix) + ".*"), key=lambda path: path.endswith(".index"))
     for path in [path for path in beside if os.path.exists(path)] + paths:
         files.copy(path, os.path.join(directory, os.path.basename(path)))
@@ -144,7 +145,7 @@ def _read(prefix, read):
     """`read(reader)` of a checkpoint; what TensorFlow says of a damaged one is a `UserError`."""
     try:
         return read(tf.train.NewCheckpointReader(prefix))
-    except (tf.errors.OpError, RuntimeError, ValueError) as e:
+    except (tf.errors.OpError, RuntimeError, ValueError, IndexError) as e:
         reason = str(e).split("\n")[0]
         raise UserError("checkpoint %s cannot be read: %s" % (prefix, reason)) from None
 

@@ -262,7 +262,11 @@ class NetworkSettings:
     init_std: float = setting(0.02, "standard deviation of normal initialization")
     init_range: float = setting(0.1, "half width of uniform initialization")
     clamp_len: int = setting(-1, "relative distances beyond it count as it [tokens]; -1: none")
-    use_bfloat16: bool = setting(False, "compute in bfloat16")
+    use_bfloat16: bool = setting(False, "the reference's name of --precision=bf16")
+    precision: Optional[str] = setting(None, "number format of matrix products; fp32 if not given",
+                                       choices=PRECISIONS)
+    recompute: bool = setting(False, "keep no activations of a layer, compute them again in the "
+                                     "backward pass: less memory, a third more time")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -282,7 +286,7 @@ class OptimizationSettings:
     lr_layer_decay_rate: float = setting(1.0, "learning rate of a layer as a share of the next "
                                               "higher one's; the embedding is the lowest",
                                          least=0.0)
-    average_decay: float = setting(0.0, "moving average of the weights, decay per step (0.999, ...); "
+    average_decay: float = setting(0.0, "moving average of the weights, decay per step (0.999); "
                                         "0: none", least=0.0)
     legacy_optimizer: bool = setting(False, "the reference's rules: no bias correction where there "
                                             "is weight decay, layer decay on gradients")
@@ -347,7 +351,7 @@ class PretrainingSettings:
     max_save: int = setting(5, "checkpoints kept; 0: all", least=0)
     keep_every: int = setting(0, "steps whose multiples keep their checkpoint for good; 0: none",
                               least=0)
-    on_nan: str = setting("stop", "where the loss is no number or explodes: stop, or go back to the "
+    on_nan: str = setting("stop", "loss that is no number or explodes: stop, or go back to the "
                                   "last checkpoint and skip the data since",
                           choices=("stop", "rollback"))
     seq_len: Optional[int] = setting(None, "checked against the data if given", least=1)

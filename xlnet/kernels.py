@@ -7,6 +7,8 @@ import math
 
 import tensorflow.compat.v1 as tf
 
+from xlnet.noise import bits16
+
 LAYER_NORM_EPSILON = 1e-12
 GENERATOR = "philox"    # of random bits; without a name XLA takes another than TensorFlow's kernels
 
@@ -43,12 +45,13 @@ def shape_of(x):
     return [dynamic[i] if size is None else size for i, size in enumerate(x.shape.as_list())]
 
 
-def dropout(x, rate, seed):
-    """Zeroes elements with probability `rate`, scales up the rest; `seed` int32 [2].
+def dropout(x, rate, seed, first_row=None):
+    """Zeroes elements with probability `rate`, scales up the rest; `seed` and `first_row` as in
+    `dropout_keep`.
 
     The backward pass needs to know which were kept and nothing else.
     """
-    keep, scale = dropout_keep(shape_of(x), rate, seed), dropout_scale(rate)
+    keep, scale = dropout_keep(shape_of(x), rate, seed, first_row), dropout_scale(rate)
     zero = tf.zeros([], x.dtype)
 
     @tf.custom_gradient
@@ -64,11 +67,14 @@ def fold_in(seed, number):
     return tf.random.experimental.stateless_fold_in(seed, number, alg=GENERATOR)
 
 
-def dropout_keep(shape, rate, seed):
+def dropout_keep(shape, rate, seed, first_row=None):
     """Which elements of `shape` stay: bool, a function of `seed` int32 [2].
 
-    16 random bits decide on an element, at a third of the cost of a random float32.
+    16 random bits decide on an element, at a third of the cost of a random float32. `first_row`:
+    the number of the first row in a larger batch that the noise is drawn for; None: there is none.
     """
+    if first_row is not None:
+        return bits16(shape, seed, first_row) >= tf.constant(_dropped_of_65536(rate), tf.uint16)
     is_static = all(isinstance(size, int) for size in shape)
     count = math.prod(shape) if is_static else tf.reduce_prod(shape)
     words = tf.random.stateless_uniform([(count + 1) // 2], seed, None, None, tf.uint32,

@@ -39,7 +39,7 @@ class Memory:
     def update(self, new):
         """The operation that remembers `new` [b,L,M,D]."""
         with tf.control_dependencies([self.value]):
-            return self._variable.assign(new, read_value=False)
+            return self._variable.assign(tf.cast(new, tf.float32), read_value=False)
 
 
 class MemoryFiles:

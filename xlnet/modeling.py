@@ -35,7 +35,8 @@ Outputs = collections.namedtuple("Outputs", "sequence new_mems embedding_table")
 
 
 def transformer_xl(config, run, *, input_ids, seg_ids=None, direction=None, hidden=None,
-                   mems=None, query=None, attn_type="bi", seed=None):
+                   mems=None, query=None, attn_type="bi", seed=None,
+                   first_row=None):
     """Runs the network in variable scope `transformer`.
 
     Args:
@@ -49,12 +50,14 @@ def transformer_xl(config, run, *, input_ids, seg_ids=None, direction=None, hidd
       mems: per layer [B,M,D], the memory of earlier windows, all of it visible. None: M = 0.
       query: `Query`, or None for the content stream alone.
       attn_type: "bi", or "uni" for the causal Transformer-XL.
+      first_row: int32 scalar, the number of row 0 in the batch that dropout draws its noise for: a
+        part of a batch then has the noise it has in the whole. None: no larger batch.
       seed: int32 [2], makes dropout a function of it. Needed if `run.is_training` and a rate > 0.
 
     Returns:
       `Outputs`, float32.
     """
-    net = _Network(config, run, seed)
+    net = _Network(config, run, seed, first_row)
     with tf.variable_scope("transformer"):
         length, memory_length = shape_of(input_ids)[1], shape_of(mems[0])[1] if mems else 0
         hidden = _visibility(hidden, length, memory_length, attn_type, run.same_length)
@@ -72,8 +75,8 @@ def transformer_xl(config, run, *, input_ids, seg_ids=None, direction=None, hidd
             new_mems.append(remember(x[:, :length], memory, run.mem_len, run.reuse_len))
             if layer == config.n_layer - 1 and g is not None:
                 streams = streams[-1:]  # nobody reads the content stream above its last keys
-            x = layer_of(net.layer_seed(layer), weights(layer), x, length, memory, streams,
-                         position_waves)
+            x = layer_of(net.layer_seed(layer), first_row, weights(layer), x, length, memory,
+                         streams, position_waves)
         sequence = tf.cast(net.dropout(x, run.dropout), tf.float32)
     return Outputs(sequence, new_mems if run.mem_len else None, table)
 
@@ -81,10 +84,11 @@ def transformer_xl(config, run, *, input_ids, seg_ids=None, direction=None, hidd
 class _Network:
     """What every part of the network needs: sizes, rates, number format, variables, dropout."""
 
-    def __init__(self, config, run, seed):
+    def __init__(self, config, run, seed, first_row=None):
         self.config = config
         self.run = run
         self.seed = seed
+        self.first_row = first_row
         self.dtype = DTYPES[run.precision]
         self._dropouts = 0
 
@@ -101,17 +105,18 @@ class _Network:
     def cast(self, x):
         return tf.cast(x, self.dtype)
 
-    def dropout(self, x, rate):
-        """Each call site draws its own noise, a pure function of the seed."""
-        noise = self.noise(rate)
+    def dropout(self, x, rate, has_rows=True):
+        """Each call site draws its own noise, a pure function of the seed (and the row)."""
+        noise = self.noise(rate, has_rows)
         return dropout(x, **noise) if noise["rate"] else x
 
-    def noise(self, rate):
-        """The keywords `rate` and `seed` of one more dropout."""
+    def noise(self, rate, has_rows=True):
+        """The keywords `rate`, `seed` and `first_row` of one more dropout."""
         if not self.run.is_training or not rate:
             return dict(rate=0., seed=None)
         self._dropouts += 1
-        return dict(rate=rate, seed=fold_in(self.seed, self._dropouts))
+        return dict(rate=rate, first_row=self.first_row if has_rows else None,
+                    seed=fold_in(self.seed, self._dropouts))
 
 
 # ---- variables, small layers ----
@@ -256,7 +261,7 @@ def _position_waves(net, length, memory_length, attn_type, direction):
     frequencies = 1. / 10000. ** (tf.range(0., net.config.d_model, 2.) / net.config.d_model)
     distances = relative_distances(length, memory_length, attn_type, net.run.clamp_len)
     angles = distances[:, None] * frequencies[None, :]
-    sine, cosine = (net.dropout(net.cast(wave(angles)), net.run.dropout)
+    sine, cosine = (net.dropout(net.cast(wave(angles)), net.run.dropout, has_rows=False)
                     for wave in (tf.sin, tf.cos))
     sign = None if direction is None else net.cast(1 - 2 * direction)[:, None, None, None]
     return sine, cosine, sign
@@ -353,13 +358,13 @@ def _attention_biases(net, with_segments):
     return of_layer
 
 
-def _layer(config, run, seed, weights, x, length, memory, streams, position_waves):
+def _layer(config, run, seed, first_row, weights, x, length, memory, streams, position_waves):
     """One layer: attention, then the feed-forward part, for the rows of `streams`.
 
     x [B,Q(+P),D] starts with the content stream, Q = `length`; `memory` [B,M,D] or None. Returns
     [B,rows,D]. Reads no variables, so that it can be run again in the backward pass.
     """
-    net = _Network(config, run, seed)
+    net = _Network(config, run, seed, first_row)
     h = x[:, :length]
     keys = h if memory is None else tf.concat([net.cast(memory), h], axis=1)  # [B,K,D]
     if streams[0].start:

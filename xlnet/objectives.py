@@ -14,6 +14,7 @@ import collections
 import tensorflow.compat.v1 as tf
 
 from xlnet import heads, modeling
+from xlnet.kernels import fold_in
 from xlnet.noise import uniform
 
 NAMES = ("permutation", "causal", "masked")
@@ -88,7 +89,7 @@ def _permutation(config, run, features, mems, noise, with_segments):
     outputs = modeling.transformer_xl(
         config, run, input_ids=input_ids, seg_ids=features["seg_ids"], mems=mems,
         direction=features["direction"], query=modeling.Query(positions=queried),
-        hidden=modeling.permutation_mask(features["rank"], is_target), seed=noise.seed)
+        hidden=modeling.permutation_mask(features["rank"], is_target), **noise._asdict())
     return outputs.sequence[:, :positions.shape[1]], outputs.sequence[:, -1], outputs
 
 
@@ -96,14 +97,14 @@ def _masked(config, run, features, mems, noise, with_segments):
     positions = features["positions"]
     outputs = modeling.transformer_xl(
         config, run, input_ids=features["input_ids"], seg_ids=features["seg_ids"], mems=mems,
-        direction=features["direction"], seed=noise.seed)
+        direction=features["direction"], **noise._asdict())
     return tf.gather(outputs.sequence, positions, batch_dims=1), outputs.sequence[:, -1], outputs
 
 
 def _mask(config, features, noise, mask_id):
     """The window with its targets replaced by <mask>, a random token or themselves."""
     input_ids, positions = features["input_ids"], features["positions"]
-    seed = tf.random.experimental.stateless_fold_in(noise.seed, -1)   # apart from dropout's
+    seed = fold_in(noise.seed, -1)   # apart from dropout's
     choice, other = tf.unstack(
         uniform(positions.shape.as_list() + [2], seed, noise.first_row), axis=2)
     kept = tf.gather(input_ids, positions, batch_dims=1)
@@ -117,7 +118,7 @@ def _mask(config, features, noise, mask_id):
 def _causal(config, run, features, mems, noise, with_segments):
     outputs = modeling.transformer_xl(
         config, run, input_ids=features["input_ids"], seg_ids=features["seg_ids"], mems=mems,
-        direction=features["direction"], attn_type="uni", seed=noise.seed)
+        direction=features["direction"], attn_type="uni", **noise._asdict())
     return outputs.sequence[:, :-1], outputs.sequence[:, -1], outputs
 
 

@@ -1,6 +1,7 @@
 """A pretraining run: data, model directory, devices, held-out evaluation, from start to end."""
 
 import contextlib
+import dataclasses
 import math
 import os
 import re
@@ -16,6 +17,7 @@ from xlnet.records import Manifest
 from xlnet.tokenization import Tokenizer, descriptions_beside
 
 HELD_OUT_NAME = "held_out.tsv"
+SETTINGS_NAME = "pretraining.json"
 SKIPPED_NAME = "skipped_data.json"
 BEST = "best"                   # directory of the checkpoint with the lowest held-out loss
 _ROLLBACKS = 5                  # before the run is given up
@@ -46,6 +48,7 @@ class Run:
         self._check()
         if devices.is_chief:
             training.keep_architecture(settings.model_dir, config, self._tokenizer)
+            files.write_json(os.path.join(settings.model_dir, SETTINGS_NAME), self._resolved())
         model = PretrainingModel(config, network, optimization, settings, manifest.reuse_len,
                                  self._tokenizer)
         self._model_fn = model.model_fn
@@ -212,7 +215,8 @@ class Run:
         each = settings.train_batch_size // devices.replicas // settings.grad_accum_steps
         return {
             "devices": devices.words,
-            "precision": "bfloat16" if self._network.use_bfloat16 else "float32",
+            "precision": training.run_config(self._network, True).precision
+                         + ", recomputing" * self._network.recompute,
             "data": "%s: %s tokens, %d streams of %d windows" % (
                 settings.record_info_dir, "{:,}".format(manifest.tokens), manifest.num_streams,
                 manifest.windows_per_stream),
@@ -224,7 +228,15 @@ class Run:
                 epoch),
             "steps": "%d to %d" % (step, self._optimization.train_steps),
             "model": "%r in %s" % (self._config, settings.model_dir),
+            "settings": " ".join("%s=%s" % item for item in self._resolved().items()),
         }
+
+    def _resolved(self):
+        """Every setting that the run has a value for, by name."""
+        values = {}
+        for group in (self._settings, self._network, self._optimization):
+            values.update(dataclasses.asdict(group))
+        return {name: value for name, value in sorted(values.items()) if value is not None}
 
 
 @contextlib.contextmanager

@@ -87,9 +87,11 @@ class PretrainingModel:
                 loss += settings.next_segment_loss * tf.reduce_mean(
                     _segment_losses(predictions, part["label"]))
             return loss, kept
-        loss, gradients, kept = training.accumulate(compute, batch, settings.grad_accum_steps)
+        scale = optimization.LossScale() if self.network.precision == "fp16" else None
+        loss, gradients, kept = training.accumulate(compute, batch, settings.grad_accum_steps,
+                                                    scale.value if scale else None)
         training.start_from(settings.init_checkpoint, self.config, settings.model_dir)
-        return training.training_spec(loss, self.optimization, gradients,
+        return training.training_spec(loss, self.optimization, gradients, scale,
                                       updates=[store.update(kept["memory"])] if store else [])
 
     # -- held-out evaluation

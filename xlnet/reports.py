@@ -4,6 +4,7 @@ import csv
 import math
 import os
 import resource
+import textwrap
 import time
 
 import numpy as np
@@ -177,10 +178,12 @@ def markdown(items):
 
 
 def print_banner(items):
-    """One aligned line per item."""
+    """One aligned line per item, what is too long on more."""
     width = max(len(name) for name in items)
     for name, value in items.items():
-        print("%-*s  %s" % (width, name, value), flush=True)
+        lines = textwrap.wrap(str(value), 150, break_long_words=False, break_on_hyphens=False)
+        for i, line in enumerate(lines or [""]):
+            print("%-*s  %s" % (width, "" if i else name, line), flush=True)
 
 
 def clock(seconds):

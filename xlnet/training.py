@@ -75,7 +75,8 @@ def run_config(network, is_training, **recurrence):
     """The `RunConfig` of `NetworkSettings`; `recurrence` is its mem_len, reuse_len, same_length."""
     return RunConfig(is_training, False, network.use_bfloat16, network.dropout, network.dropatt,
                      network.init, network.init_range, network.init_std,
-                     clamp_len=network.clamp_len, **recurrence)
+                     clamp_len=network.clamp_len, precision=network.precision,
+                     recompute=network.recompute, **recurrence)
 
 
 def dropout_seed(seed, step):
