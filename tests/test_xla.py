@@ -48,7 +48,7 @@ def losses(model, compile_it, steps=4):
 @pytest.mark.parametrize("objective,changes", (
     ("permutation", dict(grad_accum_steps=2)), ("causal", {})))
 def test_the_step_compiles_to_the_same_numbers(objective, changes):
-    """Dropout off: XLA draws other noise from the same seed."""
+    """Dropout off."""
     model = pretraining_model.PretrainingModel(
         XLNetConfig(**dict(TINY, n_token=VOCABULARY)), NetworkSettings(dropout=0., dropatt=0.),
         OptimizationSettings(learning_rate=0.01, train_steps=10, warmup_steps=1, weight_decay=0.1),
