@@ -43,11 +43,11 @@ class Place:
     def tokenizer(self):
         return Tokenizer(self.path("records/spiece.model"))
 
-    def windows(self, stream, first, count, epoch=0):
+    def windows(self, stream, first, count, epoch=0, permutation=SETTINGS):
         tokenizer = self.tokenizer
         return inspection.read_windows(
             self.path("records"), self.manifest, stream=stream, first=first, count=count,
-            epoch=epoch, seed=0, permutation=SETTINGS,
+            epoch=epoch, seed=0, permutation=permutation,
             special_ids=[tokenizer.sep_id, tokenizer.cls_id])
 
 
@@ -92,21 +92,22 @@ def blocks(output):
 
 # ---- what is shown is what is trained on ----
 
-@pytest.mark.parametrize("epoch", [0, 2])
-def test_windows_and_draws_are_the_trainers(place, epoch):
+@pytest.mark.parametrize("epoch, mask_mode", [(0, "whole_word"), (2, "legacy")])
+def test_windows_and_draws_are_the_trainers(place, epoch, mask_mode):
     """The same as rows of batches of another size."""
-    manifest = place.manifest
+    manifest, drawn_by = place.manifest, dataclasses.replace(SETTINGS, mask_mode=mask_mode)
     special = [place.tokenizer.sep_id, place.tokenizer.cls_id]
     count = manifest.windows_per_stream
     batches = input_pipeline.pretraining_batches(
-        place.path("records"), manifest, batch_size=2, permutation=SETTINGS, special_ids=special,
+        place.path("records"), manifest, batch_size=2, permutation=drawn_by, special_ids=special,
         seed=0, epochs=epoch + 1)
     last_epoch = list(batches.as_numpy_iterator())[-2 * count:]
-    windows = place.windows(stream=3, first=1, count=count - 1, epoch=epoch)
+    windows = place.windows(3, first=1, count=count - 1, epoch=epoch, permutation=drawn_by)
     for i, batch in enumerate(last_epoch[count + 1:]):       # streams 2 and 3 come second
         for name in ("input_ids", "seg_ids", "rank", "direction", "label", "starts_stream"):
             np.testing.assert_array_equal(getattr(windows, name)[i], batch[name][1])
-        assert np.flatnonzero(windows.is_target[i]).tolist() == batch["positions"][1].tolist()
+        used = batch["weights"][1] > 0                       # the legacy rule may leave slots
+        assert np.flatnonzero(windows.is_target[i]).tolist() == batch["positions"][1][used].tolist()
 
 
 def test_all_streams_are_those_read_one_by_one(place):
@@ -403,6 +404,8 @@ def test_defaults_are_the_trainers():
     (["--stream=4"], "stream is 4, the records in .*records have streams 0 to 3"),
     (["--window=10000"], "window is 10000 and num_windows 2, the streams in .* have windows 0 to"),
     (["--num_predict=62"], "num_predict is 62, expected at most 61 for windows of 64 tokens"),
+    (["--sentence=ka", "--masks_png=m.png", "--mask_mode=legacy"],
+     "sentence: mask_mode is legacy, a rule for whole windows; leave it out"),
     (["--mask_beta=7"], "mask_alpha is 6, expected at least mask_beta, 7"),
     (["--sentence=ka"], "sentence: it is shown in the masks picture; give --masks_png=FILE too"),
     (["--sentence=" + "ka lomi torve " * 20, "--masks_png=m.png"],

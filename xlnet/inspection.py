@@ -128,14 +128,17 @@ def sentence_excerpt(text, tokenizer, permutation, seed, most):
     All of it is predicted if `permutation.num_predict` is as much.
 
     Raises:
-      UserError: no token, or more than `most`.
+      UserError: no token, or more than `most`; `mask_mode` legacy, a rule for whole windows.
     """
+    if permutation.mask_mode == "legacy":
+        raise UserError("sentence: mask_mode is legacy, a rule for whole windows; leave it out")
     pieces, ids = tokenizer.pieces(text), np.array(tokenizer.ids(text), np.int32)
     if not 1 <= len(ids) <= most:
         raise UserError("sentence: %d pieces, expected 1 to %d, so that the picture can be read"
                         % (len(ids), most))
     random = permutations.Random(seed, 0, [0], [0])
-    is_special, word_start = np.zeros([1, len(ids)], bool), tokenizer.is_word_start[ids][None]
+    is_special = np.zeros([1, len(ids)], bool)
+    word_start = (tokenizer.is_word_start[ids] | (permutation.mask_mode == "token"))[None]
     budget = np.array([min(permutation.num_predict, len(ids))])
     is_target = permutations.sample_targets(random, is_special, word_start, budget, permutation)
     rank = permutations.ranks(random, is_target, permutation.perm_size)
