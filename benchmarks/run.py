@@ -111,7 +111,7 @@ def measure(python, worker, options):
 
 def row(title, system, result, work, products):
     """`products`: wall and processor time of the matrix products alone [s]."""
-    return "| %s | %s | %.3f | %.3f | %.0f | %.2f | %.2f (CPU time: %.2f) |" % (
+    return "| %s | %s | %.4f | %.4f | %.0f | %.2f | %.2f (CPU time: %.2f) |" % (
         title, system, result["wall"], result["processor"], work.tokens / result["wall"],
         result["peak_gib"], result["wall"] / products[0], result["processor"] / products[1])
 
