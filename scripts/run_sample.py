@@ -36,7 +36,7 @@ CLASSIFY = ("--task_name=custom", "--id_column=id", "--text_a_column=text", "--l
 class SampleSettings:
     """run_sample.py: where to, and how long."""
     out_dir: str = setting("sample_run", "directory for everything that is made")
-    pretrain_steps: int = setting(3000, "pretraining steps")
+    pretrain_steps: int = setting(2500, "pretraining steps")
     finetune_steps: int = setting(150, "fine-tuning steps, each time")
     seed: int = setting(0, "seed of both trainings")
 
@@ -70,7 +70,7 @@ def pretraining_flags(settings, path):
                 train_batch_size=8, mem_len=64, perm_size=64, num_predict=64, mask_alpha=5,
                 mask_beta=3, dropout=0, dropatt=0, learning_rate=1e-3, warmup_steps=100,
                 weight_decay=0.01, train_steps=settings.pretrain_steps, save_steps=1000,
-                log_steps=200, seed=settings.seed)
+                log_steps=200, seed=settings.seed, parallel_ops=True)
 
 
 def fine_tune(settings, path, name, start):

@@ -300,6 +300,9 @@ class DeviceSettings:
                                      least=1)
     use_tpu: bool = setting(False, "run on a TPU (never tried)")
     tpu_name: str = setting("local", "with use_tpu: name or grpc address of the TPU")
+    parallel_ops: bool = setting(False, "on one CPU, operations side by side: small networks train "
+                                        "faster, but a run that is repeated or resumed differs in "
+                                        "the last bit")
 
     def check(self):
         """Raises UserError unless the devices are those of one machine: fine-tuning runs on one."""

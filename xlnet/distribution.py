@@ -23,6 +23,7 @@ class Devices:
     hosts: int = 1
     host: int = 0            # the number of this one; 0 writes checkpoints and reports
     words: str = ""          # for the banner
+    parallel_ops: bool = False   # one CPU: see `session_config`
 
     @property
     def replicas(self):
@@ -59,7 +60,7 @@ def connect(settings):
     if count > 1:
         return Devices(_one_host(gpus, count), count,
                        words=words if gpus else words + " as %d replicas" % count)
-    return Devices(None, words=words)
+    return Devices(None, words=words, parallel_ops=settings.parallel_ops)
 
 
 def _cluster(settings):
@@ -109,12 +110,13 @@ def _tpu(settings):
 def session_config(devices):
     """Session settings: without GPUs, a CPU device for each replica.
 
-    On one CPU operations run one after the other, each on all cores: side by side, the same run
-    came out different in the last bit.
+    On one CPU operations run one after the other, each on all cores: side by side (`parallel_ops`)
+    the same run came out different in the last bit.
     """
     config = tf.ConfigProto(allow_soft_placement=True)
     config.gpu_options.allow_growth = True
-    if devices.strategy is None and not tf2.config.list_physical_devices("GPU"):
+    if devices.strategy is None and not devices.parallel_ops \
+            and not tf2.config.list_physical_devices("GPU"):
         config.inter_op_parallelism_threads, config.use_per_session_threads = 1, True
     if devices.strategy and devices.hosts == 1:
         config.device_count["CPU"] = devices.per_host
