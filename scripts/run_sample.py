@@ -36,7 +36,7 @@ CLASSIFY = ("--task_name=custom", "--id_column=id", "--text_a_column=text", "--l
 class SampleSettings:
     """run_sample.py: where to, and how long."""
     out_dir: str = setting("sample_run", "directory for everything that is made")
-    pretrain_steps: int = setting(2500, "pretraining steps")
+    pretrain_steps: int = setting(2000, "pretraining steps")
     finetune_steps: int = setting(150, "fine-tuning steps, each time")
     seed: int = setting(0, "seed of both trainings")
 
