@@ -82,8 +82,9 @@ def make_records(settings, progress=silent):
         _abandon(job)
         raise
     tokenizer_of(settings).save(os.path.join(job.directory, SPIECE_NAME))
+    _clear_partial(job.directory)
     manifest.write(job.directory)
-    shutil.rmtree(job.unfinished)
+    shutil.rmtree(job.unfinished, ignore_errors=True)
     return Summary(manifest, job.directory, time.time() - began)
 
 
@@ -201,11 +202,17 @@ def _begin(job):
                                "has unfinished records")
         for folder in (job.directory, job.unfinished):
             os.makedirs(folder, exist_ok=True)
-            for partial in glob.glob(os.path.join(glob.escape(folder), "*.partial-*")):
-                os.remove(partial)           # what a killed process was writing
+            _clear_partial(folder)
         files.write_json(path, job.description)
     except OSError as e:
         raise UserError("save_dir: cannot write to %s: %s" % (job.directory, e.strerror)) from None
+
+
+def _clear_partial(directory):
+    """Removes what killed processes were writing; some may be ending just now."""
+    for partial in glob.glob(os.path.join(glob.escape(directory), "*.partial-*")):
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(partial)
 
 
 def clear(directory):
