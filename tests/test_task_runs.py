@@ -80,7 +80,8 @@ def test_task(place, name):
                  if line.startswith("eval %s %s  step 2  " % (name, split))]
         assert all("  %s " % metric in line for metric in (*task.metrics, "loss"))
         results = json.loads((model_dir / ("eval_results_%s.json" % split)).read_text())
-        assert set(results["checkpoints"][0]) == {"step", "loss", *task.metrics}
+        found = set(results["checkpoints"][0]) - {"collapsed"}     # two steps may well collapse
+        assert found == {"step", "loss", *task.metrics}
         assert results["rows"] == len(task_files.read_rows(task, place / name, split))
     check_predictions(place, task, model_dir)
     if name == "mnli":
