@@ -84,7 +84,7 @@ def test_a_job_stopped_anywhere_is_continued(settings, small_pieces, monkeypatch
 
 
 def test_a_killed_process_leaves_nothing_that_matters(workplace, tmp_path):
-    """SIGKILL at random moments, workers included, until the job is done."""
+    """SIGKILL, workers included, at random moments after each bit of progress, then the rest."""
     text = tmp_path / "text.txt"
     text.write_text("\n\n".join("\n".join(d) for d in make_documents(1, 4000)), encoding="utf-8")
     command = [sys.executable, os.path.join(ROOT, "data_utils.py"), "--input_glob=%s" % text,
@@ -92,22 +92,24 @@ def test_a_killed_process_leaves_nothing_that_matters(workplace, tmp_path):
                *SHAPE]
     subprocess.run([*command, "--save_dir=%s" % (tmp_path / "whole")], check=True,
                    capture_output=True)
-    rng, kills = random.Random(0), 0
-    for attempt in range(100):
-        process = subprocess.Popen([*command, "--save_dir=%s" % (tmp_path / "killed")],
+    rng, killed = random.Random(0), tmp_path / "killed"
+
+    def finished_files():
+        return sum(".partial-" not in path.name for path in killed.rglob("*"))
+    for _ in range(4):
+        before = finished_files()
+        process = subprocess.Popen([*command, "--save_dir=%s" % killed],
                                    stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        try:
-            process.wait(rng.uniform(0.3, 0.8) + 0.1 * attempt)
-            break
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGKILL)
-            process.wait()
-            process.stderr.close()
-            kills += 1
-    assert process.returncode == 0, process.stderr.read()
-    assert kills >= 2
+        while finished_files() <= before:
+            assert process.poll() is None, process.stderr.read()
+            time.sleep(0.002)
+        time.sleep(rng.uniform(0, 0.02))
+        process.send_signal(signal.SIGKILL)
+        assert process.wait() == -signal.SIGKILL
+        process.stderr.close()
+    subprocess.run([*command, "--save_dir=%s" % killed], check=True, capture_output=True)
     time.sleep(1)                            # orphaned workers notice and end
-    assert content(tmp_path / "killed") == content(tmp_path / "whole")
+    assert content(killed) == content(tmp_path / "whole")
 
 
 def test_unfinished_records_of_other_settings_are_refused(settings, monkeypatch):
