@@ -5,6 +5,8 @@ empty example many times over, whose slots are filled by whole columns.
 Shape letters: n examples, R bytes of one.
 """
 
+import functools
+
 import numpy as np
 
 _DELIMITED = 2     # wire type of protocol buffers: a length, then so many bytes
@@ -19,10 +21,10 @@ class ExampleBytes:
 
     def __init__(self, layout, largest):
         self._layout = {feature.name: feature for feature in layout}
-        self._varints = _varint_table(largest)                              # [largest+1,bytes]
+        self._varints = varint_table(largest)                               # [largest+1,bytes]
         sizes = {f.name: int(np.prod(f.shape, dtype=int)) * (
             4 if f.dtype == "float" else self._varints.shape[1]) for f in layout}
-        self._empty, self._slots = _empty_example(layout, sizes)
+        self._empty, self._slots = empty_example(layout, sizes)
 
     def encode(self, columns):
         """Returns a list of n bytes objects.
@@ -42,16 +44,22 @@ class ExampleBytes:
         return self._varints[values]
 
 
-def _varint_table(largest):
-    """Varints of 0 ... `largest`, all of one length: parsers accept leading zeros. uint8."""
+@functools.lru_cache(maxsize=1)
+def varint_table(largest):
+    """Varints of 0 ... `largest`, all of one length: uint8 [largest+1,bytes]. Parsers accept
+    leading zeros."""
     width = max(1, -(-int(largest).bit_length() // 7))
     groups = np.arange(largest + 1)[:, None] >> (7 * np.arange(width)) & 127
     groups[:, :-1] |= 128                                      # another byte follows
     return groups.astype(np.uint8)
 
 
-def _empty_example(layout, sizes):
-    """The bytes of an example of zeros, and the slice of each feature's numbers, by name."""
+def empty_example(layout, sizes):
+    """Returns the bytes of an example of zeros, and the slice of each feature's numbers, by name.
+
+    Args:
+      layout: `records.Feature`s. sizes: dict of name to the bytes of all numbers of the feature.
+    """
     entries, ends = b"", {}
     for name, dtype in sorted((feature.name, feature.dtype) for feature in layout):
         # A map entry {key=1, value=2: Feature {float_list=2 or int64_list=3: {value=1, packed}}}.

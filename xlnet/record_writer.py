@@ -7,13 +7,12 @@ tokens and word starts by copying slices of the text, all else for the whole bat
 Shape letters as in `windows`; R bytes of a record, frame included.
 """
 
-import functools
 import struct
 
 import google_crc32c
 import numpy as np
 
-from xlnet import records, windows
+from xlnet import example_bytes, records, windows
 
 _BATCH_WINDOWS = 1024
 
@@ -39,13 +38,15 @@ class WindowEncoder:
 
     def __init__(self, vocabulary, seq_len, reuse_len):
         self._seq_len, self._reuse_len = seq_len, reuse_len
-        self._token_bytes = _token_table(len(vocabulary.is_word_start))        # [V,bytes]
+        self._token_bytes = example_bytes.varint_table(                        # [V,bytes]
+            len(vocabulary.is_word_start) - 1)
         self._ends = [self._token_bytes[list(ids)].tobytes() for ids in (
             (vocabulary.sep_id,), (vocabulary.sep_id, vocabulary.cls_id))]
         width = self._token_bytes.shape[1]
-        example, self._slots = _empty_example({
+        layout = records.pretraining_features(seq_len)
+        example, self._slots = example_bytes.empty_example(layout, {
             feature.name: (width if feature.name == "input" else 1) * int(np.prod(feature.shape))
-            for feature in records.pretraining_features(seq_len)})
+            for feature in layout})
         self._empty = _frame(example)
         self.record_bytes = len(self._empty)                                   # R
 
@@ -66,10 +67,11 @@ class WindowEncoder:
             batch = bytearray(self._empty * len(begins))
             view = np.frombuffer(batch, np.uint8).reshape(len(begins), -1)     # [W,R]
             self._copy_text(batch, text, words, begins, a_end, b_begin, b_end)
-            self._mark(view, self._reuse_len + a_len)
-            self._slot(view, "label")[:, 0] = label
-            self._slot(view, "direction")[:] = direction
-            self._slot(view, "starts_stream")[0] = starts_stream and low == 0
+            examples = view[:, _BEFORE:-_BEHIND]
+            self._mark(examples, self._reuse_len + a_len)
+            examples[:, self._slots["label"]] = label[:, None]
+            examples[:, self._slots["direction"]] = direction
+            examples[0, self._slots["starts_stream"]] = starts_stream and low == 0
             _seal(batch, view)
             yield batch, len(begins)
 
@@ -77,8 +79,8 @@ class WindowEncoder:
         """Writes [begin, a_end) <sep> [b_begin, b_end) <sep> <cls> and the words of both."""
         sep, sep_cls = self._ends
         width = len(sep)
-        token_slot, word_slot = self._slots["input"], self._slots["word_start"]
-        target = memoryview(batch)
+        token_slot, word_slot = self._slots["input"].start, self._slots["word_start"].start
+        target = memoryview(batch)[_BEFORE:]
         for record, row in enumerate(zip(*(bound.tolist() for bound in bounds))):
             begin, a_end, b_begin, b_end = row
             start = record * self.record_bytes
@@ -93,76 +95,34 @@ class WindowEncoder:
             at += a_end - begin + 1
             target[at:at + b_end - b_begin] = words[b_begin:b_end]
 
-    def _mark(self, view, sep):
+    def _mark(self, examples, sep):
         """Writes segment ids, and word starts that depend on the window; `sep` [W]: A's <sep>."""
         column, sep = np.arange(self._seq_len), sep[:, None]
-        segments, words = self._slot(view, "seg_id"), self._slot(view, "word_start")
+        segments, words = (examples[:, self._slots[name]] for name in ("seg_id", "word_start"))
         np.greater(column, sep, out=segments, casting="unsafe")
         segments[:, -1] = 2
         words[:, [0, self._reuse_len, -2, -1]] = 1
         np.put_along_axis(words, np.concatenate([sep, sep + 1], axis=1), 1, axis=1)
 
-    def _slot(self, view, name):
-        """The bytes [W, one for each number] of a feature other than `input`."""
-        size = self._seq_len if name in ("seg_id", "word_start") else 1
-        return view[:, self._slots[name]:self._slots[name] + size]
-
-
-@functools.lru_cache(maxsize=1)
-def _token_table(vocab_size):
-    """Varints of all ids, padded to one length: uint8 [V,bytes]. Parsers accept leading zeros."""
-    width = max(1, -(-(vocab_size - 1).bit_length() // 7))
-    groups = np.arange(vocab_size)[:, None] >> (7 * np.arange(width)) & 127
-    groups[:, :-1] |= 128                              # another byte follows
-    return groups.astype(np.uint8)
-
-
-def _empty_example(sizes):
-    """A `tf.train.Example` of integer features, all bytes zero; `sizes` of their payloads.
-
-    Returns:
-      The bytes, and where in a framed record each payload begins, a dict by name.
-    """
-    entries, slots = b"", {}
-    for name in sorted(sizes):
-        # Feature map entry {key=1, value=2: Feature {int64_list=3: Int64List {value=1, packed}}}.
-        payload = _field(1, bytes(sizes[name]))
-        entry = _field(1, _field(1, name.encode()) + _field(2, _field(3, payload)))
-        entries += entry
-        slots[name] = len(entries) - sizes[name]
-    example = _field(1, entries)
-    shift = _HEADER.size + 4 + len(example) - len(entries)
-    return example, {name: slot + shift for name, slot in slots.items()}
-
-
-def _field(number, payload):
-    """A length-delimited protocol buffer field."""
-    size = len(payload)
-    header = [number << 3 | 2]
-    while size > 127:
-        header.append(size & 127 | 128)
-        size >>= 7
-    header.append(size)
-    return bytes(header) + payload
-
 
 _HEADER = struct.Struct("<Q")
+_BEFORE, _BEHIND = _HEADER.size + 4, 4       # [bytes] of a record around its data
 
 
 def _frame(example):
     """A TFRecord: length, its checksum, the data, four bytes for the data's checksum."""
     header = _HEADER.pack(len(example))
-    return header + _masked(np.array([google_crc32c.value(header)])).tobytes() + example + bytes(4)
+    return header + _masked(np.array([google_crc32c.value(header)])).tobytes() + example + bytes(_BEHIND)
 
 
 def _seal(batch, view):
     """Writes the checksum of each record's data."""
     size = view.shape[1]
-    data = memoryview(batch)[_HEADER.size + 4:]
-    length = size - _HEADER.size - 8
+    data = memoryview(batch)[_BEFORE:]
+    length = size - _BEFORE - _BEHIND
     sums = [google_crc32c.value(bytes(data[at:at + length]))
             for at in range(0, len(batch), size)]
-    view[:, -4:] = _masked(np.array(sums)).view(np.uint8).reshape(-1, 4)
+    view[:, -_BEHIND:] = _masked(np.array(sums)).view(np.uint8).reshape(-1, 4)
 
 
 def _masked(checksum):
