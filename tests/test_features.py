@@ -11,7 +11,7 @@ from test_tokenization import RELEASED, train_tiny_model
 from xlnet import features, records
 from xlnet.errors import UserError
 from xlnet.example_bytes import ExampleBytes
-from xlnet.features import Example, Layout, truncated
+from xlnet.features import Example, Layout
 from xlnet.tokenization import Tokenizer
 
 GOLDEN = pathlib.Path(__file__).resolve().parent / "golden" / "classifier_features.json"
@@ -80,9 +80,9 @@ def test_single_text_is_cut_at_its_end():
     ((0, 5), 3, (0, 3)),
     ((5, 5), 1, (1, 0)),
 ])
-def test_truncated(lengths, budget, expected):
-    a, b = truncated(list(range(lengths[0])), list(range(lengths[1])), budget)
-    assert (a, b) == (list(range(expected[0])), list(range(expected[1])))
+def test_the_longer_text_is_cut_first(lengths, budget, expected):
+    a, b = (list(range(length)) for length in lengths)
+    assert features.fitted(a, b, Layout(budget + 3)) == [(a[:expected[0]], b[:expected[1]])]
 
 
 def test_every_layout_obeys_the_law():

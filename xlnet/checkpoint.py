@@ -18,8 +18,7 @@ Comparison = collections.namedtuple("Comparison", "matched missing unexpected")
 
 _SLOT = re.compile(r"/(Adam(_1)?|adam_[mv]|average)$"
                    r"|^(global_step|beta[12]_power|(.*/)?loss_scale/.*)$")
-_STATE = "checkpoint"           # TensorFlow's note of which checkpoint is the newest
-_UNFINISHED = "unfinished"      # where a checkpoint is written before it gets its place
+_UNFINISHED = "unfinished"   # where a checkpoint is written before it gets its place
 
 
 def resolve(path):

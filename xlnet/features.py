@@ -51,14 +51,9 @@ def check_max_seq_length(max_seq_length):
 
 # ---- what fits ----
 
-def truncated(ids_a, ids_b, budget):
-    """Returns two lists of at most `budget` ids together: the longer one loses its last id until
-    they fit, the second one when both are equally long."""
-    length_a, length_b = _lengths(len(ids_a), len(ids_b), budget)
-    return ids_a[:length_a], ids_b[:length_b]
-
-
 def _lengths(length_a, length_b, budget):
+    """Two lengths of at most `budget` together: the longer one gives way, id by id, and the second
+    one when both are equal."""
     if length_a + length_b <= budget:
         return length_a, length_b
     # Taken off the longer one until they are equal, then off both in turn, the second one first.

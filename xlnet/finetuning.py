@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from xlnet import (checkpoint, features, files, input_pipeline, metrics, own_data, predictions,
-                   records, selection, task_files, tasks, training)
+                   records, reports, selection, task_files, tasks, training)
 from xlnet.classifier_model import classifier_model_fn
 from xlnet.errors import UserError, did_you_mean
 
@@ -280,7 +280,7 @@ class Run:
         while step < last and not self._selection.is_over():
             stop = min(last, (step // settings.eval_steps + 1) * settings.eval_steps) \
                 if settings.eval_steps else last
-            progress = training.Progress(
+            progress = reports.Progress(
                 train_steps=last, log_steps=settings.log_steps, unit="examples",
                 per_step=settings.train_batch_size, banner=banner)
             batches = self._batches(path, batch_size=settings.train_batch_size, num_examples=count,
@@ -360,7 +360,7 @@ class Run:
                     said = time.time()
                     print("%s %s  %d/%d rows  left %s" % (
                         self._task.name, split, done, total,
-                        training.clock((said - began) / done * (total - done))), flush=True)
+                        reports.clock((said - began) / done * (total - done))), flush=True)
         if done != total:
             raise RuntimeError("%s %s: %d answers to %d rows"
                                % (self._task.name, split, done, total))

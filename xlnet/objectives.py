@@ -17,7 +17,6 @@ from xlnet import heads, modeling
 from xlnet.kernels import fold_in
 from xlnet.noise import uniform
 
-NAMES = ("permutation", "causal", "masked")
 _MASK_SHARE, _RANDOM_SHARE = 0.8, 0.1   # of the masked tokens; the rest stays as it is
 
 # losses: float32 [B,P] in nats. guesses: int32 [P], the likeliest tokens of row 0. new_mems: list

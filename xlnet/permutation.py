@@ -13,7 +13,6 @@ import numpy as np
 
 from xlnet.errors import UserError
 
-MODES = ("whole_word", "token", "legacy")
 MAX_NGRAM = 5
 LONGEST_WORD = 10       # pieces; longer runs come from scripts that are written without blanks
 SPECIAL_TOKENS = 3      # <sep> <sep> <cls> of every window

@@ -11,7 +11,7 @@ import zlib
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
-from xlnet import checkpoint, distribution, files, modeling, optimization, reports
+from xlnet import checkpoint, distribution, files, modeling, optimization
 from xlnet.config import CONFIG_NAME, RunConfig, XLNetConfig
 from xlnet.errors import UserError
 from xlnet.tokenization import SPIECE_NAME, Tokenizer
@@ -19,13 +19,10 @@ from xlnet.tokenization import SPIECE_NAME, Tokenizer
 STOP_VARIABLE = "stop_asked_here"   # of each replica; see `saving.StopSignal`
 STOP_SEEN = "stop_asked"
 
-Progress, clock = reports.Progress, reports.clock
-
 
 # ---- Estimator ----
 
-def make_estimator(model_fn, *, model_dir, seed, save_steps=None, max_save=0, devices=None,
-                   log_steps=None):
+def make_estimator(model_fn, *, model_dir, seed, save_steps=None, max_save=0, devices=None):
     """An Estimator that saves every `save_steps` steps (None: hooks do that) and keeps the last
     `max_save` checkpoints (0: all). `devices`: `distribution.Devices`, None for one device."""
     tf.logging.set_verbosity(tf.logging.ERROR)  # the terminal is for our own lines
@@ -175,9 +172,3 @@ def _stop_variable():
         collections=[tf.GraphKeys.LOCAL_VARIABLES],
         synchronization=tf.VariableSynchronization.ON_READ,
         aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA)
-
-
-def devices():
-    """The devices of this machine in words, for the banner."""
-    gpus = tf2.config.list_physical_devices("GPU")
-    return "%d GPU" % len(gpus) if gpus else "CPU, %d cores" % (os.cpu_count() or 1)
