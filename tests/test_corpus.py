@@ -158,6 +158,14 @@ def test_arrays_are_joined_and_cut_into_blocks(monkeypatch):
     assert np.array_equal(np.concatenate(blocks), tokens)
 
 
+def test_blocks_are_known_by_their_chunk(monkeypatch):
+    monkeypatch.setattr(corpus, "BLOCK_TOKENS", 10)
+    layout = corpus.Layout(None, [25, 0, 10, 11], seed=0)
+    for number, block in enumerate(layout.blocks):
+        assert layout.block_number(block.chunk, block.begin // 10) == number
+    assert len(layout.blocks) == 6
+
+
 def test_the_store_keeps_what_is_whole(tmp_path):
     store = corpus.TokenStore(str(tmp_path))
     tokens = marked_documents(30)

@@ -17,6 +17,7 @@ from xlnet import config, merging, preparation, reading, records
 from xlnet.errors import UserError
 
 CHUNK_BYTES, BLOCK_TOKENS, CELL_TOKENS = 700, 150, 200
+NO_BEAM = "Apache Beam is an extra: pip install '.[beam]'"
 
 
 @pytest.fixture(scope="module")
@@ -188,7 +189,7 @@ def test_shares_are_runs_of_about_equal_size(num_task):
 # Beam: in an environment that has it.
 
 def test_beam_makes_the_same_files(settings, small_pieces):
-    beam = pytest.importorskip("xlnet.beam", reason="Apache Beam is an extra: pip install '.[beam]'")
+    beam = pytest.importorskip("xlnet.beam", reason=NO_BEAM)
     preparation.make_records(settings)
     on_beam = moved(settings, "beam")
     assert beam.run(on_beam)
@@ -201,7 +202,7 @@ def test_beam_makes_the_same_files(settings, small_pieces):
 
 def test_beam_reads_and_writes_remote_files(settings, small_pieces):
     """A file system that Beam alone knows, by its scheme."""
-    beam = pytest.importorskip("xlnet.beam", reason="Apache Beam is an extra: pip install '.[beam]'")
+    beam = pytest.importorskip("xlnet.beam", reason=NO_BEAM)
     import gzip
 
     from apache_beam.io.filesystem import FileMetadata, MatchResult
@@ -217,7 +218,8 @@ def test_beam_reads_and_writes_remote_files(settings, small_pieces):
             return "box"
 
         def match(self, patterns, limits=None):
-            found = [result.metadata_list for result in local.match(self, list(map(below, patterns)))]
+            found = [result.metadata_list
+                     for result in local.match(self, list(map(below, patterns)))]
             root = below("box://")
             return [MatchResult(pattern, [FileMetadata(m.path.replace(root, "box://"),
                                                        m.size_in_bytes) for m in part])
@@ -243,8 +245,9 @@ def test_beam_reads_and_writes_remote_files(settings, small_pieces):
         text = f.read()
         plain.write(text)
         packed.write(text)
-    beam.run(dataclasses.replace(settings, input_glob="box://*.txt,box://*.gz",
-                                 save_dir="box://remote"))
+    remote = dataclasses.replace(settings, input_glob="box://*.txt,box://*.gz",
+                                 save_dir="box://remote")
+    assert beam.run(remote) and not beam.run(remote)
     here = below("box://a.txt") + "," + below("box://b.txt.gz")
     preparation.make_records(dataclasses.replace(settings, input_glob=here))
     assert content(below("box://remote")) == content(settings.save_dir)

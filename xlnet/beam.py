@@ -7,7 +7,6 @@ of a folder. Input and output may be wherever Beam's file systems reach.
 import collections
 import contextlib
 import itertools
-import json
 import os
 import tempfile
 import uuid
@@ -33,7 +32,7 @@ def run(settings, options=None):
       UserError: as `preparation.make_records`; what happens on the workers, in the runner's words.
     """
     job = preparation.plan_job(settings)
-    if _is_finished(job):
+    if preparation.is_finished(job):
         return False
     with beam.Pipeline(options=options) as pipeline:
         text = (pipeline
@@ -51,18 +50,6 @@ def run(settings, options=None):
          | "gather entries" >> beam.combiners.ToList()
          | "write manifest" >> beam.Map(_write_manifest, job, layout,
                                         beam.pvalue.AsSingleton(counts)))
-
-
-    return True
-
-
-def _is_finished(job):
-    path = FileSystems.join(job.directory, records.MANIFEST_NAME)
-    if job.settings.overwrite or not FileSystems.exists(path):
-        return False
-    with FileSystems.open(path) as f:
-        made = json.load(f).get("made_from")
-    preparation.refuse_difference(made or {}, job.description, "has records")
     return True
 
 
@@ -83,7 +70,7 @@ def _tokenize(numbered_chunk, settings):
 def _arrange(numbered_block, num_passes, layout):
     """Yields (part, (pass, position in the part, tokens)) for all that reads a block."""
     (chunk, index), tokens = numbered_block
-    number = layout.blocks.index((chunk, index * corpus.BLOCK_TOKENS, len(tokens)))
+    number = layout.block_number(chunk, index)
     size = layout.plan.part_len
     for pass_number in range(num_passes):
         order = layout.order(pass_number)

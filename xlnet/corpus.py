@@ -162,8 +162,14 @@ class Layout:
     def __init__(self, plan, chunk_sizes, seed):
         self.plan = plan
         self.blocks = blocks_of(chunk_sizes)
+        self._first_blocks = {block.chunk: number for number, block in enumerate(self.blocks)
+                              if not block.begin}
         self._seed = seed
         self._orders = {}
+
+    def block_number(self, chunk, index):
+        """Where in `blocks` the block number `index` of a chunk stands."""
+        return self._first_blocks[chunk] + index
 
     def order(self, number):
         """The `PassOrder` of pass `number`."""

@@ -36,11 +36,11 @@ def write_json(path, value):
 
 
 def read_json(path, what):
-    """Reads a JSON object; `what` names its role in error messages ("model config", ...)."""
+    """Reads a JSON object, local or remote; `what` names its role in error messages ("model config", ...)."""
     require_file(path, what)
-    with open(path, encoding="utf-8") as f:
+    with open_binary(path) as f:
         try:
-            value = json.load(f)
+            value = json.loads(f.read().decode("utf-8"))
         except ValueError as e:
             raise UserError("%s %s: not valid JSON: %s" % (what, path, e)) from None
     if not isinstance(value, dict):
@@ -63,7 +63,7 @@ def require_file(path, what):
         raise UserError("%s: no file given" % what)
     if os.path.isdir(path):
         raise UserError("%s: %s is a directory, expected a file" % (what, path))
-    if not os.path.exists(path):
+    if not exists(path):
         raise UserError("%s: no such file: %s" % (what, path))
 
 
@@ -95,6 +95,11 @@ def match(pattern):
     """Returns the remote files that a pattern matches."""
     return [found.path for result in _file_systems().match([pattern])
             for found in result.metadata_list]
+
+
+def exists(path):
+    """Whether there is a local or remote file or directory of this name."""
+    return _file_systems().exists(path) if is_remote(path) else os.path.exists(path)
 
 
 def size(path):

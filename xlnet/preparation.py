@@ -73,7 +73,7 @@ def make_records(settings, progress=silent):
     """
     began = time.time()
     job = plan_job(settings)
-    if _is_finished(job):
+    if is_finished(job):
         return Summary(records.Manifest.read(job.directory), job.directory)
     _begin(job)
     try:
@@ -172,10 +172,10 @@ def _some(paths):
 
 # What is there already.
 
-def _is_finished(job):
+def is_finished(job):
     """Whether the directory has these very records; refuses one that has others."""
     path = os.path.join(job.directory, records.MANIFEST_NAME)
-    if job.settings.overwrite or not os.path.exists(path):
+    if job.settings.overwrite or not files.exists(path):
         return False
     made = files.read_json(path, "save_dir").get("made_from")
     refuse_difference(made or {}, job.description, "has records")
