@@ -7,7 +7,7 @@ import zipfile
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from xlnet import cli, files, tasks  # noqa: E402
+from xlnet import cli, files, reading, tasks  # noqa: E402
 from xlnet.config import required, setting  # noqa: E402
 from xlnet.errors import UserError  # noqa: E402
 
@@ -28,7 +28,7 @@ class ZipSettings:
 
 def main(settings):
     found = {}
-    for path in files.expand(settings.predictions_glob, "predictions_glob"):
+    for path in reading.find_files(settings.predictions_glob, "predictions_glob"):
         name = os.path.basename(path)
         if name in found:
             raise UserError("predictions_glob: both %s and %s; expected one of them"

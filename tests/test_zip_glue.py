@@ -41,6 +41,12 @@ def test_wrong_files(tmp_path, name, row, message):
     assert not (tmp_path / "out.zip").exists()
 
 
+def test_no_files(tmp_path):
+    done = run(tmp_path / "nowhere")
+    assert done.returncode == 1 and not (tmp_path / "out.zip").exists()
+    assert "predictions_glob: no file matches '%s" % (tmp_path / "nowhere") in done.stderr
+
+
 def test_two_files_for_a_task(tmp_path):
     for folder in "ab":
         write(tmp_path / folder, "RTE.tsv", "0\tentailment")

@@ -1,7 +1,6 @@
 """Files: found or refused by name, written whole or not at all."""
 
 import contextlib
-import glob
 import hashlib
 import json
 import os
@@ -65,15 +64,6 @@ def require_file(path, what):
         raise UserError("%s: %s is a directory, expected a file" % (what, path))
     if not exists(path):
         raise UserError("%s: no such file: %s" % (what, path))
-
-
-def expand(pattern, what):
-    """Returns the sorted files that the comma-separated glob pattern(s) match, at least one."""
-    paths = sorted(path for part in pattern.split(",") for path in glob.glob(part.strip())
-                   if os.path.isfile(path))
-    if not paths:
-        raise UserError("%s: no file matches '%s'" % (what, pattern))
-    return paths
 
 
 def sha256(path):
