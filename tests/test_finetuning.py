@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from test_run_classifier import TOPICS, Workplace, make_files, make_vocabulary, weights
 
-from xlnet import classifier_model, finetuning, modeling, selection, tasks, trials
+from xlnet import (classifier_model, distribution, finetuning, modeling, selection, tasks,
+                   training, trials)
 from xlnet.config import RunConfig, XLNetConfig
 from xlnet.errors import UserError
 
@@ -78,6 +79,22 @@ def test_frozen_layers_keep_their_weights(place, selected):
         if name.endswith(("r_w_bias", "seg_embed")):      # of all layers
             assert np.array_equal(value[0], late[name][0])
     assert classifier_model.is_frozen("model/transformer/layer_0/ff/layer_1/kernel", 1)
+
+
+def test_operations_run_side_by_side_if_asked(place, monkeypatch):
+    """Fine-tuning's session is the one that --parallel_ops asks for."""
+    found, make = [], training.make_estimator
+
+    def made(*arguments, **settings):
+        found.append(make(*arguments, **settings).config.session_config)
+        raise UserError("made")
+    monkeypatch.setattr(training, "make_estimator", made)
+    for asked in (False, True):
+        done = place.run("--do_train=True", **arguments(place, parallel_ops=asked))
+        assert done.stderr == "run_classifier.py: made\n"
+    assert found[0] != found[1] and found == [
+        distribution.session_config(distribution.Devices(None, parallel_ops=asked))
+        for asked in (False, True)]
 
 
 def test_replicas_and_micro_batches_change_nothing(place):
