@@ -33,6 +33,12 @@ class Devices:
     def is_chief(self):
         return self.host == 0
 
+    def check_divides(self, batch_size, micro_batches):
+        """Raises UserError unless each replica has `micro_batches` equal parts of the batch."""
+        if batch_size % (self.replicas * micro_batches):
+            raise UserError("train_batch_size is %d, which %d replicas of %d micro-batches do not "
+                            "divide" % (batch_size, self.replicas, micro_batches))
+
     def rows(self, batch_size):
         """The rows of the global batch that are this host's, as a slice."""
         share = batch_size // self.hosts

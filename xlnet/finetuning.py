@@ -170,11 +170,7 @@ class Run:
         if settings.freeze_layers > self._config.n_layer:
             raise UserError("freeze_layers is %d, but the network has %d layers"
                             % (settings.freeze_layers, self._config.n_layer))
-        parts = self._devices.replicas * settings.grad_accum_steps
-        if settings.train_batch_size % parts:
-            raise UserError("train_batch_size is %d, which %d replicas of %d micro-batches do not "
-                            "divide" % (settings.train_batch_size, self._devices.replicas,
-                                        settings.grad_accum_steps))
+        self._devices.check_divides(settings.train_batch_size, settings.grad_accum_steps)
         prefixes = self._checkpoints()
         if not prefixes and not settings.do_train:
             raise UserError("model_dir: no checkpoint in %s; train with --do_train=True first"

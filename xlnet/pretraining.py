@@ -59,11 +59,7 @@ class Run:
         input_pipeline.steps_per_epoch(self._manifest, settings.train_batch_size)
         training.run_config(self._network, is_training=True)
         optimization.warmup_steps(self._optimization)
-        parts = self._devices.replicas * settings.grad_accum_steps
-        if settings.train_batch_size % parts:
-            raise UserError("train_batch_size is %d, which %d replicas of %d micro-batches do not "
-                            "divide" % (settings.train_batch_size, self._devices.replicas,
-                                        settings.grad_accum_steps))
+        self._devices.check_divides(settings.train_batch_size, settings.grad_accum_steps)
         if settings.objective == "masked" and self._tokenizer.mask_id is None:
             raise UserError("objective is masked, but %s has no <mask>" % self._tokenizer.path)
         if settings.same_length and settings.objective != "causal":
