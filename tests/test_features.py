@@ -132,7 +132,8 @@ def test_only_the_first_text_is_cut():
 
 
 def test_the_middle_is_cut_out():
-    fit = lambda a, b, length: features.fitted(a, b, Layout(length, False, "head_tail"))  # noqa: E731
+    fit = lambda a, b, length: features.fitted(  # noqa: E731
+        a, b, Layout(length, False, "head_tail"))
     assert fit(TEXT, None, 10) == [(TEXT[:2] + TEXT[-6:], None)]
     assert fit(TEXT, [7], 12) == [(TEXT[:2] + TEXT[-6:], [7])]
     assert fit(TEXT, None, 22) == [(TEXT, None)]

@@ -13,7 +13,8 @@ ROWS = [Row("a7", (("x", None),), None), Row("3", (("y", None),), None)]
 
 def test_prediction_file(tmp_path):
     path = tmp_path / "out" / "p.tsv"
-    predictions.write_predictions(str(path), GLUE["rte"], ROWS, np.array([[0.25, 0.75], [0.5, 0.5]]))
+    predictions.write_predictions(str(path), GLUE["rte"], ROWS,
+                                  np.array([[0.25, 0.75], [0.5, 0.5]]))
     assert path.read_text("utf-8") == (
         "id\tlabel\tp_entailment\tp_not_entailment\n"
         "a7\tnot_entailment\t0.250000\t0.750000\n3\tentailment\t0.500000\t0.500000\n")

@@ -117,7 +117,8 @@ def test_the_best_checkpoint_is_kept(place, reported):
     losses = dict(zip((0, 5, 10), held_out(reported.stdout)))
     best = min((5, 10), key=losses.get)
     names = {path.name for path in (place / "reported" / "best").iterdir()}
-    assert {"checkpoint", "xlnet_config.json", "spiece.model", "model.ckpt-%d.index" % best} <= names
+    assert {"checkpoint", "xlnet_config.json", "spiece.model",
+            "model.ckpt-%d.index" % best} <= names
 
 
 def test_averages_of_weights(place, reported):

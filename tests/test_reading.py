@@ -122,7 +122,8 @@ def test_paragraphs(tmp_path):
 def test_wikitext(tmp_path):
     lines, _ = read(write(tmp_path / "a.txt", (
         " \n = The 1 @,@ 000 = \n \n A well @-@ known lobster . It has 1 @.@ 5 m . \n Also so . \n"
-        " \n = = Early = life = = \n \n x = 1 \n = y = \n More . \n \n = Next = \n \n End . \n \n")),
+        " \n = = Early = life = = \n \n x = 1 \n = y = \n More . \n"
+        " \n = Next = \n \n End . \n \n")),
         text_format="wikitext")
     assert documents(lines) == [
         ["The 1,000", "A well-known lobster .", "It has 1.5 m .", "Also so .", "Early = life",
@@ -159,7 +160,8 @@ PIECES = {
     "paragraphs": ["\n", "\n", "a. B", " C! D\n", "\xff", "x" * 40],
     "wikitext": ["\n", " \n", " = T = \n", " = = S = = \n", "\n \n = T = \n \n", "= T = T = = ",
                  "a. B c", "\xff", "x" * 40],
-    "book": ["\n", "\n\n", "\f", "a", "A b. C", "-", "ab\n", "\xff", "cd\n" * 9, "x" * 12, "x" * 40],
+    "book": ["\n", "\n\n", "\f", "a", "A b. C", "-", "ab\n", "\xff", "cd\n" * 9, "x" * 12,
+             "x" * 40],
     "records": ["\n", "\n", '{"text": "a. B\\nc"}\n', '{"text": 1}\n', '{"text": ""}', "{", "\xff",
                 " ", "x" * 80],
 }

@@ -168,10 +168,10 @@ def test_a_released_checkpoint_is_where_training_starts(place):
 def test_every_checkpoint_is_evaluated(place, trained):
     out = place.succeed("--do_eval=True", "--eval_all_ckpt=True")
     number = r"(-?\d\.\d{4})"
-    assert re.search("^eval custom dev  majority class  accuracy 0.4286  macro_f1 0.2000  auc 0.5000  .7 rows.$",
-                     out, re.MULTILINE)
-    lines = re.findall(r"^eval custom dev  step (\d+)  accuracy %s  macro_f1 %s  auc %s  loss %s  \(7 rows\)"
-                       % (number, number, number, number), out, re.MULTILINE)
+    assert re.search("^eval custom dev  majority class  accuracy 0.4286  macro_f1 0.2000  "
+                     "auc 0.5000  .7 rows.$", out, re.MULTILINE)
+    lines = re.findall(r"^eval custom dev  step (\d+)  accuracy %s  macro_f1 %s  auc %s  loss %s  "
+                       r"\(7 rows\)" % (number, number, number, number), out, re.MULTILINE)
     assert [line[0] for line in lines] == ["0", "1", "2"]
     assert re.search(r"^best custom dev  step \d  accuracy ", out, re.MULTILINE)
     kept = json.loads((place.directory / "model" / "eval_results_dev.json").read_text())
@@ -276,7 +276,7 @@ TRAIN, EVAL = "--do_train=True", "--do_eval=True"
     ([TRAIN], dict(init_checkpoint="none.ckpt"), "init_checkpoint: no checkpoint none.ckpt"),
     ([TRAIN], dict(max_seq_length=3), "max_seq_length is 3, expected at least 4"),
     ([TRAIN], dict(dropout=1.5), "dropout is 1.5, expected 0 <= rate < 1"),
-    ([TRAIN], dict(num_core_per_host=8), "train_batch_size is 4, which 8 replicas of 1 micro-batch"),
+    ([TRAIN], dict(num_core_per_host=8), "train_batch_size is 4, which 8 replicas of 1 micro"),
     ([TRAIN], dict(num_hosts=2), "num_hosts is 2"),
     ([TRAIN], dict(output_dir="sp.model"), "output_dir: sp.model is a file"),
     ([EVAL], {}, "no checkpoint in refused; train with --do_train=True first"),
@@ -311,7 +311,8 @@ def faulty(place):
 @pytest.mark.parametrize("changes, message", [
     (dict(uncased=True), "spiece.model.json says False"),
     (dict(summary_type="mean"), "has summary_type last, not mean"),
-    (dict(task_name="sts-b", data_dir="sts"), "has task custom, not sts-b; labels animal/plant/stone"),
+    (dict(task_name="sts-b", data_dir="sts"),
+     "has task custom, not sts-b; labels animal/plant/stone"),
     (dict(is_regression=True), "is_regression False, not True"),
     (dict(model_config_path="wide.json"), "has d_inner 24, not 32"),
 ])

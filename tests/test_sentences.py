@@ -15,7 +15,8 @@ from xlnet.sentences import split_sentences
     "“Stop!” he said.| “Why?”| He went.",
     '"It is," she said.| "Is it?"| (So it is.)| [It was.]| Good.',
     "Mr. Bennet met Mrs. Long, Dr. Grant vs. St. John and MR. COLLINS.| No. 5 won.",
-    "Is it so?| No.| I will not.| See No. 12 and pp. 3, Fig. 4, Jan. 5.| This is no.| Art is art.| So",
+    "Is it so?| No.| I will not.| See No. 12 and pp. 3, Fig. 4, Jan. 5.| This is no.| Art is art.| "
+    "So",
     "H. G. Wells and J. K. Rowling.| So am I.| He lives in the U.S. and the U.K. at 5 p.m. or so.",
     "She has a Ph.D. in e.g. Latin.| It rose by 3.5.| See example.com.| Next.",
     "1. The first.| Then.", "II. THE STAR.| It fell.", "(a) One.| Two.", "I. A chapter.| So.",
@@ -37,8 +38,8 @@ def test_sentences_end_where_marked(text):
 
 
 def random_text(rng):
-    pieces = ["a", "Bc", "I", "Mr", "U.S", " ", "  ", "\n", "\u3000", ".", "..", "!", "?", "…", "\"",
-              "”", "“", ")", "(", "1", "２", "．", "。", "？", "字", "」", "-", ",", "é", "।"]
+    pieces = ["a", "Bc", "I", "Mr", "U.S", " ", "  ", "\n", "\u3000", ".", "..", "!", "?", "…",
+              "\"", "”", "“", ")", "(", "1", "２", "．", "。", "？", "字", "」", "-", ",", "é", "।"]
     return "".join(rng.choices(pieces, k=rng.randrange(40)))
 
 
@@ -59,7 +60,8 @@ def test_only_blanks_are_lost():
     assert cuts > 1000
 
 
-@pytest.mark.parametrize("piece", [".", "!", "。", "?！", ". A", "。\"", ". ", "((", "A. ", ".\"", "a.b"])
+@pytest.mark.parametrize("piece", [".", "!", "。", "?！", ". A", "。\"", ". ", "((", "A. ", ".\"",
+                                   "a.b"])
 def test_time_grows_with_the_text_however_odd_it_is(piece):
     began = time.process_time()
     split_sentences(piece * (100000 // len(piece)))

@@ -36,7 +36,8 @@ def test_byte_order_mark_and_carriage_returns(tmp_path):
 def test_only_a_line_feed_ends_a_row(tmp_path):
     text = "a\u0085b\u2028c\x0bd\x0ce\x1cf"
     write(tmp_path, "train.tsv", "sentence\tlabel", text + "\t1", "", "")
-    assert task_files.read_rows(GLUE["sst-2"], tmp_path, "train") == [Row("0", ((text, None),), "1")]
+    rows = task_files.read_rows(GLUE["sst-2"], tmp_path, "train")
+    assert rows == [Row("0", ((text, None),), "1")]
 
 
 def test_official_index_is_the_id(tmp_path):

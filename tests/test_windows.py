@@ -167,7 +167,8 @@ def test_windows_depend_on_seed_pass_stream_and_cell(monkeypatch):
     plan = windows.plan_streams(len(text), SEQ_LEN, REUSE_LEN, num_streams=2, bi_data=False)
 
     def drawn(stream=0, seed=0, number=0):
-        return [cell.segments.label.tolist() for cell in all_cells(text, plan, stream, seed, number)]
+        cells = all_cells(text, plan, stream, seed, number)
+        return [cell.segments.label.tolist() for cell in cells]
 
     assert drawn() == drawn()
     others = [drawn(stream=1), drawn(seed=1), drawn(number=1), drawn()[1:] + drawn()[:1]]

@@ -59,7 +59,7 @@ def _summary(config, run, settings, task, features, seed):
     """One vector for each text or choice, [B*C,D]."""
     count = len(task.labels) if task.choices else 1
     ids, segments, padding = (
-        tf.reshape(x, [-1, modeling.shape_of(x)[1] // count]) if count > 1 else x           # [B*C,T]
+        tf.reshape(x, [-1, modeling.shape_of(x)[1] // count]) if count > 1 else x          # [B*C,T]
         for x in (features["input_ids"], features["segment_ids"], features["input_mask"]))
     if settings.long_document == "memory":
         sequence, padding = read_on(config, run, ids, segments, padding, seed,
@@ -101,8 +101,8 @@ def read_on(config, run, ids, segments, padding, seed, *, length):
                             seed=seed)       # makes the variables, which a loop cannot
     last = total // length - 1
     _, *mems = tf.while_loop(
-        lambda number, *_: number < last, lambda number, *mems: [number + 1, *read(number, mems)[1]],
-        [tf.constant(0), *mems])
+        lambda number, *_: number < last,
+        lambda number, *mems: [number + 1, *read(number, mems)[1]], [tf.constant(0), *mems])
     sequence, _, padding = read(last, [tf.stop_gradient(mem) for mem in mems])
     return sequence, padding
 

@@ -190,8 +190,8 @@ def create_run_config(is_training, is_finetune, FLAGS):
                                      for name, default in defaults.items()})
 
 
-_UNCASED = ("lower-case the text; if not given as the vocabulary was trained, which the file beside "
-            "it says, or False")
+_UNCASED = ("lower-case the text; if not given as the vocabulary was trained, which the file "
+            "beside it says, or False")
 _KEEP_ACCENTS = ("keep accents, syllables and full-width letters for the vocabulary's own "
                  "normalization; if not given as the vocabulary was trained, or False")
 
@@ -316,12 +316,12 @@ class DeviceSettings:
 @dataclasses.dataclass(frozen=True)
 class PretrainingSettings:
     """train_gpu.py: data, memory, permutation, checkpoints."""
-    record_info_dir: str = required("directory made by data_utils.py (its manifest is read), or the "
-                                    "reference's records")
+    record_info_dir: str = required("directory made by data_utils.py (its manifest is read), or "
+                                    "the reference's records")
     model_dir: str = required("directory for checkpoints; a run found there is continued")
     spiece_model_file: Optional[str] = setting(
-        None, "SentencePiece model of the reference's records, if corpus_info.json beside them does "
-              "not name it; ours have their own")
+        None, "SentencePiece model of the reference's records, if corpus_info.json beside them "
+              "does not name it; ours have their own")
     eval_record_info_dir: Optional[str] = setting(None, "held-out records, as record_info_dir")
     model_config_path: Optional[str] = setting(None, "JSON with the architecture")
     init_checkpoint: Optional[str] = setting(
@@ -369,8 +369,8 @@ class ClassifierSettings:
     """run_classifier.py: the task, its files, what to do."""
     task_name: str = required("a known task (cola, sst-2, ..., imdb, race, tnews, xnli-de, ...; an "
                               "unknown name lists them all) or custom for your own files")
-    data_dir: str = required("directory with the task's files; custom: train, dev and test as .tsv, "
-                             ".csv, .json or .jsonl, or one file to train on")
+    data_dir: str = required("directory with the task's files; custom: train, dev and test as "
+                             ".tsv, .csv, .json or .jsonl, or one file to train on")
     model_dir: str = required("directory for checkpoints")
     output_dir: str = required("directory for tokenized records")
     spiece_model_file: str = required("SentencePiece model")
@@ -407,17 +407,18 @@ class ClassifierSettings:
                                "never", least=0)
     num_trials: int = setting(1, "runs with seed, seed + 1, ...; the best one is kept", least=1)
     learning_rates: Optional[str] = setting(None, "the trials' learning rates in turn: 2e-5,3e-5")
-    use_checkpoint: str = setting("best", "evaluate and predict with model_dir/best if it is there, "
-                                          "or with the newest", choices=("best", "newest"))
+    use_checkpoint: str = setting("best", "evaluate and predict with model_dir/best if it is "
+                                          "there, or with the newest", choices=("best", "newest"))
     predict_split: str = setting("test", "file predicted: test, dev, ...")
-    predict_file: Optional[str] = setting(None, "any file to be predicted in place of predict_split, "
-                                                "labelled or not; - is the standard input")
+    predict_file: Optional[str] = setting(None, "any file to be predicted in place of "
+                                                "predict_split, labelled or not; - is the "
+                                                "standard input")
     predict_form: Optional[str] = setting(
         None, "form of predict_file; from its extension if not given. text: a text on each line, "
               "tabs between a pair", choices=("tsv", "csv", "json", "jsonl", "text"))
     predict_dir: Optional[str] = setting(None, "directory for predictions; model_dir if not given")
-    predict_threshold: float = setting(0.5, "least probability for the second of two labels, or for "
-                                            "each one of multi_label", least=0.0)
+    predict_threshold: float = setting(0.5, "least probability for the second of two labels, or "
+                                            "for each one of multi_label", least=0.0)
 
     uncased: Optional[bool] = setting(None, _UNCASED)
     keep_accents: Optional[bool] = setting(None, _KEEP_ACCENTS)
@@ -430,7 +431,8 @@ class ClassifierSettings:
     max_segments: int = setting(8, "long_document=memory: segments of a text, the rest is cut off",
                                 least=1)
     padding: str = setting("longest", "batches as long as their longest example, or all of them "
-                                      "max_seq_length for XLA and TPUs", choices=("longest", "fixed"))
+                                      "max_seq_length for XLA and TPUs",
+                           choices=("longest", "fixed"))
     data_workers: int = setting(0, "processes that tokenize large files; 0: one per core", least=0)
     overwrite_data: bool = setting(False, "tokenize again even if the records fit")
 

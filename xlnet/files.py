@@ -35,7 +35,7 @@ def write_json(path, value):
 
 
 def read_json(path, what):
-    """Reads a JSON object, local or remote; `what` names its role in error messages ("model config", ...)."""
+    """Reads a JSON object, local or remote; `what` is its role in errors ("model config", ...)."""
     require_file(path, what)
     with open_binary(path) as f:
         try:

@@ -81,7 +81,7 @@ def pretraining_batches(directory, manifest, *, batch_size, permutation, special
 
 
 def _by_step(features, num_rows):
-    """Windows [N,...] in the order they are read to batches [N/R,R,...], under the model's names."""
+    """Windows [N,...] as they are read to batches [N/R,R,...], under the model's names."""
     names = {"input": "input_ids", "seg_id": "seg_ids"}
     return {names.get(name, name): tf.reshape(value, [-1, num_rows] + value.shape.as_list()[1:])
             for name, value in features.items() if name not in ("word_start", "is_masked")}

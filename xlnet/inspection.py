@@ -192,10 +192,11 @@ def ansi(text, color):
 def legend(paint):
     """Lines that explain the marks of `window_text`."""
     early, late = paint("⟦early⁵⟧", 0.), paint("⟦late³¹⟧", 0.99)
-    return ("⟦piece⁷ piece²⟧  predicted; the number is its place in the factorization order: %s %s\n"
-            "segments         %s (continues the stream), %s, %s\n"
-            "◀ backward       shown in reading order; the model begins at the last token shown\n" % (
-                early, late, paint("reused", "reused"), paint("A", "A"), paint("B", "B")))
+    lines = (
+        "⟦piece⁷ piece²⟧  predicted; the number is its place in the factorization order: %s %s\n"
+        "segments         %s (continues the stream), %s, %s\n"
+        "◀ backward       shown in reading order; the model begins at the last token shown\n")
+    return lines % (early, late, paint("reused", "reused"), paint("A", "A"), paint("B", "B"))
 
 
 def window_text(windows, row, title, *, tokenizer, reuse_len, paint, width):

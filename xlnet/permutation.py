@@ -29,8 +29,8 @@ class Permutation:
     reuse_len: int       # the window's first part: what is known before the rest begins
     num_predict: int     # P, exactly
     perm_size: int       # tokens permuted among themselves
-    mask_alpha: int      # targets lie evenly: with a budget of mask_beta in mask_alpha tokens, about
-    mask_beta: int       # one of each mask_alpha / mask_beta n-grams in a row is predicted
+    mask_alpha: int      # targets lie evenly: with a budget of mask_beta in mask_alpha tokens,
+    mask_beta: int       # about one of each mask_alpha / mask_beta n-grams in a row is predicted
     mask_mode: str = "whole_word"
 
     def check(self, seq_len):
@@ -207,7 +207,8 @@ def sample_targets(random, is_special, word_start, budget, permutation):
     tokens = np.maximum(words.tokens, 1)
     arc = (dice[:, 1:2] * tokens).astype(np.int64)
     picked = ((place - arc) % tokens < budget[:, None]) & ~is_special
-    ends = np.take_along_axis(order, (arc + [[0, -1]] + budget[:, None] * [[0, 1]]) % tokens, axis=1)
+    edges = (arc + [[0, -1]] + budget[:, None] * [[0, 1]]) % tokens
+    ends = np.take_along_axis(order, edges, axis=1)
     return _mend(picked, words, ends, dice[:, 2:])
 
 

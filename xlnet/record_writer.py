@@ -112,7 +112,8 @@ _BEFORE, _BEHIND = _HEADER.size + 4, 4       # [bytes] of a record around its da
 def _frame(example):
     """A TFRecord: length, its checksum, the data, four bytes for the data's checksum."""
     header = _HEADER.pack(len(example))
-    return header + _masked(np.array([google_crc32c.value(header)])).tobytes() + example + bytes(_BEHIND)
+    checksum = _masked(np.array([google_crc32c.value(header)])).tobytes()
+    return header + checksum + example + bytes(_BEHIND)
 
 
 def _seal(batch, view):

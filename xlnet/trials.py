@@ -1,4 +1,4 @@
-"""Several fine-tunings of the same task, with other seeds and learning rates, and what they show."""
+"""Several fine-tunings of a task, with other seeds and learning rates, and what they show."""
 
 import dataclasses
 import os
