@@ -178,11 +178,11 @@ def is_finished(job):
     if job.settings.overwrite or not files.exists(path):
         return False
     made = files.read_json(path, "save_dir").get("made_from")
-    refuse_difference(made or {}, job.description, "has records")
+    _refuse_difference(made or {}, job.description, "has records")
     return True
 
 
-def refuse_difference(made, wanted, what):
+def _refuse_difference(made, wanted, what):
     """Raises UserError that shows where the descriptions `made` and `wanted` differ, if they do."""
     different = ["%s %s there, %s now" % (name, made.get(name), value)
                  for name, value in wanted.items() if made.get(name) != value]
@@ -198,7 +198,7 @@ def _begin(job):
         if job.settings.overwrite:
             clear(job.directory)
         elif os.path.exists(path):
-            refuse_difference(files.read_json(path, "save_dir"), job.description,
+            _refuse_difference(files.read_json(path, "save_dir"), job.description,
                                "has unfinished records")
         for folder in (job.directory, job.unfinished):
             os.makedirs(folder, exist_ok=True)
