@@ -32,7 +32,7 @@ NO_LONGER_NEEDED = {
 }
 
 _OWN_FILES = ("text_a_column", "text_b_column", "label_column", "id_column", "choice_columns",
-              "multi_label", "label_separator")
+              "multi_label", "label_separator", "query_id_column")
 
 
 def main(settings, network, optimization, device):

@@ -32,8 +32,8 @@ def classifier_model_fn(config, task, *, network, optimization_settings, setting
             training.dropout_seed(settings.seed, tf.train.get_global_step()), first_row)
         with training.model_scope(), tf.variable_scope(
                 tf.get_variable_scope(), custom_getter=frozen(config, settings.freeze_layers)):
-            summary = _summary(config, run, settings, task, features, seed)
-            return _head(run, task, summary, features["label_ids"], scope)
+            summary = _summary(config, run, settings, task.num_choices(is_training), features, seed)
+            return _head(run, task, summary, features["label_ids"], scope, is_training)
 
     def compute_loss(features, first_row):
         outputs, _ = answer(features, first_row, is_training=True)
@@ -55,9 +55,8 @@ def classifier_model_fn(config, task, *, network, optimization_settings, setting
     return model_fn
 
 
-def _summary(config, run, settings, task, features, seed):
-    """One vector for each text or choice, [B*C,D]."""
-    count = len(task.labels) if task.choices else 1
+def _summary(config, run, settings, count, features, seed):
+    """One vector for each text or choice, [B*C,D]; count: C."""
     ids, segments, padding = (
         tf.reshape(x, [-1, modeling.shape_of(x)[1] // count]) if count > 1 else x          # [B*C,T]
         for x in (features["input_ids"], features["segment_ids"], features["input_mask"]))
@@ -107,9 +106,12 @@ def read_on(config, run, ids, segments, padding, seed, *, length):
     return sequence, padding
 
 
-def _head(run, task, summary, labels, scope):
+def _head(run, task, summary, labels, scope, is_training):
     """Returns `heads.HeadOutputs`, and what is predicted: probabilities or scores."""
-    if task.kind == "regression":
+    if task.pairwise and is_training:
+        outputs = heads.pairwise(run, summary, labels, scope=scope)
+        return outputs, outputs.logits
+    if task.is_regression:
         outputs = heads.regression(run, summary, labels, scope=scope)
         return outputs, outputs.logits
     if task.kind == "multi_label":

@@ -393,6 +393,19 @@ class ClassifierSettings:
     is_regression: bool = setting(False, "checked against the task; custom: labels are numbers")
     multi_label: bool = setting(False, "custom: a row has any number of labels")
     label_separator: str = setting(",", "custom: between the labels in a multi_label cell")
+    query_id_column: Optional[str] = setting(
+        None, "custom: column of a query's name; makes the task a ranking: text_a is the query, "
+              "text_b and id the document, label its grade")
+    ranking_loss: str = setting(
+        "pairwise", "ranking: trained on pairs of a query's documents, the logistic loss on the "
+                    "difference of their scores; or on each document, the squared error of its "
+                    "grade", choices=("pairwise", "pointwise"))
+    pairs_per_query: int = setting(50, "pairwise: pairs of a query, drawn among those of different "
+                                       "grades; 0: all", least=0)
+    ranking_cutoff: int = setting(10, "ranking: documents of a query that NDCG and ERR look at",
+                                  least=1)
+    highest_grade: int = setting(0, "ranking: grade of a perfect document, for ERR; 0: the highest "
+                                    "one of the file", least=0)
     dev_share: Optional[float] = setting(
         None, "share of the training rows held out as dev where there is no dev file; 0.05 for "
               "known tasks and 0.1 for custom if not given", least=0.0)
@@ -415,7 +428,8 @@ class ClassifierSettings:
                                                 "standard input")
     predict_form: Optional[str] = setting(
         None, "form of predict_file; from its extension if not given. text: a text on each line, "
-              "tabs between a pair", choices=("tsv", "csv", "json", "jsonl", "text"))
+              "tabs between a pair; run, qrels: TREC's",
+        choices=("tsv", "csv", "json", "jsonl", "text", "run", "qrels"))
     predict_dir: Optional[str] = setting(None, "directory for predictions; model_dir if not given")
     predict_threshold: float = setting(0.5, "least probability for the second of two labels, or "
                                             "for each one of multi_label", least=0.0)

@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from xlnet import (checkpoint, features, files, input_pipeline, metrics, own_data, predictions,
-                   records, reports, selection, task_files, tasks, training)
+                   ranking, records, reports, selection, task_files, tasks, training)
 from xlnet.classifier_model import classifier_model_fn
 from xlnet.errors import UserError, did_you_mean
 
@@ -25,6 +25,7 @@ Answers = collections.namedtuple("Answers", "values loss")
 
 _SECONDS_BETWEEN_LINES = 15
 _LABELS_SHOWN = 20       # tables of more labels are written but not printed
+_BASELINES = {"regression": "mean score", "ranking": "random order"}
 _ROUND_TO = 8            # lengths of batches are multiples of it [tokens]
 
 
@@ -88,7 +89,8 @@ def find_task(settings):
     """
     for directory in (settings.model_dir, os.path.join(settings.model_dir, selection.BEST)):
         path = os.path.join(directory, TASK_NAME)
-        if not settings.do_train and not settings.is_regression and os.path.exists(path):
+        has_labels = not settings.is_regression and not settings.query_id_column
+        if not settings.do_train and has_labels and os.path.exists(path):
             labels = files.read_json(path, "model_dir").get("labels")
             if not labels and tasks.plain(settings.task_name) == tasks.CUSTOM:
                 raise UserError("model_dir: %s has is_regression True, not False" % path)
@@ -170,6 +172,8 @@ class Run:
         if settings.freeze_layers > self._config.n_layer:
             raise UserError("freeze_layers is %d, but the network has %d layers"
                             % (settings.freeze_layers, self._config.n_layer))
+        if settings.label_smoothing and self._task.is_regression:
+            raise UserError("label_smoothing: task %s has no classes" % self._task.name)
         self._devices.check_divides(settings.train_batch_size, settings.grad_accum_steps)
         prefixes = self._checkpoints()
         if not prefixes and not settings.do_train:
@@ -187,6 +191,7 @@ class Run:
         settings = self._settings
         if settings.do_train:
             self._read("train", need_labels=True)
+            self._train_rows = self._to_train()
         if settings.do_eval or settings.do_train and settings.eval_steps:
             self._read(settings.eval_split, need_labels=True)
         if settings.do_predict:
@@ -196,13 +201,24 @@ class Run:
         """The optimization settings with epochs and the share of warm-up turned into steps."""
         settings = self._settings
         if settings.epochs and settings.do_train:
-            rows = len(self._rows["train", True])
+            rows = len(self._train_rows)
             optimization = dataclasses.replace(optimization, train_steps=max(
                 1, round(settings.epochs * rows / settings.train_batch_size)))
         if optimization.warmup_share:
             optimization = dataclasses.replace(optimization, warmup_share=0.0, warmup_steps=round(
                 optimization.warmup_share * optimization.train_steps))
         return optimization
+
+    def _to_train(self):
+        """The rows that are trained on: those of the train file, or pairs made of them."""
+        settings, rows = self._settings, self._rows["train", True]
+        if not self._task.pairwise:
+            return rows
+        pairs = ranking.pair_rows(rows, settings.pairs_per_query, settings.seed)
+        if not pairs:
+            raise UserError("data_dir: no query of the train file in %s has documents of different "
+                            "grades, which ranking_loss pairwise compares" % settings.data_dir)
+        return pairs
 
     def _read(self, split, need_labels):
         """The rows of each file that `split` stands for: dict of split to list of `tasks.Row`."""
@@ -235,12 +251,12 @@ class Run:
     def _num_labels(self):
         return len(self._task.labels) if self._task.multi_label else 0
 
-    def _batches(self, path, **how):
+    def _batches(self, path, is_training=False, **how):
         """The input function of a record file."""
         settings, length = self._settings, self._layout.max_seq_length
         layout = records.finetuning_features(
             length, self._task.is_regression, num_labels=self._num_labels(),
-            num_choices=len(self._task.labels) if self._task.choices else 1)
+            num_choices=self._task.num_choices(is_training))
         multiple = length if settings.padding == "fixed" else \
             settings.max_seq_length if settings.long_document == "memory" else _ROUND_TO
         return lambda: input_pipeline.finetuning_batches(
@@ -254,7 +270,7 @@ class Run:
         With `eval_steps` the model is evaluated on the way, and the best checkpoint exported.
         """
         settings, last = self._settings, self._optimization.train_steps
-        rows = self._read("train", need_labels=True)["train"]
+        rows = self._train_rows
         step = checkpoint.step_of(settings.model_dir)
         if settings.eval_steps and step and self._selection.lacks(step, settings.eval_steps, last):
             self._select(step)             # the run was stopped between training and evaluation
@@ -279,7 +295,8 @@ class Run:
             progress = reports.Progress(
                 train_steps=last, log_steps=settings.log_steps, unit="examples",
                 per_step=settings.train_batch_size, banner=banner)
-            batches = self._batches(path, batch_size=settings.train_batch_size, num_examples=count,
+            batches = self._batches(path, is_training=True, num_examples=count,
+                                    batch_size=settings.train_batch_size,
                                     shuffle_seed=settings.seed, start_step=step)
             self._estimator.train(
                 lambda: input_pipeline.for_replicas(batches(), self._devices.replicas),
@@ -328,7 +345,8 @@ class Run:
         return {
             "devices": self._devices.words,
             "precision": "bfloat16" if self._network.use_bfloat16 else "float32",
-            "task": "%s: %s rows, %s" % (task.name, "{:,}".format(len(rows)), _outputs(task)),
+            "task": "%s: %s %s, %s" % (task.name, "{:,}".format(len(rows)),
+                                       "pairs" if task.pairwise else "rows", _outputs(task)),
             "length": "%d tokens, %s" % (settings.max_seq_length, settings.long_document),
             "batch": "%d examples over %d replicas of %d micro-batches; an epoch is %.1f steps" % (
                 settings.train_batch_size, self._devices.replicas, settings.grad_accum_steps,
@@ -372,9 +390,9 @@ class Run:
         """
         checkpoints = self._checkpoints()
         for split, rows in self._read(self._settings.eval_split, need_labels=True).items():
-            baseline = metrics.baseline(self._task, metrics.label_array(self._task, rows))
-            self._report(split, "mean score" if self._task.is_regression else "majority class",
-                         baseline, rows)
+            baseline = metrics.baseline(self._task, metrics.label_array(self._task, rows),
+                                        self._queries(rows))
+            self._report(split, _BASELINES.get(self._task.kind, "majority class"), baseline, rows)
             results, answers = [], []
             for step, prefix in checkpoints:
                 answers.append(self._answer(split, rows, prefix))
@@ -388,11 +406,17 @@ class Run:
         """The task's metrics and the mean loss over the whole of a split, a dict of floats; and
         `collapsed`, in words, if the answer is always the same."""
         labels = metrics.label_array(self._task, rows)
+        queries = self._queries(rows)
         result = metrics.evaluate(self._task, answers.values, labels,
-                                  self._settings.predict_threshold)
-        result["loss"] = float(np.mean(answers.loss, dtype=np.float64))
+                                  self._settings.predict_threshold, queries)
+        result["loss"] = ranking.pair_loss(answers.values, labels, queries) \
+            if self._task.pairwise else float(np.mean(answers.loss, dtype=np.float64))
         collapsed = metrics.collapsed(self._task, answers.values, labels)
         return dict(result, collapsed=collapsed) if collapsed else result
+
+    def _queries(self, rows):
+        """Which rows are ranked together; None where none are."""
+        return ranking.by_query(rows) if self._task.kind == "ranking" else None
 
     def _report(self, split, what, result, rows):
         numbers = "  ".join("%s %.4f" % item for item in result.items() if item[0] != "collapsed")
@@ -458,6 +482,10 @@ class Run:
             predictions.write_predictions(path, task, rows, values, settings.predict_threshold)
             print("predicted %s %s  step %d  (%d rows): %s" % (
                 task.name, split, step, len(rows), path), flush=True)
+            if task.kind == "ranking":
+                path = os.path.join(directory, "predictions_%s_%s.run" % (task.name, split))
+                predictions.write_run(path, rows, values)
+                print("as a TREC run: %s" % path, flush=True)
             if split in task.submissions and not settings.predict_file:
                 path = os.path.join(directory, task.submissions[split])
                 predictions.write_submission(path, task, rows, values)
@@ -466,7 +494,10 @@ class Run:
 
 def _outputs(task):
     """What the answers are and whether dev is part of the training file, in words."""
-    if task.is_regression:
+    if task.kind == "ranking":
+        words = "scores of documents, trained on %s" % (
+            "pairs of them" if task.pairwise else "their grades")
+    elif task.is_regression:
         words = "scores"
     else:
         more = ", ..." if len(task.labels) > _LABELS_SHOWN else ""

@@ -51,6 +51,17 @@ def multiple_choice(run, summary, labels, *, num_choices):
     return HeadOutputs(loss, logits)
 
 
+def pairwise(run, summary, labels, *, scope):
+    """Logistic loss on the difference of two scores (RankNet,
+    https://doi.org/10.1145/1102351.1102363): summary [B*2,D], an example's two texts together,
+    labels float32 [B], the probability that the first one is the better one -> `HeadOutputs`,
+    logits [B]. The weights are those of `regression`.
+    """
+    scores = tf.reshape(_logit(run, summary, 1, scope, "logit"), [-1, 2])
+    margin = scores[:, 0] - scores[:, 1]                                                  # [B]
+    return HeadOutputs(tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=margin), margin)
+
+
 def _logit(run, summary, size, scope, name):
     with tf.variable_scope(scope), tf.variable_scope(name):
         kernel = get_weight("kernel", [summary.shape.as_list()[-1], size], get_initializer(run))

@@ -7,7 +7,7 @@ import os
 
 import numpy as np
 
-from xlnet import files
+from xlnet import files, ranking
 from xlnet.errors import UserError
 
 THRESHOLD = 0.5      # of a label's probability, where labels are independent or there are two
@@ -47,11 +47,12 @@ def decide(task, values, threshold=THRESHOLD):
     return values.argmax(axis=1)
 
 
-def evaluate(task, values, labels, threshold=THRESHOLD):
+def evaluate(task, values, labels, threshold=THRESHOLD, queries=None):
     """Returns an ordered dict of metric name to float, the task's main metric first.
 
     Args:
-      values, threshold: as in `decide`. labels: as in `label_array`.
+      values, threshold: as in `decide`. labels: as in `label_array`. queries: of a ranking, as
+        `ranking.by_query` returns them.
 
     Raises:
       UserError: a prediction is not a finite number.
@@ -66,14 +67,19 @@ def evaluate(task, values, labels, threshold=THRESHOLD):
     if bad:
         raise UserError("task %s: %d of %d predictions are not finite numbers"
                         % (task.name, bad, values.size))
+    if task.kind == "ranking":
+        return ranking.evaluate(task.metrics, values, labels, queries, task.highest_grade)
     predictions = decide(task, values, threshold)
     return {name: float(_METRICS[name](task, predictions, labels, values))
             for name in task.metrics}
 
 
-def baseline(task, labels):
-    """Returns the metrics of a constant answer: the most frequent label(s), or the mean score."""
+def baseline(task, labels, queries=None):
+    """Returns the metrics of a constant answer: the most frequent label(s), or the mean score; of a
+    ranking those of a random order. Arguments as in `evaluate`."""
     labels = np.asarray(labels)
+    if task.kind == "ranking":
+        return ranking.random_order(task.metrics, labels, queries, task.highest_grade)
     if task.is_regression or task.multi_label:
         constant = labels.mean(axis=0)
     else:

@@ -12,6 +12,7 @@ _EXTENSIONS = ("tsv", "csv", "jsonl", "json")
 
 # Metrics by kind of task, the one that selects checkpoints first.
 METRICS = {"regression": ("pearson", "spearman"),
+           "ranking": ("ndcg", "map", "err"),
            "classification": ("accuracy", "macro_f1", "auc"),
            "multi_label": ("micro_f1", "macro_f1", "accuracy", "auc"),
            "multiple_choice": ("accuracy",)}
@@ -39,14 +40,25 @@ def get_task(settings, labels=None):
     if settings.dev_share is not None and "dev" not in (*task.files, *task.groups) \
             and "train" in task.files:
         task = dataclasses.replace(task, dev_share=settings.dev_share)
+    if task.query:
+        task = _as_asked(task, settings)
     return with_metric(task, settings.metric)
+
+
+def _as_asked(task, settings):
+    """A ranking, trained and measured as the settings say."""
+    metrics = tuple("%s@%d" % (name, settings.ranking_cutoff) if name != "map" else name
+                    for name in METRICS["ranking"])
+    return dataclasses.replace(task, pairwise=settings.ranking_loss == "pairwise", metrics=metrics,
+                               highest_grade=settings.highest_grade)
 
 
 def with_metric(task, name):
     """The task judged by the metric `name` before all others; None leaves it as it is."""
     if not name:
         return task
-    known = METRICS[task.kind] + {"classification": ("matthews", "micro_f1")}.get(task.kind, ())
+    known = task.metrics if task.query else METRICS[task.kind]
+    known += {"classification": ("matthews", "micro_f1")}.get(task.kind, ())
     known += ("f1",) if task.kind == "classification" and len(task.labels) == 2 else ()
     if name not in known + task.metrics:
         raise UserError("metric: task %s has no %s%s (metrics: %s)" % (
@@ -59,18 +71,24 @@ def _own_task(settings, labels):
     if settings.is_regression and (settings.multi_label or settings.choice_columns):
         raise UserError("is_regression is True: a score goes with neither multi_label nor "
                         "choice_columns")
+    if settings.query_id_column and (settings.is_regression or settings.multi_label
+                                     or settings.choice_columns):
+        raise UserError("query_id_column makes a ranking by grades, which goes with none of "
+                        "is_regression, multi_label and choice_columns")
     columns = {name: _listed(getattr(settings, name + "_column")) for name in
                ("text_a", "text_b", "label")}
     if len(columns["label"]) > 1 and not settings.multi_label:
         raise UserError("label_column names %d columns; several are for --multi_label=True"
                         % len(columns["label"]))
     found, dev_share = _own_files(settings.data_dir)
-    task = Task(CUSTOM, labels=None if settings.is_regression else (), metrics=(),
+    has_scores = settings.is_regression or bool(settings.query_id_column)
+    task = Task(CUSTOM, labels=None if has_scores else (), metrics=(),
+                query=settings.query_id_column,
                 id=settings.id_column, id_required=True, files=found, dev_share=dev_share,
                 choices=_listed(settings.choice_columns), multi_label=settings.multi_label,
                 label_separator=settings.label_separator,
                 cut_first=bool(settings.choice_columns), **columns)
-    if not settings.is_regression:
+    if not has_scores:
         task = dataclasses.replace(task, labels=tuple(labels or _find_labels(task, settings)))
     return dataclasses.replace(task, metrics=METRICS[task.kind])
 

@@ -5,7 +5,7 @@ Shape letters: n rows, L labels.
 
 import numpy as np
 
-from xlnet import files, metrics
+from xlnet import files, metrics, ranking
 
 
 def write_predictions(path, task, rows, values, threshold=metrics.THRESHOLD):
@@ -13,12 +13,16 @@ def write_predictions(path, task, rows, values, threshold=metrics.THRESHOLD):
 
     Args:
       values: probabilities [n, L] (columns `id label p_<label>...`; `labels`, separated as in the
-        task's files, where a row may have several), or scores [n] (columns `id score`).
+        task's files, where a row may have several), or scores [n] (columns `id score`, before them
+        the `query` of a ranking).
       threshold: as in `metrics.decide`.
     """
     answers = _answers(task, rows, values, threshold)
     ids = [_cell(row.id) for row in rows]
-    if task.is_regression:
+    if task.kind == "ranking":
+        lines = ["query\tid\tscore"] + ["%s\t%s\t%s" % (_cell(row.query), id, answer)
+                                        for row, id, answer in zip(rows, ids, answers)]
+    elif task.is_regression:
         lines = ["id\tscore"] + ["%s\t%s" % pair for pair in zip(ids, answers)]
     else:
         header = ["id", "labels" if task.multi_label else "label"]
@@ -37,6 +41,20 @@ def write_submission(path, task, rows, values):
     answers = _answers(task, rows, values, metrics.THRESHOLD)
     lines = ["index\tprediction"] + ["%s\t%s" % (row.id, answer)
                                      for row, answer in zip(rows, answers)]
+    files.write_text(path, "\n".join(lines) + "\n")
+
+
+def write_run(path, rows, scores):
+    """Writes a ranking as trec_eval takes it: a line `query Q0 document rank score xlnet` for each
+    row, best documents first. scores: float32 [n], with all their digits, so that none are equal
+    that were not.
+    """
+    scores = np.asarray(scores)
+    lines = []
+    for query in ranking.by_query(rows):
+        for rank, number in enumerate(ranking.best_first(scores, query), 1):
+            lines.append("%s Q0 %s %d %.9g xlnet" % (rows[number].query, rows[number].id, rank,
+                                                     scores[number]))
     files.write_text(path, "\n".join(lines) + "\n")
 
 

@@ -54,11 +54,14 @@ def read_rows(task, data_dir, split, need_labels=None):
 
 
 def hold_out(rows, share):
-    """Parts rows into (train, dev), always in the same way; dev is `share` of them."""
-    order = np.random.default_rng(_HELD_OUT_SEED).permutation(len(rows))
-    held_out = set(order[:max(1, round(share * len(rows)))].tolist())
-    return ([row for i, row in enumerate(rows) if i not in held_out],
-            [row for i, row in enumerate(rows) if i in held_out])
+    """Parts rows into (train, dev), always in the same way; dev is `share` of them, or of the queries
+    of a ranking."""
+    units = [i if row.query is None else row.query for i, row in enumerate(rows)]
+    names = list(dict.fromkeys(units))
+    order = np.random.default_rng(_HELD_OUT_SEED).permutation(len(names))
+    held_out = {names[i] for i in order[:max(1, round(share * len(names)))]}
+    return ([row for unit, row in zip(units, rows) if unit not in held_out],
+            [row for unit, row in zip(units, rows) if unit in held_out])
 
 
 def _read_part(task, data_dir, part, need_labels):
@@ -88,10 +91,12 @@ def read_file(task, path, need_labels, header=None, form=None):
     columns = _find_columns(task, path, table.columns, need_labels)
     if not table.rows:
         raise UserError("%s: no rows%s" % (path, "" if header else " after the header"))
-    rows, faults = [], []
+    rows, faults, seen = [], [], {}
     for i, values in enumerate(table.rows):
         row, fault = (None, values) if isinstance(values, str) else _parse_row(
             task, columns, values, i, need_labels)
+        if task.query and row and not fault:
+            fault = _ranking_fault(row, seen)
         rows.append(row)
         if fault:
             faults.append((table.where(i), fault))
@@ -131,7 +136,7 @@ def refuse(faults):
 
 # Positions in a row's values: texts, label and choices tuples of int, id an int or None. only:
 # (position, value) of the wanted rows. width: columns of the header, None where rows have no order.
-_Columns = collections.namedtuple("_Columns", "text_a text_b choices label id only width")
+_Columns = collections.namedtuple("_Columns", "text_a text_b choices label id query only width")
 
 _LEFT_OUT = Row(None, (), None)   # stands for a row that the task does not want
 
@@ -152,12 +157,14 @@ def _find_columns(task, path, header, need_labels):
     only = ((find(name, False), value) for name, value in task.only.items())
     return _Columns(*texts, label=() if None in label else label,
                     id=find(task.id, task.id_required) if task.id else None,
+                    query=find(task.query) if task.query else None,
                     only=tuple(pair for pair in only if pair[0] is not None), width=len(header))
 
 
 def _parse_row(task, columns, values, number, need_labels):
     """Returns (row, fault or None); no row where its width is wrong or a text is missing."""
-    used = (*columns.text_a, *columns.text_b, *columns.choices, *columns.label)
+    used = (*columns.text_a, *columns.text_b, *columns.choices, *columns.label,
+            *([] if columns.query is None else [columns.query]))
     if len(values) <= max(used) or any(values[columns.width:]):
         return None, "%d column(s), expected %d" % (len(values), columns.width)
     if any(values[position] != value for position, value in columns.only):
@@ -169,8 +176,26 @@ def _parse_row(task, columns, values, number, need_labels):
     if label in task.skipped_labels:
         return _LEFT_OUT, None
     id = None if columns.id is None or len(values) <= columns.id else values[columns.id]
-    return Row(str(number) if id is None else _to_text(id), pairs, label), (
+    query = None if columns.query is None else _to_text(values[columns.query])
+    return Row(str(number) if id is None else _to_text(id), pairs, label, query), (
         fault if need_labels else None)
+
+
+def _ranking_fault(row, seen):
+    """What is wrong with a document of a query, beside the rows before; None if nothing is.
+
+    seen: of those rows, the text of each query and the (query, document) pairs.
+    """
+    for what, name in (("query", row.query), ("document", row.id)):
+        if not name or name.split() != [name]:
+            return "%s '%s': expected a name without blanks" % (what, name)
+    text = row.pairs[0][0]
+    if seen.setdefault(row.query, text) != text:
+        return "query '%s' has another text than in the rows before" % row.query
+    if (row.query, row.id) in seen:
+        return "document '%s' of query '%s' for the second time" % (row.id, row.query)
+    seen[row.query, row.id] = True
+    return None
 
 
 def _parse_pairs(task, columns, values):
@@ -237,6 +262,8 @@ def _parse_label(task, values):
     text = _to_text(value).strip()
     if not text:
         return None, "column '%s' is empty" % task.label[0]
+    if task.query:
+        return _parse_grade(task, text)
     if task.is_regression:
         return _parse_score(task, text)
     return _known(task, task.label_names.get(text, text))
@@ -255,6 +282,17 @@ def _parse_score(task, text):
         score = math.nan
     return (score, None) if math.isfinite(score) else (
         None, "column '%s': '%s' is not a number" % (task.label[0], text))
+
+
+def _parse_grade(task, text):
+    """A whole number; junk, which TREC grades below 0, is as little relevant as anything else."""
+    if not re.fullmatch(r"-?\d{1,2}", text, re.ASCII):
+        return None, "column '%s': '%s', expected a whole number below 100" % (task.label[0], text)
+    grade = max(float(text), 0.0)
+    if task.highest_grade and grade > task.highest_grade:
+        return None, "column '%s': %s is above highest_grade %d" % (
+            task.label[0], text, task.highest_grade)
+    return grade, None
 
 
 def _parse_several(task, value):
@@ -391,9 +429,96 @@ def _read_plain(task, path, lines, header):
     return Table(columns, [line.split("\t") for line in lines], lambda i: "%s:%d" % (path, i + 1))
 
 
+# --- TREC's files: judgements or the documents to be ranked, and texts elsewhere
+
+def _read_qrels(task, path, lines, header):
+    """Judgements, `query 0 document grade` on each line."""
+    return _join_texts(task, path, [_split(line, "query 0 document grade") for line in lines],
+                       lambda cells: cells[3])
+
+
+def _read_run(task, path, lines, header):
+    """Documents to be ranked, `query Q0 document rank score name` on each line.
+
+    Grades are those of the judgements beside it, under its name with .qrels; what was not judged
+    has grade 0. Without them there are no grades.
+    """
+    qrels, grades = _stem(path) + ".qrels", None
+    if path != "-" and os.path.exists(qrels):
+        judged = [_split(line, "query 0 document grade") for line in
+                  _decode(qrels, _read_content(qrels, "judgements"))]
+        refuse([("%s:%d" % (qrels, i), cells) for i, cells in enumerate(judged, 1)
+                if isinstance(cells, str)])
+        grades = {(cells[0], cells[2]): cells[3] for cells in judged}
+    return _join_texts(
+        task, path, [_split(line, "query Q0 document rank score name") for line in lines],
+        lambda cells: None if grades is None else grades.get((cells[0], cells[2]), "0"))
+
+
+def _split(line, expected):
+    """The cells of a line between blanks, or its fault."""
+    cells, count = line.split(), len(expected.split())
+    return cells if len(cells) == count else "%d column(s), expected %d: %s" % (
+        len(cells), count, expected)
+
+
+def _stem(path):
+    return os.path.splitext(path)[0]
+
+
+def _join_texts(task, path, rows, grade):
+    """The `Table` of a ranking: lines that name query and document, with the texts of both.
+
+    Texts are in NAME.queries.tsv or queries.tsv, and in documents.tsv, beside the file NAME.
+    grade: function of a line's cells.
+    """
+    columns = [task.query, *task.text_a, task.id, *task.text_b, *task.label]
+    if len(columns) != 5 or None in columns:
+        raise UserError("%s: TREC's files are for rankings whose queries, documents and their names "
+                        "have a column each" % path)
+    directory = "" if path == "-" else os.path.dirname(path)
+    places = [find_file(directory, (os.path.basename(_stem(path)) + ".queries.tsv",
+                                    "queries.tsv")), os.path.join(directory, "documents.tsv")]
+    texts = [_read_texts(place, {cells[column] for cells in rows if isinstance(cells, list)})
+             for place, column in zip(places, (0, 2))]
+
+    def join(cells):
+        if isinstance(cells, str):
+            return cells
+        for what, name, known, place in zip(("query", "document"), cells[::2], texts, places):
+            if name not in known:
+                return "%s '%s' is not in %s" % (what, name, place)
+        query, document = cells[0], cells[2]
+        return [query, texts[0][query], document, texts[1][document], grade(cells)]
+
+    return Table(columns, list(map(join, rows)), lambda i: "%s:%d" % (path, i + 1))
+
+
+def _read_texts(path, wanted):
+    """The texts of the names `wanted` from a file of `name<TAB>text`, which may be a collection larger
+    than the memory."""
+    files.require_file(path, "ranking")
+    found, faults = {}, []
+    with open(path, "rb") as f:
+        for number, line in enumerate(f, 1):
+            name, tab, text = line.rstrip(b"\r\n").partition(b"\t")
+            try:
+                name = name.decode("utf-8-sig" if number == 1 else "utf-8").strip()
+                fault = None if tab else "expected a name, a tab and a text"
+                if tab and name in wanted:
+                    fault = "'%s' for the second time" % name if name in found else None
+                    found.setdefault(name, text.decode("utf-8").replace("\t", " "))
+            except UnicodeDecodeError as e:
+                fault = "not UTF-8: byte 0x%02x" % e.object[e.start]
+            if fault and (tab or name):         # an empty line is nobody's
+                faults.append(("%s:%d" % (path, number), fault))
+    refuse(faults)
+    return found
+
+
 # By name, which is also a file's extension; "text" is for texts without anything else.
 FORMS = {"tsv": _read_tsv, "txt": _read_tsv, "csv": _read_csv, "jsonl": _read_json,
-         "json": _read_json, "text": _read_plain}
+         "json": _read_json, "text": _read_plain, "qrels": _read_qrels, "run": _read_run}
 
 
 # --- Forms of directories

@@ -11,8 +11,9 @@ from typing import Optional
 from xlnet.errors import UserError, did_you_mean
 
 # id: str. pairs: ((text_a, text_b or None), ...), one pair, or C of them where a choice is to be
-# made. label: str, float (regression), tuple of str (multi-label), or None where it is not known.
-Row = collections.namedtuple("Row", "id pairs label")
+# made. label: str, float (regression, ranking), tuple of str (multi-label), or None where it is not
+# known. query: name of the query that the row, a document, is ranked for; None in other tasks.
+Row = collections.namedtuple("Row", "id pairs label query", defaults=(None,))
 
 _THREE_FILES = {"train": "train.tsv", "dev": "dev.tsv", "test": "test.tsv"}
 
@@ -37,6 +38,9 @@ class Task:
     choices: tuple = ()              # columns of the C answers, or one column that lists them
     multi_label: bool = False        # a row has any number of the labels
     label_separator: str = ","       # between the labels of a multi-label cell
+    query: Optional[str] = None      # column of the query's name; rows are documents to be ranked
+    pairwise: bool = False           # a ranking is trained on pairs of a query's documents
+    highest_grade: int = 0           # of a ranking; 0: the highest one of a file
     files: dict = dataclasses.field(default_factory=lambda: dict(_THREE_FILES))
                                      # by split: a name, or names of which the first one found is it
     tree: Optional[str] = None       # form of the directories: "folders" or "race"
@@ -55,13 +59,18 @@ class Task:
 
     @property
     def is_regression(self):
+        """Whether answers are scores."""
         return self.labels is None
 
     @property
     def kind(self):
-        """"regression", "multiple_choice", "multi_label" or "classification"."""
-        return ("regression" if self.labels is None else "multiple_choice" if self.choices else
+        """"ranking", "regression", "multiple_choice", "multi_label" or "classification"."""
+        return ("ranking" if self.query else "regression" if self.labels is None else "multiple_choice" if self.choices else
                 "multi_label" if self.multi_label else "classification")
+
+    def num_choices(self, is_training):
+        """C, the texts that stand side by side in a record."""
+        return len(self.labels) if self.choices else 2 if self.pairwise and is_training else 1
 
     @property
     def head(self):
@@ -209,8 +218,17 @@ def _xnli(language):
                         "test": ("xnli.test.tsv", "XNLI-1.0/xnli.test.tsv")})
 
 
+# --- Ranking: tables, or TREC's files (`task_files` reads both)
+
+_RANKING = _task("ranking", "query", "document", "grade", None, ("ndcg@10", "map", "err@10"),
+                 id="document_id", id_required=True, query="query_id",
+                 files={split: tuple("%s.%s" % (split, form) for form in
+                                     ("tsv", "csv", "jsonl", "run", "qrels"))
+                        for split in ("train", "dev", "test")})
+
 TASKS = {task.name: task for task in (
-    *_GLUE_TASKS, *_OTHER_TASKS, *_RACE_TASKS, *_CLUE_TASKS, *map(_xnli, XNLI_LANGUAGES))}
+    *_GLUE_TASKS, *_OTHER_TASKS, *_RACE_TASKS, *_CLUE_TASKS, *map(_xnli, XNLI_LANGUAGES),
+    _RANKING)}
 CUSTOM = "custom"   # the task of one's own files
 
 
