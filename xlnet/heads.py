@@ -59,7 +59,8 @@ def pairwise(run, summary, labels, *, scope):
     """
     scores = tf.reshape(_logit(run, summary, 1, scope, "logit"), [-1, 2])
     margin = scores[:, 0] - scores[:, 1]                                                  # [B]
-    return HeadOutputs(tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=margin), margin)
+    loss = tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=margin)
+    return HeadOutputs(loss, margin)
 
 
 def _logit(run, summary, size, scope, name):

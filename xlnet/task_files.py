@@ -54,8 +54,8 @@ def read_rows(task, data_dir, split, need_labels=None):
 
 
 def hold_out(rows, share):
-    """Parts rows into (train, dev), always in the same way; dev is `share` of them, or of the queries
-    of a ranking."""
+    """Parts rows into (train, dev), always in the same way; dev is `share` of them, or of the
+    queries of a ranking."""
     units = [i if row.query is None else row.query for i, row in enumerate(rows)]
     names = list(dict.fromkeys(units))
     order = np.random.default_rng(_HELD_OUT_SEED).permutation(len(names))
@@ -474,8 +474,8 @@ def _join_texts(task, path, rows, grade):
     """
     columns = [task.query, *task.text_a, task.id, *task.text_b, *task.label]
     if len(columns) != 5 or None in columns:
-        raise UserError("%s: TREC's files are for rankings whose queries, documents and their names "
-                        "have a column each" % path)
+        raise UserError("%s: TREC's files are for rankings whose queries, documents and their "
+                        "names have a column each" % path)
     directory = "" if path == "-" else os.path.dirname(path)
     places = [find_file(directory, (os.path.basename(_stem(path)) + ".queries.tsv",
                                     "queries.tsv")), os.path.join(directory, "documents.tsv")]
@@ -495,8 +495,8 @@ def _join_texts(task, path, rows, grade):
 
 
 def _read_texts(path, wanted):
-    """The texts of the names `wanted` from a file of `name<TAB>text`, which may be a collection larger
-    than the memory."""
+    """The texts of the names `wanted` from a file of `name<TAB>text`, which may be a collection
+    larger than the memory."""
     files.require_file(path, "ranking")
     found, faults = {}, []
     with open(path, "rb") as f:

@@ -65,8 +65,9 @@ class Task:
     @property
     def kind(self):
         """"ranking", "regression", "multiple_choice", "multi_label" or "classification"."""
-        return ("ranking" if self.query else "regression" if self.labels is None else "multiple_choice" if self.choices else
-                "multi_label" if self.multi_label else "classification")
+        return ("ranking" if self.query else "regression" if self.labels is None else
+                "multiple_choice" if self.choices else "multi_label" if self.multi_label else
+                "classification")
 
     def num_choices(self, is_training):
         """C, the texts that stand side by side in a record."""
