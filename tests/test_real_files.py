@@ -4,7 +4,7 @@ import pathlib
 
 import pytest
 
-from xlnet import task_files, tasks
+from xlnet import tables, task_files, tasks
 
 DATA = pathlib.Path(__file__).resolve().parent.parent.parent / "shared" / "data"
 FOLDERS = {"imdb": "aclImdb", "ag_news": "ag_news_csv", "yelp-5": "yelp_review_full_csv",
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="the data sets are not
 def read(name, split, **more):
     """The rows of a file; what is held out as dev included."""
     task = tasks.TASKS[name]
-    path = task_files.find_file(DATA / FOLDERS[name], task.files[split])
+    path = tables.find_file(DATA / FOLDERS[name], task.files[split])
     return path, task_files.read_file(task, path, header=task.headers.get(split), **more)
 
 

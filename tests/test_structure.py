@@ -14,7 +14,7 @@ LAYERS = (
     {"records", "permutation", "distribution", "attention"}, {"modeling", "legacy_records"},
     {"features", "api"},
     {"corpus", "record_writer", "heads", "input_pipeline", "tasks", "optimization", "checkpoint",
-     "ranking"},
+     "ranking", "tables"},
     {"memory", "objectives", "reports", "task_files", "metrics"},
     {"training", "inspection", "preparation", "merging", "own_data", "predictions", "selection"},
     {"saving", "pretraining_model", "classifier_model"},

@@ -4,7 +4,7 @@ import dataclasses
 import os
 import string
 
-from xlnet import task_files, tasks
+from xlnet import tables, task_files, tasks
 from xlnet.errors import UserError, did_you_mean
 from xlnet.tasks import CUSTOM, Task
 
@@ -117,7 +117,7 @@ def _own_files(data_dir):
 
 
 def _find_labels(task, settings):
-    path = task_files.find_file(settings.data_dir, task.files["train"])
+    path = tables.find_file(settings.data_dir, task.files["train"])
     rows = task_files.read_file(task, path, need_labels=True)
     if task.choices:
         return _choice_names(task, path, rows)
