@@ -1,4 +1,5 @@
-"""Four ways to read a long document, side by side: which book is a passage of 2,000 tokens from?
+"""Four ways to read a long document, side by side: which book is a passage of 2,000 tokens from,
+and whose is it?
 
 Books are cut into passages of whole paragraphs. A book's last quarter is held out, a passage before
 it left out, so that no stretch is in both. The same small network is fine-tuned with each
@@ -33,7 +34,7 @@ SPECIAL_TOKENS = 2      # <sep> and <cls>
 @dataclasses.dataclass(frozen=True)
 class ComparisonSettings:
     """compare_long_documents.py: the books, the network, how long."""
-    books: str = required("directory of plain-text books, NAME.txt each")
+    books: str = required("directory of plain-text books, AUTHOR_TITLE.txt each")
     spiece_model_file: str = required("SentencePiece model")
     out_dir: str = setting("long_documents", "directory for everything that is made")
     model_config_path: str = setting(os.path.join("configs", "model", "tiny.json"),
@@ -66,7 +67,8 @@ def main(settings):
     files.write_json(os.path.join(settings.out_dir, "config.json"),
                      dict(config, n_token=tokenizer.vocab_size))
     rows = [run(settings, way, max(sizes["train"] + sizes["dev"])) for way in ways]
-    table = [("long_document", "accuracy", "macro F1", "loss", "minutes"), ("---",) * 5] + rows
+    header = ("long_document", "book", "author", "macro F1", "loss", "minutes")
+    table = [header, ("---",) * len(header)] + rows
     print("\n" + "\n".join("| %s |" % " | ".join(row) for row in table))
 
 
@@ -140,14 +142,29 @@ def run(settings, way, longest):
           max_segments=math.ceil((longest + SPECIAL_TOKENS) / settings.max_seq_length),
           spiece_model_file=os.path.abspath(settings.spiece_model_file),
           model_config_path=os.path.join(out, "config.json"), do_train=True, do_eval=True,
+          do_predict=True, predict_split="dev",
           max_seq_length=settings.max_seq_length, train_batch_size=settings.train_batch_size,
           train_steps=settings.train_steps, warmup_share=0.1, eval_batch_size=16,
           learning_rate=settings.learning_rate, init_std=settings.init_std, seed=settings.seed,
           save_steps=settings.train_steps, log_steps=max(1, settings.train_steps // 3), **start)
     results = files.read_json(os.path.join(model_dir, "eval_results_dev.json"), "results")
     last = results["checkpoints"][-1]
-    return (way, *("%.4f" % last[name] for name in ("accuracy", "macro_f1", "loss")),
+    numbers = (last["accuracy"], author_accuracy(model_dir), last["macro_f1"], last["loss"])
+    return (way, *("%.4f" % number for number in numbers),
             "%.1f" % ((time.time() - began) / 60))
+
+
+def author_accuracy(model_dir):
+    """Share of the held-out passages whose predicted book is by the right author."""
+    path = os.path.join(model_dir, "predictions_custom_dev.tsv")
+    with open(path, encoding="utf-8") as f:
+        rows = [line.split("\t")[:2] for line in f][1:]
+    return sum(author(id.rsplit("-", 2)[0]) == author(label) for id, label in rows) / len(rows)
+
+
+def author(name):
+    """The author in AUTHOR_TITLE, the whole name if there is none."""
+    return name.partition("_")[0]
 
 
 if __name__ == "__main__":

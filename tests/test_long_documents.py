@@ -87,3 +87,10 @@ def test_refused(place, monkeypatch, flags, message):
                        *("--%s=%s" % item for item in flags.items()))
     assert done.returncode == 1 and len(done.stderr.splitlines()) == 1, done
     assert message in done.stderr and not (place / "refused").exists()
+
+
+def test_another_book_of_the_author_is_half_right(tmp_path):
+    (tmp_path / "predictions_custom_dev.tsv").write_text(
+        "id\tlabel\tp_x\na_one-dev-0\ta_one\t1\na_one-dev-1\ta_two\t1\na_one-dev-2\tb_one\t1\n"
+        "c-dev-0\tc\t1\n")
+    assert script.author_accuracy(str(tmp_path)) == 3 / 4
