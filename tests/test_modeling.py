@@ -226,9 +226,34 @@ def test_dropped_probabilities_have_the_gradient_of_their_noise(graph):
         assert_close(mine, wanted)
 
 
+KERNEL = np.random.RandomState(2).randn(6, 6).astype(np.float32)
+
+
+def activated_dense(activation):
+    return lambda x: kernels.activated_dense(x, tf.constant(KERNEL), tf.fill([6], 0.5), activation)
+
+
+def test_dropped_activations_have_the_gradient_of_their_noise(graph):
+    """With one unit a row of the kernel, dropout is read off the output and held fixed."""
+    x = tf.constant(np.random.RandomState(0).rand(4, 50, 6) + 1., tf.float32)
+    kernel, bias = tf.constant(np.diag(np.arange(1., 7.)), tf.float32), tf.zeros([6])
+    weight = tf.constant(np.random.RandomState(1).randn(4, 50, 6), tf.float32)
+    ours = kernels.activated_dense(x, kernel, bias, kernels.gelu, 0.5, tf.constant([1, 2]))
+    keep = tf.stop_gradient(tf.cast(ours > 0, tf.float32))
+    plain = tf.tensordot(kernels.gelu(x) * keep * 2., kernel, 1) + bias
+    with tf.Session() as session:
+        kept = session.run(keep)
+        ours, plain = session.run([[y] + tf.gradients(y * weight, [x, kernel, bias])
+                                   for y in (ours, plain)])
+    assert 0.4 < kept.mean() < 0.6
+    for mine, wanted in zip(ours, plain):
+        assert_close(mine, wanted)
+
+
 @pytest.mark.parametrize("kernel, plain", (
-    (kernels.gelu, lambda x: 0.5 * x * (1. + tf.tanh(
-        np.sqrt(2. / np.pi) * (x + 0.044715 * x ** 3)))),
+    (activated_dense(kernels.gelu), lambda x: tf.tensordot(0.5 * x * (1. + tf.tanh(
+        np.sqrt(2. / np.pi) * (x + 0.044715 * x ** 3))), KERNEL, 1) + 0.5),
+    (activated_dense(kernels.relu), lambda x: tf.tensordot(tf.nn.relu(x), KERNEL, 1) + 0.5),
     (lambda x: kernels.layer_norm(x, tf.linspace(1., 2., 6), tf.linspace(0., 1., 6)),
      lambda x: tf.nn.batch_normalization(x, *tf.nn.moments(x, [-1], keepdims=True),
                                          tf.linspace(0., 1., 6), tf.linspace(1., 2., 6), 1e-12))))

@@ -129,25 +129,65 @@ def layer_norm(x, gamma, beta):
     return normalize(x, gamma, beta)
 
 
-@tf.custom_gradient
-def gelu(x):
+# ---- the feed-forward layer's second half ----
+
+def activated_dense(z, kernel, bias, activation, rate=0., seed=None, first_row=None):
+    """dropout(activation(z)) kernel + bias, keeping z and what dropout dropped, no more.
+
+    The activation is computed again in the backward pass, which needs its parts for the slope: the
+    widest tensor of a layer is kept once instead of twice.
+
+    Args:
+      z: [B,T,F]. kernel: [F,D]. bias: [D].
+      activation: of `ACTIVATIONS`.
+      rate, seed, first_row: see `dropout_keep`.
+
+    Returns:
+      [B,T,D].
+    """
+    sizes, keep = shape_of(z), None
+    if rate:
+        keep = tf.reshape(dropout_keep(sizes, rate, seed, first_row), [-1, sizes[-1]])
+    scale, zero = dropout_scale(rate), tf.zeros([], z.dtype)
+
+    def dropped(x):
+        return tf.where_v2(keep, x, zero) if rate else x
+
+    @tf.custom_gradient
+    def run(z, kernel, bias):
+        def gradient(dy):
+            with tf.control_dependencies([dy]):     # else it would share, and so keep, the forward's
+                value, slope = activation(tf.identity(z), with_slope=True)
+            scaled = dy * scale
+            dz = dropped(tf.matmul(scaled, kernel, transpose_b=True)) * slope
+            return (dz, tf.matmul(dropped(value), scaled, transpose_a=True),
+                    tf.reduce_sum(dy, axis=0))
+        # Scaled here, where the tensor is narrow.
+        return tf.matmul(dropped(activation(z)), kernel) * scale + bias, gradient
+    y = run(tf.reshape(z, [-1, sizes[-1]]), kernel, bias)
+    return tf.reshape(y, sizes[:-1] + [kernel.shape[1]])
+
+
+def gelu(x, with_slope=False):
     """Gaussian error linear unit, tanh form (https://arxiv.org/abs/1606.08415, section 2).
 
-    Only x is kept for the backward pass.
+    0.5 x (1 + tanh(u)) = x sigmoid(2 u), with u = sqrt(2 / pi) (x + 0.044715 x^3). Returns the value,
+    with the slope if asked for.
     """
-    linear = math.sqrt(2. / math.pi)
+    linear = 2. * math.sqrt(2. / math.pi)
     cubic = 0.044715 * linear
-
-    def slope(x):
-        square = x * x
-        return square, tf.tanh(x * (linear + cubic * square))
-
-    def gradient(dy):
-        with tf.control_dependencies([dy]):     # else it would share, and so keep, the forward's
-            square, t = slope(tf.identity(x))
-        return dy * (0.5 * (1. + t) + 0.5 * x * (1. - t * t) * (linear + 3. * cubic * square))
-    half = 0.5 * x
-    return half + half * slope(x)[1], gradient
+    square = x * x
+    gate = tf.sigmoid(x * (linear + cubic * square))
+    value = x * gate
+    if not with_slope:
+        return value
+    return value, gate + value * (1. - gate) * (linear + 3. * cubic * square)
 
 
-ACTIVATIONS = {"relu": tf.nn.relu, "gelu": gelu}
+def relu(x, with_slope=False):
+    """The positive part of x; with the slope if asked for."""
+    value = tf.nn.relu(x)
+    return (value, tf.cast(x > 0, x.dtype)) if with_slope else value
+
+
+ACTIVATIONS = {"relu": relu, "gelu": gelu}

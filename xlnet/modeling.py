@@ -17,8 +17,8 @@ import math
 import tensorflow.compat.v1 as tf
 
 from xlnet.attention import attend
-from xlnet.kernels import (ACTIVATIONS, dense, dropout, fold_in, layer_norm, recomputed,
-                           shape_of)
+from xlnet.kernels import (ACTIVATIONS, activated_dense, dense, dropout, fold_in, layer_norm,
+                           recomputed, shape_of)
 
 NUM_SEGMENTS = 8        # segment ids are 0 ... 7; released models use 0 to 4
 HIDDEN_SCORE = -1e30    # added to the score of a hidden key; scores are always float32
@@ -427,8 +427,8 @@ def _attend_stream(net, q, k, v, k_r, stream, weights):
 def _feed_forward(net, weights, x):
     """Position-wise feed-forward sub-layer; [B,rows,D] -> [B,rows,D]."""
     rate = net.run.dropout
-    inner = ACTIVATIONS[net.config.ff_activation](dense(x, *weights.inner))
-    output = dense(net.dropout(inner, rate), *weights.outer)
+    output = activated_dense(dense(x, *weights.inner), *weights.outer,
+                             ACTIVATIONS[net.config.ff_activation], **net.noise(rate))
     return layer_norm(x + net.dropout(output, rate), *weights.feed_forward_norm)
 
 

@@ -84,11 +84,12 @@ class AdamW(tf.train.Optimizer):
             if bias_correction else (0., 0.)
 
     def _create_slots(self, var_list):
+        slots = [("m", self._name), ("v", self._name)]
+        slots += [(AVERAGE, AVERAGE)] * bool(self._average_decay)
         for variable in var_list:
-            self._zeros_slot(variable, "m", self._name)
-            self._zeros_slot(variable, "v", self._name)
-            if self._average_decay:
-                self._zeros_slot(variable, AVERAGE, AVERAGE)
+            for slot, name in slots:
+                self._get_or_make_slot_with_initializer(
+                    variable, _zeros, variable.shape, variable.dtype.base_dtype, slot, name)
 
     def _distributed_apply(self, distribution, grads_and_vars, global_step=None, name=None):
         """As the base class's, without its sum over replicas: the gradients come reduced."""
@@ -131,6 +132,16 @@ class AdamW(tf.train.Optimizer):
 
     def _resource_apply_sparse(self, grad, var, indices):
         raise ValueError("gradient of %s is sparse; make it dense first" % var.name)
+
+
+def _zeros(shape, dtype, partition_info=None):
+    """Zeros of a size that the graph optimizer does not know.
+
+    Else it makes them constants, which the session keeps: as much memory as all the weights.
+    """
+    del partition_info
+    zeros = tf.zeros(tf.placeholder_with_default(list(shape), [len(shape)]), dtype)
+    return tf.ensure_shape(zeros, shape)
 
 
 def layer_share(decay_rate, n_layer):
