@@ -60,7 +60,7 @@ def layer_activations(config, work, layer, size=FLOAT):
     content, slots = rows_that_ask(config, work, layer)
     rows = content + slots
     narrow = size * (5 * d + 5 * heads) + 2 * d     # inputs, norms, q, heads; what dropout kept
-    wide = 2 * size * f + f                         # before and after GELU; what dropout kept
+    wide = size * f + f                             # before GELU; what dropout kept
     shared = size * (keys * (d + 2 * heads) + (keys + work.length) * heads)
     scores = size * config["n_head"] * rows * keys
     return b * (rows * (narrow + wide) + shared + scores)

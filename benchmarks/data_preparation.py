@@ -41,7 +41,8 @@ def main(settings):
         for _ in range(settings.repeats):
             for count in counts:
                 runs[count].append(measure(text, settings.sp_path, folder, count))
-    print("| workers | seconds | tokens/s | tokens per CPU second | peak memory of a process [MB] |")
+    print("| workers | seconds | tokens/s | tokens per CPU second "
+          "| peak memory of a process [MB] |")
     print("|---|---|---|---|---|")
     for count in counts:
         seconds, busy, tokens, peak = sorted(runs[count])[len(runs[count]) // 2]

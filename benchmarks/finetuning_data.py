@@ -86,8 +86,8 @@ def evaluation(settings, tokenizer, directory):
         for padding, run in passes.items():
             seconds[padding].append(run(len(examples)))
     fixed, longest = min(seconds["fixed"]), min(seconds["longest"])
-    print("\nSST-2 dev, %d rows at max_seq_length %d: %.1f s padded to it, %.1f s to the longest of "
-          "a batch, ratio %.2f; ratio of each round %s" % (
+    print("\nSST-2 dev, %d rows at max_seq_length %d: %.1f s padded to it, %.1f s to the longest "
+          "of a batch, ratio %.2f; ratio of each round %s" % (
               len(examples), settings.max_seq_length, fixed, longest, fixed / longest,
               ", ".join("%.2f" % (a / b) for a, b in zip(*seconds.values()))))
 

@@ -1,7 +1,8 @@
 """Times this library and Hugging Face's XLNet on the same work: tables for benchmarks/README.md.
 
     python benchmarks/run.py
-    bash scripts/setup_benchmark.sh && python benchmarks/run.py --huggingface=.venv-benchmark/bin/python
+    bash scripts/setup_benchmark.sh
+    python benchmarks/run.py --huggingface=.venv-benchmark/bin/python
 
 Each measurement has a process of its own; the systems take turns.
 """

@@ -119,8 +119,8 @@ def measured_table():
 
 TEXT = """# What a step costs, and scaling
 
-Written by `python benchmarks/scaling.py`; the formulas are `benchmarks/costs.py`. Nothing here ran on
-the GPUs or TPUs that are named.
+Written by `python benchmarks/scaling.py`; the formulas are `benchmarks/costs.py`. Nothing here ran
+on the GPUs or TPUs that are named.
 
 ## Operations of a step [10^9 floating-point operations, for one row]
 
@@ -152,8 +152,8 @@ taken to hide behind the backward pass. The last column is a hundredth of the pa
 
 Base with fewer layers, float32, on 2 shared cores (README.md says how, and how firm it is). The
 products' time is their number divided by the rate of a single product on the same machine. The
-measured peak also holds TensorFlow itself, clipped copies of the gradients and other temporaries; the
-formulas leave them out, and their share was not measured.
+measured peak also holds TensorFlow itself (0.45 GiB when it is imported), clipped copies of the
+gradients, other temporaries and what the allocator cannot use again; the formulas leave them out.
 
 %s
 """

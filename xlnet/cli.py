@@ -13,8 +13,8 @@ from xlnet.errors import UserError, did_you_mean
 
 FLAGS = flags.FLAGS
 
-_CONFIG_HELP = ("JSON file of settings, their names without the dashes; a flag beside it goes before "
-                "it, and \"about\" is for readers")
+_CONFIG_HELP = ("JSON file of settings, their names without the dashes; a flag beside it goes "
+                "before it, and \"about\" is for readers")
 
 _DEFINE = {bool: flags.DEFINE_boolean, int: flags.DEFINE_integer, float: flags.DEFINE_float,
            str: flags.DEFINE_string}

@@ -156,7 +156,7 @@ def activated_dense(z, kernel, bias, activation, rate=0., seed=None, first_row=N
     @tf.custom_gradient
     def run(z, kernel, bias):
         def gradient(dy):
-            with tf.control_dependencies([dy]):     # else it would share, and so keep, the forward's
+            with tf.control_dependencies([dy]):     # else it would share the forward's, and keep it
                 value, slope = activation(tf.identity(z), with_slope=True)
             scaled = dy * scale
             dz = dropped(tf.matmul(scaled, kernel, transpose_b=True)) * slope
@@ -171,8 +171,8 @@ def activated_dense(z, kernel, bias, activation, rate=0., seed=None, first_row=N
 def gelu(x, with_slope=False):
     """Gaussian error linear unit, tanh form (https://arxiv.org/abs/1606.08415, section 2).
 
-    0.5 x (1 + tanh(u)) = x sigmoid(2 u), with u = sqrt(2 / pi) (x + 0.044715 x^3). Returns the value,
-    with the slope if asked for.
+    0.5 x (1 + tanh(u)) = x sigmoid(2 u), with u = sqrt(2 / pi) (x + 0.044715 x^3). Returns the
+    value, with the slope if asked for.
     """
     linear = 2. * math.sqrt(2. / math.pi)
     cubic = 0.044715 * linear
