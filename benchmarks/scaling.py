@@ -19,7 +19,7 @@ PAPER_STEPS, PAPER_BATCH, PAPER_DAYS, PAPER_CHIPS = 500e3, 8192, 5.5, 512
 TPU_CORE_RATE = 123e12 / 2
 GPU_RATE, GPU_LINK = 312e12, 300e9      # A100 80 GB: products/s, bytes/s each way (NVLink)
 GPU_SHARE = 0.35                        # of its rate that a GPU reaches: an assumption
-# Measured by benchmarks/run.py, see README.md: processor times on two cores, 2 layers of Base.
+# Measured by benchmarks/run.py, see README.md: processor times on two cores.
 MEASURED = json.load(open(os.path.join(ROOT, "benchmarks", "measured.json"), encoding="utf-8"))
 
 
@@ -150,8 +150,8 @@ taken to hide behind the backward pass. The last column is a hundredth of the pa
 
 ## Checked against what was measured
 
-Base with fewer layers, float32, on 2 shared cores (README.md says how, and how firm it is). The
-products' time is their number divided by the rate of a single product on the same machine. The
+Base, float32, on 2 cores, processor times (README.md says how). The products' time is their number
+divided by the rate of a single product on the same machine. The
 measured peak also holds TensorFlow itself (0.45 GiB when it is imported), clipped copies of the
 gradients, other temporaries and what the allocator cannot use again; the formulas leave them out.
 
