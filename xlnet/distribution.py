@@ -1,4 +1,5 @@
-"""Which devices train, which rows of the batch each of them has, and sums over all of them.
+"""Which devices train, which rows of the batch each of them has, sums over all of them, and what
+all that makes of variables.
 
 A replica is one copy of the network on one device. Every host (machine) has as many.
 """
@@ -154,3 +155,14 @@ def local_parts(variable):
 def base_name(variable):
     """A variable's name in checkpoints: without its output number and its replica."""
     return re.sub(r"(/replica_\d+)?(:0)?$", "", variable.name)
+
+
+def zeros(shape, dtype, partition_info=None):
+    """An initializer for variables that are large: zeros of a size the graph optimizer does not
+    know.
+
+    Else it makes them a constant, which the session keeps beside the variable.
+    """
+    del partition_info
+    empty = tf.zeros(tf.placeholder_with_default(list(shape), [len(shape)]), dtype)
+    return tf.ensure_shape(empty, shape)

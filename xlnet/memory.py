@@ -29,7 +29,7 @@ class Memory:
     def __init__(self, config, mem_len, starts_stream):
         self._variable = tf.get_variable(
             NAME, [starts_stream.shape[0], config.n_layer, mem_len, config.d_model], tf.float32,
-            tf.initializers.zeros(), trainable=False, use_resource=True,
+            distribution.zeros, trainable=False, use_resource=True,
             collections=[tf.GraphKeys.LOCAL_VARIABLES],
             synchronization=tf.VariableSynchronization.ON_READ,
             aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA)

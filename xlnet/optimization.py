@@ -5,7 +5,7 @@ import re
 import tensorflow.compat.v1 as tf
 from tensorflow.python.training import training_ops  # the fused kernels that tf.train uses
 
-from xlnet.distribution import base_name
+from xlnet.distribution import base_name, zeros
 from xlnet.errors import UserError
 
 BETA1, BETA2 = 0.9, 0.999
@@ -89,7 +89,7 @@ class AdamW(tf.train.Optimizer):
         for variable in var_list:
             for slot, name in slots:
                 self._get_or_make_slot_with_initializer(
-                    variable, _zeros, variable.shape, variable.dtype.base_dtype, slot, name)
+                    variable, zeros, variable.shape, variable.dtype.base_dtype, slot, name)
 
     def _distributed_apply(self, distribution, grads_and_vars, global_step=None, name=None):
         """As the base class's, without its sum over replicas: the gradients come reduced."""
@@ -132,16 +132,6 @@ class AdamW(tf.train.Optimizer):
 
     def _resource_apply_sparse(self, grad, var, indices):
         raise ValueError("gradient of %s is sparse; make it dense first" % var.name)
-
-
-def _zeros(shape, dtype, partition_info=None):
-    """Zeros of a size that the graph optimizer does not know.
-
-    Else it makes them constants, which the session keeps: as much memory as all the weights.
-    """
-    del partition_info
-    zeros = tf.zeros(tf.placeholder_with_default(list(shape), [len(shape)]), dtype)
-    return tf.ensure_shape(zeros, shape)
 
 
 def layer_share(decay_rate, n_layer):
