@@ -100,9 +100,11 @@ def test_operations_run_side_by_side_if_asked(place, monkeypatch):
 def test_replicas_and_micro_batches_change_nothing(place):
     """Without dropout, whose noise depends on where a row is."""
     flags = arguments(place, learning_rate=0.01, dropout=0, dropatt=0, train_steps=3)
-    for name, changes in (("one", {}), ("parts", dict(num_core_per_host=2, grad_accum_steps=2))):
+    for name, changes in (("one", {}), ("parts", dict(
+            num_core_per_host=2, grad_accum_steps=2, recompute=True))):
         out = place.succeed("--do_train=True", **dict(flags, model_dir=place.path(name), **changes))
     assert "4 examples over 2 replicas of 2 micro-batches" in out
+    assert "precision   fp32, recomputing\n" in out
     one, parts = weights(place.path("one")), weights(place.path("parts"))
     assert set(one) == set(parts)
     for name, value in one.items():

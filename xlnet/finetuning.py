@@ -344,7 +344,7 @@ class Run:
             start = checkpoint.resolve(settings.init_checkpoint)
         return {
             "devices": self._devices.words,
-            "precision": "bfloat16" if self._network.use_bfloat16 else "float32",
+            "precision": training.precision_in_words(self._network),
             "task": "%s: %s %s, %s" % (task.name, "{:,}".format(len(rows)),
                                        "pairs" if task.pairwise else "rows", _outputs(task)),
             "length": "%d tokens, %s" % (settings.max_seq_length, settings.long_document),

@@ -211,8 +211,7 @@ class Run:
         each = settings.train_batch_size // devices.replicas // settings.grad_accum_steps
         return {
             "devices": devices.words,
-            "precision": training.run_config(self._network, True).precision
-                         + ", recomputing" * self._network.recompute,
+            "precision": training.precision_in_words(self._network),
             "data": "%s: %s tokens, %d streams of %d windows" % (
                 settings.record_info_dir, "{:,}".format(manifest.tokens), manifest.num_streams,
                 manifest.windows_per_stream),

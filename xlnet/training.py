@@ -76,6 +76,11 @@ def run_config(network, is_training, **recurrence):
                      recompute=network.recompute, **recurrence)
 
 
+def precision_in_words(network):
+    """The number format that `NetworkSettings` lead to, for the banner."""
+    return run_config(network, True).precision + ", recomputing" * network.recompute
+
+
 def dropout_seed(seed, step):
     """int32 [2]: every step has noise of its own, the same whenever the step is run."""
     return tf.stack([tf.constant(seed, tf.int32), tf.cast(step, tf.int32)])
