@@ -9,6 +9,7 @@ import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from xlnet import distribution, heads, modeling, training
+from xlnet.kernels import fold_in
 
 
 def classifier_model_fn(config, task, *, network, optimization_settings, settings, scope,
@@ -28,8 +29,7 @@ def classifier_model_fn(config, task, *, network, optimization_settings, setting
         """Returns `heads.HeadOutputs` and what is predicted; `first_row` is of the global batch."""
         mem_len = settings.max_seq_length if settings.long_document == "memory" else None
         run = training.run_config(network, is_training, mem_len=mem_len)
-        seed = tf.random.experimental.stateless_fold_in(
-            training.dropout_seed(settings.seed, tf.train.get_global_step()), first_row)
+        seed = fold_in(training.dropout_seed(settings.seed, tf.train.get_global_step()), first_row)
         with training.model_scope(), tf.variable_scope(
                 tf.get_variable_scope(), custom_getter=frozen(config, settings.freeze_layers)):
             summary = _summary(config, run, settings, task.num_choices(is_training), features, seed)
@@ -88,8 +88,7 @@ def read_on(config, run, ids, segments, padding, seed, *, length):
         part = [tf.slice(x, [0, number * length], [-1, length]) for x in (ids, segments, padding)]
         outputs = modeling.transformer_xl(
             config, run, input_ids=part[0], seg_ids=part[1], hidden=part[2][:, None] > 0,
-            mems=mems, seed=None if seed is None else
-            tf.random.experimental.stateless_fold_in(seed, number))
+            mems=mems, seed=None if seed is None else fold_in(seed, number))
         real = tf.pad(1. - part[2], [[0, 0], [run.mem_len, 0]], constant_values=1.)
         real = real[:, -run.mem_len:, None]                                           # [B,M,1]
         return outputs.sequence, [tf.stop_gradient(mem * real) for mem in outputs.new_mems], part[2]

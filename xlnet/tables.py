@@ -15,6 +15,7 @@ from xlnet import files
 from xlnet.errors import UserError
 
 _FAULTS_LISTED = 20
+_JUDGEMENT = "query 0 document grade"       # a line of TREC's qrels
 
 # columns: names. rows: for each row its values, a list aligned with the columns (None: the row has
 # none; a list in JSON), or a str: the fault of a row that cannot be read. where: row number ->
@@ -168,7 +169,7 @@ def _read_plain(task, path, lines, header):
 
 def _read_qrels(task, path, lines, header):
     """Judgements, `query 0 document grade` on each line."""
-    return _join_texts(task, path, [_split(line, "query 0 document grade") for line in lines],
+    return _join_texts(task, path, [_split(line, _JUDGEMENT) for line in lines],
                        lambda cells: cells[3])
 
 
@@ -180,7 +181,7 @@ def _read_run(task, path, lines, header):
     """
     qrels, grades = _stem(path) + ".qrels", None
     if path != "-" and os.path.exists(qrels):
-        judged = [_split(line, "query 0 document grade") for line in
+        judged = [_split(line, _JUDGEMENT) for line in
                   _decode(qrels, _read_content(qrels, "judgements"))]
         refuse([("%s:%d" % (qrels, i), cells) for i, cells in enumerate(judged, 1)
                 if isinstance(cells, str)])
