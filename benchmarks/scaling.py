@@ -151,9 +151,9 @@ taken to hide behind the backward pass. The last column is a hundredth of the pa
 ## Checked against what was measured
 
 Base, float32, on 2 cores, processor times (README.md says how). The products' time is their number
-divided by the rate of a single product on the same machine. The
-measured peak also holds TensorFlow itself (0.45 GiB when it is imported), clipped copies of the
-gradients, other temporaries and what the allocator cannot use again; the formulas leave them out.
+divided by the rate of a single product on the same machine. The measured peak also holds TensorFlow
+itself (0.45 GiB when it is imported), clipped copies of the gradients, other temporaries and what
+the allocator cannot use again; the formulas leave them out.
 
 %s
 """
