@@ -94,25 +94,22 @@ def evaluation(settings, tokenizer, directory):
 
 def one_pass(settings, task, path, padding):
     """Returns a function that evaluates the whole file and says how many seconds it took."""
-    import tensorflow as tf2
     import tensorflow.compat.v1 as tf
     from xlnet import input_pipeline, records
-    from xlnet.classifier_model import classifier_model_fn
+    from xlnet.classifier_model import ClassifierModel
     graph, length = tf.Graph(), settings.max_seq_length
     with graph.as_default():
-        tf.train.create_global_step()
         batches = input_pipeline.finetuning_batches(
             path, records.finetuning_features(length), row_length=length,
             batch_size=settings.eval_batch_size, multiple=length if padding == "fixed" else 8)
         iterator = tf.data.make_initializable_iterator(batches)
         needed = dict.fromkeys(("data_dir", "model_dir", "output_dir"), "")
-        model_fn = classifier_model_fn(
-            XLNetConfig(json_path=settings.model_config_path), task, network=NetworkSettings(),
-            optimization_settings=OptimizationSettings(), scope=task.head,
-            settings=ClassifierSettings(
+        model = ClassifierModel(
+            XLNetConfig(json_path=settings.model_config_path), task, NetworkSettings(),
+            OptimizationSettings(), ClassifierSettings(
                 task_name=task.name, spiece_model_file=settings.spiece_model_file,
-                model_config_path=settings.model_config_path, **needed))
-        values = model_fn(iterator.get_next(), tf2.estimator.ModeKeys.PREDICT).predictions["values"]
+                model_config_path=settings.model_config_path, **needed), scope=task.head)
+        values = model.answers(iterator.get_next())["values"]
         session = tf.Session()
         session.run(tf.global_variables_initializer())
 

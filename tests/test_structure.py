@@ -16,7 +16,8 @@ LAYERS = (
     {"corpus", "record_writer", "heads", "input_pipeline", "tasks", "optimization", "checkpoint",
      "ranking", "tables"},
     {"memory", "objectives", "reports", "task_files", "metrics"},
-    {"training", "inspection", "preparation", "merging", "own_data", "predictions", "selection"},
+    {"training", "inspection", "preparation", "merging", "own_data", "predictions", "selection",
+     "answering"},
     {"saving", "pretraining_model", "classifier_model"},
     {"pretraining", "finetuning", "pictures", "beam"}, {"trials"},
 )

@@ -1,58 +1,72 @@
-"""The `model_fn` of fine-tuning: one network, one summary, one output layer.
+"""What is fine-tuned: one network, one summary, one output layer; its training step, its answers.
 
 Shape letters as in `modeling`; T tokens of an example, C choices, L labels.
 """
 
+import dataclasses
 import re
+from typing import Optional
 
-import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from xlnet import distribution, heads, modeling, training
+from xlnet.config import (ClassifierSettings, NetworkSettings, OptimizationSettings,
+                          XLNetConfig)
 from xlnet.kernels import fold_in
+from xlnet.tasks import Task
 
 
-def classifier_model_fn(config, task, *, network, optimization_settings, settings, scope,
-                        class_weights=None):
-    """Returns the `model_fn` of classification, multiple choice, multi-label and regression.
+@dataclasses.dataclass(frozen=True)
+class ClassifierModel:
+    """A network with a task; `model_fn` is the Estimator's, for training alone.
 
-    Args:
-      config: `XLNetConfig`. task: `tasks.Task`. network, optimization_settings, settings:
-        `NetworkSettings`, `OptimizationSettings`, `ClassifierSettings`.
-      scope: name of the output layer's variables.
-      class_weights: float32 [L], how much a row counts in training; None: all rows alike.
-
-    Predictions: `values`, probabilities [B,L] or scores [B]; and `loss`, `number`,
-    `is_real_example` [B].
+    `scope`: name of the output layer's variables. `class_weights`: floats [L], how much a row
+    counts in training; None: all rows alike.
     """
-    def answer(features, first_row, is_training):
-        """Returns `heads.HeadOutputs` and what is predicted; `first_row` is of the global batch."""
-        mem_len = settings.max_seq_length if settings.long_document == "memory" else None
-        run = training.run_config(network, is_training, mem_len=mem_len)
-        seed = fold_in(training.dropout_seed(settings.seed, tf.train.get_global_step()), first_row)
+    config: XLNetConfig
+    task: Task
+    network: NetworkSettings
+    optimization: OptimizationSettings
+    settings: ClassifierSettings
+    scope: str
+    class_weights: Optional[list] = None
+
+    def model_fn(self, features):
+        """features: dict of `input_pipeline.finetuning_batches`, this replica's rows."""
+        first_row = distribution.replica_number() * features["label_ids"].shape.as_list()[0]
+        loss, gradients, _ = training.accumulate(
+            lambda part, row: (self._loss(part, first_row + row), {}), features,
+            self.settings.grad_accum_steps)
+        training.start_from(self.settings.init_checkpoint, self.config, self.settings.model_dir)
+        return training.training_spec(loss, self.optimization, gradients)
+
+    def _loss(self, features, first_row):
+        """The mean loss of some rows, the first of which is `first_row` of the global batch."""
+        step_seed = training.dropout_seed(self.settings.seed, tf.train.get_global_step())
+        outputs, _ = self._outputs(features, fold_in(step_seed, first_row))
+        return _training_loss(self.task, outputs, features["label_ids"], self.class_weights,
+                              self.settings.label_smoothing)
+
+    def answers(self, features):
+        """What is predicted: `values`, probabilities [B,L] or scores [B]; and `loss`, `number`,
+        `is_real_example` [B]."""
+        outputs, values = self._outputs(features, None)
+        return dict(values=values, loss=outputs.loss, number=features["number"],
+                    is_real_example=features["is_real_example"])
+
+    def _outputs(self, features, seed):
+        """`heads.HeadOutputs`, and what is predicted. seed: of the noise in training, int32 [2];
+        None: no training."""
+        settings, is_training = self.settings, seed is not None
+        run = training.run_config(
+            self.network, is_training,
+            mem_len=settings.max_seq_length if settings.long_document == "memory" else None)
         with training.model_scope(), tf.variable_scope(
-                tf.get_variable_scope(), custom_getter=frozen(config, settings.freeze_layers)):
-            summary = _summary(config, run, settings, task.num_choices(is_training), features, seed)
-            return _head(run, task, summary, features["label_ids"], scope, is_training)
-
-    def compute_loss(features, first_row):
-        outputs, _ = answer(features, first_row, is_training=True)
-        return _training_loss(task, outputs, features["label_ids"], class_weights,
-                              settings.label_smoothing), {}
-
-    def model_fn(features, mode):
-        if mode == tf2.estimator.ModeKeys.TRAIN:
-            first_row = distribution.replica_number() * features["label_ids"].shape.as_list()[0]
-            loss, gradients, _ = training.accumulate(
-                lambda part, row: compute_loss(part, first_row + row), features,
-                settings.grad_accum_steps)
-            training.start_from(settings.init_checkpoint, config, settings.model_dir)
-            return training.training_spec(loss, optimization_settings, gradients)
-        outputs, values = answer(features, 0, is_training=False)
-        return tf2.estimator.EstimatorSpec(mode, predictions=dict(
-            values=values, loss=outputs.loss, number=features["number"],
-            is_real_example=features["is_real_example"]))
-    return model_fn
+                tf.get_variable_scope(),
+                custom_getter=frozen(self.config, settings.freeze_layers)):
+            summary = _summary(self.config, run, settings, self.task.num_choices(is_training),
+                               features, seed)
+            return _head(run, self.task, summary, features["label_ids"], self.scope, is_training)
 
 
 def _summary(config, run, settings, count, features, seed):

@@ -453,7 +453,8 @@ class ClassifierSettings:
     train_batch_size: int = setting(8, "examples per training step, over all devices", least=1)
     grad_accum_steps: int = setting(1, "micro-batches, one after the other, that a device cuts its "
                                        "examples into to save memory", least=1)
-    eval_batch_size: int = setting(32, "examples per evaluation or prediction step", least=1)
+    eval_batch_size: int = setting(32, "examples that a device evaluates or predicts together",
+                                 least=1)
     epochs: Optional[float] = setting(None, "train_steps in passes over the training rows",
                                       least=0.0)
     freeze_layers: int = setting(0, "so many of the lowest layers, and the embeddings, keep their "

@@ -4,18 +4,17 @@ Shape letters: n rows, L labels.
 """
 
 import collections
-import contextlib
 import dataclasses
 import os
 import sys
 import time
 
 import numpy as np
-import tensorflow.compat.v1 as tf
 
 from xlnet import (checkpoint, features, files, input_pipeline, metrics, own_data, predictions,
                    ranking, records, reports, selection, task_files, tasks, training)
-from xlnet.classifier_model import classifier_model_fn
+from xlnet.answering import Answering
+from xlnet.classifier_model import ClassifierModel
 from xlnet.errors import UserError, did_you_mean
 
 TASK_NAME = "task.json"
@@ -158,12 +157,14 @@ class Run:
         self._selection = selection.Selection(settings.model_dir, task.metrics[0],
                                               settings.patience)
         weights = class_weights(settings.class_weights, task, self._rows.get(("train", True)))
+        model = ClassifierModel(config, task, network, self._optimization, settings,
+                                self._description["head"], weights)
         self._estimator = training.make_estimator(
-            classifier_model_fn(
-                config, task, network=network, optimization_settings=self._optimization,
-                settings=settings, scope=self._description["head"], class_weights=weights),
-            model_dir=settings.model_dir, seed=settings.seed, save_steps=settings.save_steps,
-            max_save=settings.max_save, devices=devices)
+            model.model_fn, model_dir=settings.model_dir, seed=settings.seed,
+            save_steps=settings.save_steps, max_save=settings.max_save, devices=devices)
+        self._answering = Answering(
+            model.answers,
+            lambda path: self._batches(path, batch_size=settings.eval_batch_size)(), devices)
 
     def _check(self):
         settings, model_dir = self._settings, self._settings.model_dir
@@ -362,19 +363,16 @@ class Run:
     def _answer(self, split, rows, prefix):
         """Runs the checkpoint `prefix` over all rows of a split, in order; returns `Answers`."""
         made = self._records(split, rows)
-        batches = self._batches(made.path, batch_size=self._settings.eval_batch_size)
         total = len(rows) if made.windows is None else int(made.windows.sum())
         parts, done, began, said = [], 0, time.time(), time.time()
-        with _reading(prefix):
-            for batch in self._estimator.predict(batches, checkpoint_path=prefix,
-                                                 yield_single_examples=False):
-                parts.append(_real_rows(batch))
-                done += len(parts[-1]["loss"])
-                if time.time() - said > _SECONDS_BETWEEN_LINES:
-                    said = time.time()
-                    print("%s %s  %d/%d rows  left %s" % (
-                        self._task.name, split, done, total,
-                        reports.clock((said - began) / done * (total - done))), flush=True)
+        for batch in self._answering(made.path, prefix):
+            parts.append(_real_rows(batch))
+            done += len(parts[-1]["loss"])
+            if time.time() - said > _SECONDS_BETWEEN_LINES:
+                said = time.time()
+                print("%s %s  %d/%d rows  left %s" % (
+                    self._task.name, split, done, total,
+                    reports.clock((said - began) / done * (total - done))), flush=True)
         if done != total:
             raise RuntimeError("%s %s: %d answers to %d rows"
                                % (self._task.name, split, done, total))
@@ -522,13 +520,3 @@ def _in_order(parts, windows):
     starts = np.concatenate([[0], np.cumsum(windows)[:-1]])
     return Answers(*(np.add.reduceat(each, starts, axis=0)
                      / windows.reshape([-1] + [1] * (each.ndim - 1)) for each in answers))
-
-
-@contextlib.contextmanager
-def _reading(path):
-    """Turns what TensorFlow says of a checkpoint that is not whole into a `UserError`."""
-    try:
-        yield
-    except (tf.errors.NotFoundError, tf.errors.DataLossError) as e:
-        message = e.message.strip().split("\n")[0]
-        raise UserError("%s cannot be read: %s" % (path, message)) from None

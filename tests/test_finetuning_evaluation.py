@@ -1,0 +1,97 @@
+"""Answers on several devices: all of them at work, each example once, equal to one device's."""
+
+import json
+import re
+import threading
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+from test_run_classifier import TOPICS, Workplace, make_vocabulary
+
+from xlnet import distribution
+from xlnet.answering import Answering
+from xlnet.config import DeviceSettings
+from xlnet.errors import UserError
+
+ROWS = 31
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A file of short and long texts, and a model of two checkpoints trained on it."""
+    place = Workplace(tmp_path_factory.mktemp("evaluation"))
+    make_vocabulary(place.directory / "sp.model", 37)
+    words = [" ".join(words * (1 + 3 * (i % 4))) for i, words in enumerate(TOPICS.values())]
+    (place.directory / "all.jsonl").write_text("".join(
+        json.dumps({"text": words[i % 3], "kind": list(TOPICS)[i % 3]}) + "\n"
+        for i in range(ROWS)))
+    place.succeed("--do_train=True", **arguments(place, learning_rate=0.05))
+    return place
+
+
+def arguments(place, **changes):
+    return dict(dict(data_dir=place.path("all.jsonl"), text_a_column="text", text_b_column=None,
+                     id_column=None, eval_split="train", max_seq_length=24), **changes)
+
+
+@pytest.mark.parametrize("how", ("truncate", "sliding"))
+def test_two_devices_answer_as_one(place, how):
+    """28 and 31 rows in batches of 3, of all lengths; answers equal to the last bit."""
+    results = []
+    for devices in (1, 2):
+        out = place.succeed(
+            "--do_eval=True", "--do_predict=True", "--eval_all_ckpt=True",
+            "--predict_file=" + place.path("all.jsonl"), **arguments(
+                place, long_document=how, eval_batch_size=3, num_core_per_host=devices,
+                predict_dir=place.path("answers")))
+        results.append((re.findall(r"^eval custom .*", out, re.MULTILINE),
+                        place.predictions("answers", "predictions_custom_all.tsv")[1]))
+    (lines, answers), other = results
+    assert len(lines) == 3 and lines[0].endswith("(28 rows)") and len(answers) == ROWS
+    assert [answer[0] for answer in answers] == [str(number) for number in range(ROWS)]
+    assert (lines, answers) == other
+
+
+# ---- without a run
+
+def make_checkpoint(directory, value):
+    with tf.Graph().as_default(), tf.Session() as session:
+        weight = tf.get_variable("weight", initializer=float(value), use_resource=True)
+        session.run(weight.initializer)
+        return tf.train.Saver([weight]).save(session, str(directory / ("weight-%d" % value)))
+
+
+def two_at_a_time(counts):
+    """An answer that comes when two devices have asked for it, or fails."""
+    meeting = threading.Barrier(2, timeout=60)
+
+    def meet(number):
+        meeting.wait()
+        counts.append(len(number))
+        return number
+
+    def answers(number):
+        weight = tf.get_variable("weight", initializer=0., use_resource=True)
+        number = tf.numpy_function(meet, [number], tf.int64)
+        return {"number": number, "values": tf.cast(number, tf.float32) * weight}
+    return answers
+
+
+def test_all_devices_work_and_each_example_comes_once(tmp_path):
+    counts, devices = [], distribution.connect(DeviceSettings(num_core_per_host=2))
+
+    def make_batches(path):
+        return tf.data.Dataset.range(tf.strings.to_number(path, tf.int64)).batch(2)
+    answering = Answering(two_at_a_time(counts), make_batches, devices)
+    for rows, value in ((7, 2), (3, 5), (7, 2)):        # other files, other checkpoints
+        counts.clear()
+        batches = list(answering(str(rows), make_checkpoint(tmp_path, value)))
+        assert sorted(counts) == [1] + [2] * (rows // 2)
+        number, values = (np.concatenate([batch[name] for batch in batches])
+                          for name in ("number", "values"))
+        assert sorted(number) == list(range(rows))
+        assert np.array_equal(values, number * value)
+    (tmp_path / "weight-5.data-00000-of-00001").unlink()
+    with pytest.raises(UserError, match="weight-5 cannot be read: "):
+        next(answering("7", str(tmp_path / "weight-5")))

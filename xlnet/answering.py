@@ -1,0 +1,87 @@
+"""The answers of a checkpoint to every example of a file, on all devices of a run."""
+
+import concurrent.futures
+import contextlib
+
+import tensorflow as tf2
+import tensorflow.compat.v1 as tf
+
+from xlnet import distribution
+from xlnet.errors import UserError
+
+
+class Answering:
+    """A copy of the network on each device, built once for all files and checkpoints of a run.
+
+    Each device takes the next whole batch as soon as it is done with one. So every example is in
+    one batch of one device, there is no remainder to fill up, and the batches, and with them the
+    answers, are those of a single device.
+
+    Args:
+      answers: function from a batch, a dict of tensors, to a dict of tensors [B,...].
+      make_batches: function from the path of a record file, a string tensor, to a
+        `tf.data.Dataset` of batches.
+      devices: `distribution.Devices`.
+    """
+
+    def __init__(self, answers, make_batches, devices):
+        self._answers = answers
+        self._make_batches = make_batches
+        self._devices = devices
+        self._session = None
+
+    def __call__(self, path, prefix):
+        """Yields dicts of arrays, the batches of `path` in any order.
+
+        Raises:
+          UserError: the checkpoint `prefix` is not whole.
+        """
+        if self._session is None:
+            self._build()
+        with _reading(prefix), self._session.graph.as_default():
+            self._saver.restore(self._session, prefix)
+        self._session.run(self._begin, {self._path: path})
+        yield from self._side_by_side()
+
+    def _build(self):
+        strategy = self._devices.strategy or tf2.distribute.get_strategy()
+        with tf.Graph().as_default() as graph, strategy.scope():
+            with tf.device("/cpu:0"):
+                self._path = tf.placeholder(tf.string, [])
+                source = tf.data.make_initializable_iterator(self._make_batches(self._path))
+            self._begin = source.initializer
+
+            def copy():
+                with tf.device("/cpu:0"):
+                    batch = source.get_next()
+                return self._answers(batch)
+            self._copies = strategy.experimental_local_results(
+                strategy.extended.call_for_each_replica(copy))
+            self._saver = tf.train.Saver(tf.global_variables())
+        self._session = tf.Session(graph=graph, config=distribution.session_config(self._devices))
+
+    def _side_by_side(self):
+        """Yields what the copies of the network compute until the file is at its end."""
+        with concurrent.futures.ThreadPoolExecutor(len(self._copies)) as pool:
+            def start(copy):
+                return pool.submit(self._session.run, copy)
+            running = {start(copy): copy for copy in self._copies}
+            while running:
+                done, _ = concurrent.futures.wait(
+                    running, return_when=concurrent.futures.FIRST_COMPLETED)
+                for future in done:
+                    copy = running.pop(future)
+                    with contextlib.suppress(tf.errors.OutOfRangeError):
+                        answers = future.result()
+                        running[start(copy)] = copy
+                        yield answers
+
+
+@contextlib.contextmanager
+def _reading(path):
+    """Turns what TensorFlow says of a checkpoint that is not whole into a `UserError`."""
+    try:
+        yield
+    except (tf.errors.NotFoundError, tf.errors.DataLossError) as e:
+        message = e.message.strip().split("\n")[0]
+        raise UserError("%s cannot be read: %s" % (path, message)) from None
