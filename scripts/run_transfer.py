@@ -1,0 +1,212 @@
+"""Is it worth while to pretrain? Tasks learned from a small pretrained model, from random weights,
+and by a bag of words.
+
+The model of a language is pretrained on raw text and on the texts of the tasks' training files,
+without their labels. Each task is then fine-tuned with several seeds, all settings alike but the
+start, and evaluated once, after the last step; nothing is chosen by the results.
+"""
+
+import collections
+import dataclasses
+import json
+import os
+import statistics
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path[:0] = [ROOT, os.path.join(ROOT, "scripts")]
+
+import numpy as np  # noqa: E402
+from run_sample import stage  # noqa: E402
+
+from xlnet import cli, files, metrics, reading, task_files, tasks  # noqa: E402
+from xlnet.config import CorpusSettings, required, setting  # noqa: E402
+from xlnet.errors import UserError  # noqa: E402
+from xlnet.tokenization import Tokenizer  # noqa: E402
+
+# raw_text: (directory, its text_format). tasks: by name, (directory, split to evaluate, epochs).
+# more_text: tasks whose texts are read, and nothing else. steps: of pretraining.
+Language = collections.namedtuple("Language", "raw_text tasks more_text steps")
+
+LANGUAGES = {
+    "english": Language(
+        raw_text=(("pretrain_en/gutenberg", "book"), ("pretrain_en/wikitext-2", "wikitext"),
+                  ("pretrain_en/xlnet_lines", "lines")),
+        tasks={"sst-2": ("glue/SST-2", "dev", 3), "cola": ("glue/CoLA", "dev", 5),
+               "ag_news": ("ag_news_csv", "test", 5), "qqp": ("glue/QQP", "dev", 5)},
+        more_text={"imdb": "aclImdb", "race": "RACE"}, steps=6000),
+    "chinese": Language(
+        raw_text=(("pretrain_zh", "paragraphs"),),
+        tasks={"chnsenticorp": ("ChnSentiCorp", "dev", 5)},
+        more_text={"tnews": "clue/tnews", "afqmc": "clue/afqmc"}, steps=3000),
+}
+ARCHITECTURE = dict(n_layer=2, d_model=192, n_head=4, d_head=48, d_inner=768,
+                    ff_activation="gelu", untie_r=True)
+INIT_STD = "--init_std=0.07"    # 1/sqrt(d_model): benchmarks/README.md
+PRETRAINING = dict(train_batch_size=16, mem_len=64, perm_size=64, num_predict=64, mask_alpha=5,
+                   mask_beta=3, dropout=0, dropatt=0, learning_rate=1.5e-3, warmup_share=0.03,
+                   weight_decay=0.01, log_steps=100, save_steps=1000, parallel_ops=True)
+FINE_TUNING = dict(max_seq_length=128, train_batch_size=32, warmup_share=0.1, summary_type="mean",
+                   learning_rate=5e-4, save_steps=100000, log_steps=200, parallel_ops=True)
+
+
+@dataclasses.dataclass(frozen=True)
+class TransferSettings:
+    """run_transfer.py: the data, where to, how long."""
+    data_dir: str = required("directory of the data sets, in their official layouts")
+    out_dir: str = setting("transfer_run", "directory for everything that is made")
+    languages: str = setting(",".join(LANGUAGES), "languages, comma-separated")
+    vocab_size: int = setting(8000, "pieces of a language's vocabulary", least=100)
+    pretrain_steps: int = setting(0, "pretraining steps of each language; 0: 6,000 of English, "
+                                     "3,000 of Chinese", least=0)
+    num_seeds: int = setting(3, "fine-tunings of a task from each start", least=1)
+
+
+def main(settings):
+    languages = settings.languages.split(",")
+    unknown = [name for name in languages if name not in LANGUAGES]
+    if unknown:
+        raise UserError("languages: no '%s' (there are %s)" % (unknown[0], ", ".join(LANGUAGES)))
+    rows = [row for name in languages for row in run(settings, name, LANGUAGES[name])]
+    header = ("task", "rows", "evaluated", "metric", "majority", "bag of words", "from scratch",
+              "pretrained")
+    table = [header, ("---",) * len(header)] + rows
+    print("\n" + "\n".join("| %s |" % " | ".join(row) for row in table))
+
+
+def run(settings, name, language):
+    """Pretrains the model of a language and fine-tunes it; yields the rows of the table."""
+    out = os.path.join(os.path.abspath(settings.out_dir), name)
+    pretrain(settings, name, language, out)
+    for task, where in language.tasks.items():
+        yield from compare(settings, out, task, *where)
+
+
+# ---- text and pretraining ----
+
+def pretrain(settings, name, language, out):
+    text, spiece = os.path.join(out, "text.jsonl"), os.path.join(out, "spiece.model")
+    if not os.path.exists(text):
+        count = write_text(settings.data_dir, language, text)
+        print("%s: %d documents in %s" % (name, count, text), flush=True)
+    if not os.path.exists(spiece):
+        stage("%s: vocabulary" % name, "scripts/train_sentencepiece.py", input_glob=text,
+              sp_path=spiece, vocab_size=settings.vocab_size, language=name)
+    flags = {}
+    for split, flag, streams in (("train", "record_info_dir", 32),
+                                 ("heldout", "eval_record_info_dir", 16)):
+        flags[flag] = os.path.join(out, "records", split)
+        stage("%s: records, %s" % (name, split), "data_utils.py", input_glob=text, split=split,
+              save_dir=flags[flag], sp_path=spiece, seq_len=128, reuse_len=64, num_streams=streams,
+              heldout_percent=1)
+    files.write_json(os.path.join(out, "config.json"),
+                     dict(ARCHITECTURE, n_token=Tokenizer(spiece).vocab_size))
+    stage("%s: pretraining" % name, "train_gpu.py", INIT_STD,
+          model_dir=os.path.join(out, "pretrained"),
+          model_config_path=os.path.join(out, "config.json"),
+          train_steps=settings.pretrain_steps or language.steps, **flags, **PRETRAINING)
+
+
+def write_text(data_dir, language, path):
+    """Writes all documents of a language as JSON lines; returns their number."""
+    documents = [document for part, form in language.raw_text
+                 for document in raw_documents(os.path.join(data_dir, part), form)]
+    for name, part in dict({task: where[0] for task, where in language.tasks.items()},
+                           **language.more_text).items():
+        documents += task_documents(name, os.path.join(data_dir, part))
+    files.write_text(path, "".join(json.dumps({"text": document}, ensure_ascii=False) + "\n"
+                                   for document in documents))
+    return len(documents)
+
+
+def raw_documents(directory, form):
+    """The documents of text files, a sentence on each of their lines."""
+    how = CorpusSettings(input_glob=directory, save_dir="", sp_path="", text_format=form)
+    lines = []
+    for chunk in reading.cut(reading.find_files(directory, "data_dir"), sys.maxsize):
+        for line in reading.read_chunk(chunk, how, collections.Counter()):
+            lines.append(line.text)
+            if line.ends_document:
+                yield "\n".join(lines)
+                lines = []
+
+
+def task_documents(name, directory):
+    """The different texts of a task's training file."""
+    rows = task_files.read_rows(tasks.find_task(name), directory, "train")
+    return list(dict.fromkeys(text for row in rows for pair in row.pairs for text in pair if text))
+
+
+# ---- tasks ----
+
+def compare(settings, out, task, part, split, epochs):
+    """Yields the rows of a task, one for each of its two first metrics."""
+    data_dir = os.path.join(settings.data_dir, part)
+    starts = {"scratch": {}, "pretrained": {"init_checkpoint": os.path.join(out, "pretrained")}}
+    found = {start: [fine_tune(out, task, data_dir, split, epochs, start, seed, flags)
+                     for seed in range(settings.num_seeds)] for start, flags in starts.items()}
+    known = tasks.find_task(task)
+    train, held_out = (task_files.read_rows(known, data_dir, part, need_labels=True)
+                       for part in ("train", split))
+    words = bag_of_words(known, Tokenizer(os.path.join(out, "spiece.model")), train, held_out)
+    labels = metrics.label_array(known, held_out)
+    for metric in known.metrics[:2]:
+        yield (task, "{:,}".format(len(train)), "{:,} {}".format(len(held_out), split), metric,
+               "%.3f" % metrics.baseline(known, labels, None).get(metric, float("nan")),
+               "%.3f" % metrics.evaluate(known, words, labels, 0.5, None)[metric],
+               *(spread([result[metric] for result in found[start]]) for start in starts))
+
+
+def fine_tune(out, task, data_dir, split, epochs, start, seed, flags):
+    """Fine-tunes once; returns the metrics after the last step."""
+    model_dir = os.path.join(out, task, "%s_%d" % (start, seed))
+    stage("%s from %s, seed %d" % (task, start, seed), "run_classifier.py", INIT_STD,
+          task_name=task, data_dir=data_dir, output_dir=os.path.join(out, task, "records"),
+          model_dir=model_dir, spiece_model_file=os.path.join(out, "spiece.model"),
+          model_config_path=os.path.join(out, "config.json"), do_train=True, do_eval=True,
+          eval_split=split, epochs=epochs, seed=seed, **flags, **FINE_TUNING)
+    results = files.read_json(os.path.join(model_dir, "eval_results_%s.json" % split), "results")
+    return results["checkpoints"][-1]
+
+
+def spread(values):
+    """Mean and standard deviation in words."""
+    if len(values) == 1:
+        return "%.3f" % values[0]
+    return "%.3f ± %.3f" % (statistics.mean(values), statistics.stdev(values))
+
+
+def bag_of_words(task, tokenizer, train, held_out):
+    """Logistic regression on which pieces a row has: float32 [n,L] probabilities.
+
+    Of pairs also which pieces one text has and the other one has not.
+    """
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.preprocessing import normalize
+    model = LogisticRegression(max_iter=1000).fit(
+        normalize(bags(tokenizer, train)), metrics.label_array(task, train))
+    return model.predict_proba(normalize(bags(tokenizer, held_out))).astype(np.float32)
+
+
+def bags(tokenizer, rows):
+    """Sparse [n, pieces] of single texts, [n, 2 * pieces] of pairs: in any, in just one."""
+    from scipy import sparse
+    sides = zip(*(row.pairs[0] for row in rows))
+    has = [present(tokenizer, side) for side in sides if any(side)]
+    if len(has) == 1:
+        return has[0]
+    return sparse.hstack([has[0].maximum(has[1]), abs(has[0] - has[1])]).tocsr()
+
+
+def present(tokenizer, texts):
+    """Sparse float32 [n, pieces]: 1 where a text has a piece."""
+    from scipy import sparse
+    found = sparse.lil_matrix((len(texts), tokenizer.vocab_size), dtype=np.float32)
+    for row, ids in enumerate(tokenizer.encode_lines(texts)):
+        found[row, np.unique(ids)] = 1.0
+    return found.tocsr()
+
+
+if __name__ == "__main__":
+    cli.run(main, TransferSettings,
+            about="pretrains small models and shows what it is worth on tasks")
