@@ -11,7 +11,7 @@ import tracemalloc
 import pytest
 from conftest import ROOT
 
-from xlnet import config, files, reading
+from xlnet import config, files, reading, text_forms
 from xlnet.errors import UserError
 
 DATA = ROOT.parent / "shared" / "data"
@@ -169,7 +169,8 @@ PIECES = {
 
 @pytest.fixture
 def short_lines(monkeypatch):
-    monkeypatch.setattr(reading, "LONGEST_LINE", 30)
+    for module in (reading, text_forms):
+        monkeypatch.setattr(module, "LONGEST_LINE", 30)
     monkeypatch.setattr(reading, "LONGEST_RECORD", 60)
 
 

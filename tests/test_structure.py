@@ -9,7 +9,7 @@ import pytest
 from conftest import ROOT
 
 LAYERS = (
-    {"errors", "noise"}, {"files", "sentences", "kernels", "example_bytes"},
+    {"errors", "noise", "sentences"}, {"files", "text_forms", "kernels", "example_bytes"},
     {"config", "tokenization", "reading", "windows"},
     {"records", "permutation", "distribution", "attention"}, {"modeling", "legacy_records"},
     {"features", "api"},

@@ -1,4 +1,5 @@
-"""Files to lines: the only place that knows what input files look like.
+"""Files to lines: which files, which bytes of them, what is wrong with them; layouts are those of
+`text_forms`.
 
 Files are plain text, `.jsonl` (a document a line), or either with `.gz`; `text_format` says how
 plain text is laid out. Whatever the form, a reader gets `Line`s: sentences, in order, the last one
@@ -16,25 +17,22 @@ import glob
 import gzip
 import hashlib
 import itertools
-import json
 import os
-import re
 import sys
 import zlib
 
 from xlnet import files
 from xlnet.errors import UserError
-from xlnet.sentences import split_sentences
+from xlnet.text_forms import END, LONGEST_LINE, events_of
 
 Chunk = collections.namedtuple("Chunk", "path begin end")          # [bytes]
 # `offset`: where in the (unpacked) file its line, paragraph or record begins [bytes].
 Line = collections.namedtuple("Line", "path offset text ends_document")
 
-LONGEST_LINE = 1 << 20       # [bytes] some 200,000 words: beyond any paragraph, far below memory
 LONGEST_RECORD = 1 << 24     # [bytes] a line of .jsonl is a document: the longest novels fit
 LONGEST_HELD_OUT = 1 << 23   # [characters] longer documents are trained on
 _BLOCK = 1 << 16
-_END, _CUT = "end", "cut"    # events between sentences: see `_owned`
+_CUT = "cut"                 # an event, as END is: see `_owned`
 
 
 # Files and chunks.
@@ -195,7 +193,7 @@ def read_chunk(chunk, settings, skipped):
     longest = LONGEST_RECORD if _is_jsonl(chunk.path) else LONGEST_LINE
     with _File(chunk.path) as f:
         texts = _texts(f, longest, faults)
-        events = _owned(_events(texts, settings, faults), begin, end)
+        events = _owned(events_of(texts, settings, faults, _is_jsonl(chunk.path)), begin, end)
         if settings.split != "all":
             events = _select(events, settings.split, settings.heldout_percent / 100)
         yield from _mark_ends(chunk.path, events)
@@ -308,200 +306,16 @@ def _skip_line(f, most):
     return size
 
 
-# Events: (offset, text) for a sentence, _END between documents.
-
-def _events(texts, settings, faults):
-    if _is_jsonl(faults.path):
-        return _from_records(texts, settings.json_field, faults)
-    if settings.text_format == "lines":
-        return _from_lines(texts)
-    if settings.text_format == "paragraphs":
-        return _from_paragraphs(texts)
-    if settings.text_format == "wikitext":
-        return _from_wikitext(texts, faults)
-    return _from_book(texts, faults)
-
-
-def _from_lines(texts):
-    """A sentence a line, a blank line between documents."""
-    for offset, text in texts:
-        if text is None:
-            continue
-        text = text.strip()
-        yield (offset, text) if text else _END
-
-
-def _from_paragraphs(texts):
-    """A paragraph a line, a blank line between documents."""
-    for event in _from_lines(texts):
-        if event is _END:
-            yield _END
-        else:
-            for sentence in split_sentences(event[1]):
-                yield event[0], sentence
-
-
-def _from_records(texts, field, faults):
-    """A JSON object a line, a document each; newlines in its text end sentences too."""
-    for offset, text in texts:
-        if text is None or text.isspace() or not text:
-            continue
-        document = _field_of(text, field, offset, faults)
-        yield _END
-        if document is not None:
-            for line in document.split("\n"):
-                for sentence in split_sentences(line):
-                    yield offset, sentence
-        yield _END
-
-
-def _field_of(text, field, offset, faults):
-    """The text of a record, None with a fault where it has none."""
-    try:
-        record = json.loads(text)
-    except (ValueError, RecursionError) as e:
-        return faults.add(offset, "not JSON", "not JSON: %s" % (
-            "%s at column %d" % (e.msg, e.colno) if isinstance(e, json.JSONDecodeError)
-            else "a number too long or lists too deep"))
-    if not isinstance(record, dict) or field not in record:
-        found = ", ".join(record) if isinstance(record, dict) else type(record).__name__
-        return faults.add(offset, "no field '%s'" % field,
-                          "no field '%s'; expected a JSON object with it (json_field), found %.200s"
-                          % (field, found or "none"))
-    document = record[field]
-    if not isinstance(document, str):
-        return faults.add(offset, "field '%s' is not text" % field,
-                          "field '%s' is %s, expected text" % (field, type(document).__name__))
-    if "\0" in document:
-        return faults.add(offset, "NUL byte", "a NUL character in field '%s'" % field)
-    if re.search("[\ud800-\udfff]", document):
-        return faults.add(offset, "not UTF-8", "half of a surrogate pair in field '%s'" % field)
-    if any(len(line) > LONGEST_LINE for line in document.split("\n")):
-        return faults.add(offset, "line too long", "a line of more than %d characters in field '%s'"
-                          % (LONGEST_LINE, field))
-    return document
-
-
-_ESCAPE = re.compile(r" @([-,.])@ ")
-
-
-def _from_wikitext(texts, faults):
-    """WikiText: a paragraph a line; ` = Title = ` between blank lines begins a document.
-
-    Headings of sections, ` = = Name = = `, are sentences of their own, as titles are: text that
-    follows speaks of them. Their marks, and those of ` @-@ `, are taken away.
-    """
-    after_blank = faults.begin == 0
-    for offset, text, before_blank in _with_next(texts):
-        depth = _heading_depth(text) if text and after_blank and before_blank else 0
-        if depth == 1:
-            yield _END
-        if depth:
-            yield offset, _ESCAPE.sub(r"\1", text[2 * depth:-2 * depth].strip())
-        elif text:
-            for sentence in split_sentences(_ESCAPE.sub(r"\1", text)):
-                yield offset, sentence
-        after_blank = text == ""
-
-
-def _heading_depth(text):
-    """How many = stand on both sides of a heading: 1 for a title; 0 if it is none."""
-    words = text.split(" ")
-    left = next((i for i, word in enumerate(words) if word != "="), 0)
-    right = next((i for i, word in enumerate(reversed(words)) if word != "="), 0)
-    return left if left == right else 0
-
-
-def _with_next(texts):
-    """Yields (offset, stripped text, whether a blank line or the file's end follows)."""
-    held = None
-    for offset, text in texts:
-        text = text if text is None else text.strip()
-        if held:
-            yield (*held, text == "")
-        held = offset, text
-    if held:
-        yield (*held, True)
-
-
-def _from_book(texts, faults):
-    """Hard-wrapped paragraphs between blank lines; a file or a form feed's part is a document."""
-    for offset, text in _paragraphs(texts, faults):
-        if text is None:
-            yield _END
-        else:
-            for sentence in split_sentences(text):
-                yield offset, sentence
-
-
-def _paragraphs(texts, faults):
-    """Yields (offset, text) of each paragraph, joined, and (offset, None) for a form feed.
-
-    A paragraph begins at its first line that is not blank, be that bad or good: what is before a
-    chunk's own lines decides whether its first line begins one.
-    """
-    first, lines, size = None, [], 0
-    for offset, text in _book_lines(texts):
-        if text in ("", "\f"):
-            if lines:
-                yield first, _join(lines)
-            first, lines, size = None, [], 0
-            if text:
-                yield offset, None
-            continue
-        first = offset if first is None else first
-        if first < faults.begin and offset >= faults.end:
-            return                           # a paragraph from before the chunk goes on beyond it
-        is_fine, size = size <= LONGEST_LINE, size + len(text or "")
-        if size <= LONGEST_LINE:
-            lines.append(text or "")
-        elif is_fine:
-            lines = []
-            faults.add(first, "paragraph too long", "a paragraph of more than %d characters, "
-                       "expected blank lines between paragraphs (text_format=book)" % LONGEST_LINE)
-    if lines:
-        yield first, _join(lines)
-
-
-def _book_lines(texts):
-    """Yields (offset, stripped text), a form feed as a line "\\f" of its own; bad lines as None."""
-    for offset, text in texts:
-        if text is None:
-            yield offset, None
-            continue
-        for number, part in enumerate(text.split("\f")):
-            if number:
-                yield offset, "\f"
-            yield offset, part.strip()
-
-
-_CJK = re.compile("[\u3000-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uff60\U00020000-\U0003ffff]")
-
-
-def _join(lines):
-    """Joins hard-wrapped lines: with a blank, but not behind a hyphen or between CJK characters."""
-    joined = []
-    for line in filter(None, lines):
-        if joined and not _joins_without_blank(joined[-1][-1], line[0]):
-            joined.append(" ")
-        joined.append(line)
-    return "".join(joined)
-
-
-def _joins_without_blank(last, first):
-    return last in "-—" or bool(_CJK.match(last) and _CJK.match(first))
-
-
 # From events to lines.
 
 def _owned(events, begin, end):
-    """Yields the sentences that begin in the chunk, _END where a document ends, _CUT where one
+    """Yields the sentences that begin in the chunk, END where a document ends, _CUT where one
     comes from before the chunk or goes on behind it."""
     if begin:
         yield _CUT
     for event in events:
-        if event is _END:
-            yield _END
+        if event is END:
+            yield END
         elif event[0] < begin:
             yield _CUT
         elif event[0] < end:
@@ -509,7 +323,7 @@ def _owned(events, begin, end):
         else:
             yield _CUT
             return
-    yield _END
+    yield END
 
 
 def _select(events, split, share):
@@ -521,7 +335,7 @@ def _select(events, split, share):
     """
     document, size, is_cut = [], 0, False
     for event in events:
-        if event is _END or event is _CUT:
+        if event is END or event is _CUT:
             is_cut = is_cut or event is _CUT
             if (split == "heldout") == (not is_cut and _is_held_out(document, share)):
                 yield from document
@@ -550,5 +364,5 @@ def _mark_ends(path, events):
     held = None
     for event in events:
         if held:
-            yield Line(path, held[0], held[1], event is _END)
-        held = None if event is _END or event is _CUT else event
+            yield Line(path, held[0], held[1], event is END)
+        held = None if event is END or event is _CUT else event
