@@ -80,6 +80,8 @@ def check(settings):
         if (getattr(settings, name) or 0) > 1:
             raise UserError("%s is %g, expected a share from 0 to 1"
                             % (name, getattr(settings, name)))
+    if settings.mixout >= 1:
+        raise UserError("mixout is %g, expected 0 <= mixout < 1" % settings.mixout)
     if settings.epochs is not None and cli.given("train_steps"):
         raise UserError("epochs and train_steps are both given; give one of them")
     if (settings.patience or settings.num_trials > 1) and not settings.eval_steps:

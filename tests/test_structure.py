@@ -15,7 +15,7 @@ LAYERS = (
     {"features", "api"},
     {"corpus", "record_writer", "heads", "input_pipeline", "tasks", "optimization", "checkpoint",
      "ranking", "tables"},
-    {"memory", "objectives", "reports", "task_files", "metrics"},
+    {"memory", "mixout", "objectives", "reports", "task_files", "metrics"},
     {"training", "inspection", "preparation", "merging", "own_data", "predictions", "selection",
      "answering"},
     {"saving", "pretraining_model", "classifier_model"},

@@ -16,7 +16,9 @@ from xlnet.tokenization import SPIECE_NAME, description_path
 # Names as lists, sorted: in both, in the graph only, in the checkpoint only.
 Comparison = collections.namedtuple("Comparison", "matched missing unexpected")
 
-_SLOT = re.compile(r"/(Adam(_1)?|adam_[mv]|average)$"
+PRETRAINED = "pretrained"    # <kernel>/pretrained: the values that mixout falls back to
+
+_SLOT = re.compile(r"/(Adam(_1)?|adam_[mv]|average|pretrained)$"
                    r"|^(global_step|beta[12]_power|(.*/)?loss_scale/.*)$")
 _UNFINISHED = "unfinished"   # where a checkpoint is written before it gets its place
 
@@ -149,6 +151,11 @@ def _read(prefix, read):
         raise UserError("checkpoint %s cannot be read: %s" % (prefix, reason)) from None
 
 
+def names(prefix):
+    """Names of the variables in a checkpoint."""
+    return list(_read(prefix, lambda reader: reader.get_variable_to_shape_map()))
+
+
 def compare(prefix, variables):
     """Compares a checkpoint with `variables` by name, optimizer slots left out.
 
@@ -190,10 +197,13 @@ def warm_start(prefix, config, log=print):
     Logs what matched, what is missing and what is unexpected, in counts and names.
     """
     check_config(prefix, config)
-    variables = [v for v in tf.global_variables() if distribution.base_name(v).startswith("model/")]
+    by_name = {distribution.base_name(v): v for v in tf.global_variables()}
+    variables = [variable for name, variable in by_name.items()
+                 if name.startswith("model/") and not _SLOT.search(name)]
     comparison = compare(prefix, variables)
-    by_name = {distribution.base_name(v): v for v in variables}
     tf.train.init_from_checkpoint(prefix, {name: by_name[name] for name in comparison.matched})
+    kept = {name: by_name.get("%s/%s" % (name, PRETRAINED)) for name in comparison.matched}
+    tf.train.init_from_checkpoint(prefix, {name: v for name, v in kept.items() if v is not None})
     log("started from %s: %d of %d variables" % (prefix, len(comparison.matched), len(variables)))
     for kind, names in (("not in the checkpoint, started fresh", comparison.missing),
                         ("only in the checkpoint, not used", comparison.unexpected)):

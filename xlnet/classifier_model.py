@@ -9,7 +9,7 @@ from typing import Optional
 
 import tensorflow.compat.v1 as tf
 
-from xlnet import distribution, heads, modeling, training
+from xlnet import distribution, heads, mixout, modeling, training
 from xlnet.config import (ClassifierSettings, NetworkSettings, OptimizationSettings,
                           XLNetConfig)
 from xlnet.kernels import fold_in
@@ -43,9 +43,18 @@ class ClassifierModel:
     def _loss(self, features, first_row):
         """The mean loss of some rows, the first of which is `first_row` of the global batch."""
         step_seed = training.dropout_seed(self.settings.seed, tf.train.get_global_step())
-        outputs, _ = self._outputs(features, fold_in(step_seed, first_row))
+        with tf.variable_scope(tf.get_variable_scope(), custom_getter=self._mixing(step_seed)):
+            outputs, _ = self._outputs(features, fold_in(step_seed, first_row))
         return _training_loss(self.task, outputs, features["label_ids"], self.class_weights,
                               self.settings.label_smoothing)
+
+    def _mixing(self, seed):
+        """The getter of variables that mixout asks for; None without mixout."""
+        settings = self.settings
+        if not settings.mixout:
+            return None
+        names = mixout.kernels(settings.init_checkpoint, settings.model_dir)
+        return mixout.mixing(names, settings.mixout, seed)
 
     def answers(self, features):
         """What is predicted: `values`, probabilities [B,L] or scores [B]; and `loss`, `number`,

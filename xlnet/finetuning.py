@@ -11,8 +11,8 @@ import time
 
 import numpy as np
 
-from xlnet import (checkpoint, features, files, input_pipeline, metrics, own_data, predictions,
-                   ranking, records, reports, selection, task_files, tasks, training)
+from xlnet import (checkpoint, features, files, input_pipeline, metrics, mixout, own_data,
+                   predictions, ranking, records, reports, selection, task_files, tasks, training)
 from xlnet.answering import Answering
 from xlnet.classifier_model import ClassifierModel
 from xlnet.errors import UserError, did_you_mean
@@ -186,6 +186,8 @@ class Run:
             checkpoint.check_config(prefixes[-1][1], self._config)
         elif settings.init_checkpoint:
             checkpoint.check_config(checkpoint.resolve(settings.init_checkpoint), self._config)
+        if settings.do_train and settings.mixout:
+            mixout.kernels(settings.init_checkpoint, model_dir)
         self._check_rows()
 
     def _check_rows(self):

@@ -13,7 +13,8 @@ from xlnet.tokenization import SPIECE_NAME, description_path
 BEST = "best"                      # the directory, in the model directory, of the best checkpoint
 EVALUATIONS_NAME = "evaluations.json"
 
-_SLOT = re.compile(r"/(Adam(_1)?|adam_[mv])$|^beta[12]_power$")     # of the optimizer
+# What only training needs: the optimizer's, mixout's, float16's.
+_SLOT = re.compile(r"/(Adam(_1)?|adam_[mv]|pretrained)$|^(beta[12]_power|(.*/)?loss_scale/.*)$")
 
 
 class Selection:
@@ -69,7 +70,7 @@ class Selection:
 
 
 def export(prefix, directory, companions):
-    """Makes `directory` hold one checkpoint without optimizer slots, and the files beside it.
+    """Makes `directory` hold one checkpoint of the weights alone, and the files beside it.
 
     The directory is complete or what it was before.
 
@@ -91,7 +92,7 @@ def export(prefix, directory, companions):
 
 
 def _write_weights(prefix, target):
-    """Copies the variables of a checkpoint, its optimizer's left out."""
+    """Copies the variables of a checkpoint, those of training alone left out."""
     reader = tf.train.NewCheckpointReader(prefix)
     types = reader.get_variable_to_dtype_map()
     names = sorted(name for name in types if not _SLOT.search(name))
