@@ -34,11 +34,12 @@ class ClassifierModel:
     def model_fn(self, features):
         """features: dict of `input_pipeline.finetuning_batches`, this replica's rows."""
         first_row = distribution.replica_number() * features["label_ids"].shape.as_list()[0]
+        scale = training.loss_scale(self.network)
         loss, gradients, _ = training.accumulate(
             lambda part, row: (self._loss(part, first_row + row), {}), features,
-            self.settings.grad_accum_steps)
+            self.settings.grad_accum_steps, scale)
         training.start_from(self.settings.init_checkpoint, self.config, self.settings.model_dir)
-        return training.training_spec(loss, self.optimization, gradients)
+        return training.training_spec(loss, self.optimization, gradients, scale)
 
     def _loss(self, features, first_row):
         """The mean loss of some rows, the first of which is `first_row` of the global batch."""

@@ -459,8 +459,8 @@ class ClassifierSettings:
                                       least=0.0)
     freeze_layers: int = setting(0, "so many of the lowest layers, and the embeddings, keep their "
                                     "weights; 0: none", least=0)
-    mixout: float = setting(0.0, "chance that a weight of a dense kernel is its pretrained value in "
-                                 "a training step; needs init_checkpoint", least=0.0)
+    mixout: float = setting(0.0, "chance that a weight of a dense kernel is its pretrained value "
+                                 "in a training step; needs init_checkpoint", least=0.0)
     class_weights: Optional[str] = setting(None, "how much labels count in training: balanced, or "
                                                  "label:weight,...")
     label_smoothing: float = setting(0.0, "share of the target spread over all labels", least=0.0)

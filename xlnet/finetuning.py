@@ -301,9 +301,10 @@ class Run:
             batches = self._batches(path, is_training=True, num_examples=count,
                                     batch_size=settings.train_batch_size,
                                     shuffle_seed=settings.seed, start_step=step)
-            self._estimator.train(
+            training.train(
+                self._estimator,
                 lambda: input_pipeline.for_replicas(batches(), self._devices.replicas),
-                hooks=[progress], max_steps=stop)
+                hooks=[progress], max_steps=stop, devices=self._devices)
             step, banner = stop, None
             if settings.eval_steps:
                 self._select(step)

@@ -87,9 +87,9 @@ class PretrainingModel:
                 loss += settings.next_segment_loss * tf.reduce_mean(
                     _segment_losses(predictions, part["label"]))
             return loss, kept
-        scale = optimization.LossScale() if self.network.precision == "fp16" else None
+        scale = training.loss_scale(self.network)
         loss, gradients, kept = training.accumulate(compute, batch, settings.grad_accum_steps,
-                                                    scale.value if scale else None)
+                                                    scale)
         training.start_from(settings.init_checkpoint, self.config, settings.model_dir)
         return training.training_spec(loss, self.optimization, gradients, scale,
                                       updates=[store.update(kept["memory"])] if store else [])

@@ -5,6 +5,7 @@ whatever the number of replicas and of micro-batches that it is cut into.
 """
 
 import os
+import re
 import warnings
 import zlib
 
@@ -35,13 +36,25 @@ def make_estimator(model_fn, *, model_dir, seed, save_steps=None, max_save=0, de
 
 
 def train(estimator, input_fn, *, max_steps, hooks, devices):
-    """Trains to step `max_steps`; on several hosts, together with them."""
-    if devices.hosts == 1:
-        estimator.train(input_fn, max_steps=max_steps, hooks=hooks)
-        return
-    tf2.estimator.train_and_evaluate(
-        estimator, tf2.estimator.TrainSpec(input_fn, max_steps=max_steps, hooks=hooks),
-        tf2.estimator.EvalSpec(input_fn))   # never run: the chief evaluates by itself
+    """Trains to step `max_steps`; on several hosts, together with them.
+
+    Raises:
+      UserError: the checkpoint that the run goes on from lacks a variable of these settings.
+    """
+    try:
+        if devices.hosts == 1:
+            estimator.train(input_fn, max_steps=max_steps, hooks=hooks)
+            return
+        tf2.estimator.train_and_evaluate(
+            estimator, tf2.estimator.TrainSpec(input_fn, max_steps=max_steps, hooks=hooks),
+            tf2.estimator.EvalSpec(input_fn))   # never run: the chief evaluates by itself
+    except tf.errors.NotFoundError as e:
+        missing = re.search(r"Key (\S+) not found in checkpoint", e.message)
+        if not missing:
+            raise
+        raise UserError("model_dir: the run in %s was begun with other settings, its checkpoint "
+                        "has no %s; give them again, or another model_dir"
+                        % (estimator.model_dir, missing.group(1))) from None
 
 
 # ---- start ----
@@ -106,14 +119,19 @@ def start_from(init_checkpoint, config, model_dir):
 
 # ---- one step ----
 
-def accumulate(compute, inputs, micro_batches, loss_scale=None):
+def loss_scale(network):
+    """The `optimization.LossScale` that the precision of `NetworkSettings` needs, or None."""
+    return optimization.LossScale() if network.precision == "fp16" else None
+
+
+def accumulate(compute, inputs, micro_batches, scale=None):
     """Gradients of the mean loss over micro-batches, one after the other in the memory of one.
 
     Args:
       compute: function of (some rows of `inputs`, the number of the first of them) that returns
         (loss float32 scalar, dict of tensors with these rows).
       inputs: dict of tensors [rows, ...]. micro_batches: divides the rows.
-      loss_scale: factor of the gradients' loss, or None.
+      scale: `optimization.LossScale` that the gradients are multiplied by, or None.
 
     Returns:
       loss, gradients for `tf.trainable_variables()`, the dict for all rows.
@@ -124,8 +142,7 @@ def accumulate(compute, inputs, micro_batches, loss_scale=None):
 
     def one(number):
         loss, kept = compute({name: part[number] for name, part in parts.items()}, number * rows)
-        scaled = loss * loss_scale if loss_scale is not None else loss
-        return loss, optimization.gradients_of(scaled), kept
+        return loss, optimization.gradients_of(loss * scale.value if scale else loss), kept
 
     loss, gradients, kept = one(0)   # makes the variables too
     if micro_batches == 1:
@@ -149,12 +166,12 @@ def _add_the_rest(one, micro_batches, loss, gradients, kept):
     return loss / micro_batches, [g / micro_batches for g in gradients], kept
 
 
-def training_spec(loss, optimization_settings, gradients=None, loss_scale=None, updates=()):
+def training_spec(loss, optimization_settings, gradients=None, scale=None, updates=()):
     """The part of a training step that is the same for all tasks.
 
     Args:
       loss: float32 scalar, the mean over this replica's rows. gradients: of `loss` times
-        `loss_scale.value`, for `tf.trainable_variables()`; computed here if not given.
+        `scale.value`, for `tf.trainable_variables()`; computed here if not given.
       updates: other operations of the step.
     """
     if gradients is None:
@@ -164,7 +181,7 @@ def training_spec(loss, optimization_settings, gradients=None, loss_scale=None, 
     tf.identity(stop, STOP_SEEN)
     train_op, scalars = optimization.minimize(
         loss, optimization_settings, tf.train.get_global_step(),
-        list(zip(gradients, tf.trainable_variables())), loss_scale)
+        list(zip(gradients, tf.trainable_variables())), scale)
     for name, value in dict(scalars, loss=loss).items():
         tf.identity(value, name)
     return tf2.estimator.EstimatorSpec(tf2.estimator.ModeKeys.TRAIN, loss=loss,
