@@ -6,6 +6,7 @@ import json
 import os
 import random
 import re
+import socket
 import subprocess
 import sys
 
@@ -72,6 +73,24 @@ def start(place, model_dir, environment=(), **changes):
         env=dict(os.environ, **dict(environment)))
 
 
+def start_hosts(place, model_dir, **changes):
+    """Two processes, as two machines would run them."""
+    addresses = ["127.0.0.1:%d" % port for port in _free_ports(2)]
+    return [start(place, model_dir, {"PYTHONUNBUFFERED": "1", "TF_CONFIG": json.dumps({
+        "cluster": {"worker": addresses}, "task": {"type": "worker", "index": i}})},
+        num_hosts=2, **changes) for i in range(2)]
+
+
+def _free_ports(count):
+    sockets = [socket.socket() for _ in range(count)]
+    for s in sockets:
+        s.bind(("127.0.0.1", 0))
+    ports = [s.getsockname()[1] for s in sockets]
+    for s in sockets:
+        s.close()
+    return ports
+
+
 def weights(place, model_dir):
     import tensorflow as tf
     reader = tf.train.load_checkpoint(str(place / model_dir))
@@ -81,6 +100,15 @@ def weights(place, model_dir):
 def losses(text):
     return re.findall(r"^step (\d+)/\d+  loss +(\S+)", text, re.MULTILINE)
 
+
+def wait_for_step(process, step):
+    """Reads a run's output up to the line of `step`; returns it."""
+    printed = []
+    for line in process.stdout:
+        printed.append(line)
+        if re.match(r"step +%d/" % step, line):
+            break
+    return "".join(printed)
 
 
 def curve(place, model_dir):

@@ -1,32 +1,11 @@
 """The same training on any devices: replicas, hosts, micro-batches."""
 
-import json
-import socket
-
 import numpy as np
 import pytest
-from pretraining_runs import curve, start, train, weights
+from pretraining_runs import curve, start_hosts, train, weights
 
 STEPS = 50      # of every run; bi_data is on: every batch has rows of both directions
 SETTINGS = dict(train_steps=STEPS, dropout=0, dropatt=0)
-
-
-def free_ports(count):
-    sockets = [socket.socket() for _ in range(count)]
-    for s in sockets:
-        s.bind(("127.0.0.1", 0))
-    ports = [s.getsockname()[1] for s in sockets]
-    for s in sockets:
-        s.close()
-    return ports
-
-
-def start_hosts(place, model_dir, **changes):
-    """Two processes, as two machines would run them."""
-    addresses = ["127.0.0.1:%d" % port for port in free_ports(2)]
-    return [start(place, model_dir, {"TF_CONFIG": json.dumps({
-        "cluster": {"worker": addresses}, "task": {"type": "worker", "index": i}})},
-        num_hosts=2, **changes) for i in range(2)]
 
 
 @pytest.fixture(scope="module")

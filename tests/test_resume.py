@@ -8,7 +8,7 @@ import signal
 
 import numpy as np
 import pytest
-from pretraining_runs import curve, start, train, weights
+from pretraining_runs import curve, start, train, wait_for_step, weights
 from xlnet import reports
 
 RUN = dict(train_steps=40, save_steps=6, max_save=0, eval_steps=20)
@@ -25,14 +25,10 @@ def whole(place):
 def interrupt(place, model_dir, step, number):
     """Starts a run, waits for the line of `step`, sends a signal; returns status and output."""
     process = start(place, model_dir, {"PYTHONUNBUFFERED": "1"}, **RUN)
-    printed = []
-    for line in process.stdout:
-        printed.append(line)
-        if re.match(r"step +%d/" % step, line):
-            process.send_signal(number)
-            break
+    printed = wait_for_step(process, step)
+    process.send_signal(number)
     rest, _ = process.communicate(timeout=100)
-    return process.returncode, "".join(printed) + rest
+    return process.returncode, printed + rest
 
 
 def check_same(place, model_dir, tolerance=0.):

@@ -11,7 +11,8 @@ from conftest import ROOT
 LAYERS = (
     {"errors", "noise", "sentences"}, {"files", "text_forms", "kernels", "example_bytes"},
     {"config", "tokenization", "reading", "windows"},
-    {"records", "permutation", "distribution", "attention"}, {"modeling", "legacy_records"},
+    {"records", "permutation", "distribution", "attention"},
+    {"modeling", "legacy_records", "hosts"},
     {"features", "api"},
     {"corpus", "record_writer", "heads", "input_pipeline", "tasks", "optimization", "checkpoint",
      "ranking", "tables"},

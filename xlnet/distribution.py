@@ -8,12 +8,17 @@ import dataclasses
 import json
 import os
 import re
+import signal
 from typing import Any
 
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from xlnet.errors import UserError
+
+_TASK = "/job:%s/replica:0/task:%s"     # TensorFlow's name of a host
+_TF_CONFIG = ('{"cluster": {"worker": ["host0:port", ...]}, "task": {"type": "worker", '
+              '"index": N}}')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,8 +67,9 @@ def connect(settings):
                         % (count, len(gpus), "" if len(gpus) == 1 else "s"))
     words = "%d GPU" % count if gpus else "CPU, %d cores" % (os.cpu_count() or 1)
     if hosts > 1:
-        return Devices(_several_hosts(gpus, count), count, hosts, host,
-                       "%d hosts of %s, this is number %d" % (hosts, words, host))
+        words = "%d hosts of %s, this is number %d" % (hosts, words, host)
+        print("note: %s; waiting until all of them are there" % words, flush=True)
+        return Devices(_several_hosts(gpus, count), count, hosts, host, words)
     if count > 1:
         return Devices(_one_host(gpus, count), count,
                        words=words if gpus else words + " as %d replicas" % count)
@@ -72,18 +78,32 @@ def connect(settings):
 
 def _cluster(settings):
     """Number of hosts, and of this one among them."""
-    config = json.loads(os.environ.get("TF_CONFIG") or "{}")
-    jobs = config.get("cluster", {})
-    addresses = jobs.get("chief", []) + jobs.get("worker", [])
-    hosts = max(len(addresses), 1)
-    if hosts != settings.num_hosts:
-        raise UserError("num_hosts is %d, but TF_CONFIG names %d host%s; set it on each host to "
-                        "{\"cluster\": {\"worker\": [\"host0:port\", ...]}, \"task\": {\"type\": "
-                        "\"worker\", \"index\": N}}"
-                        % (settings.num_hosts, len(addresses), "" if len(addresses) == 1 else "s"))
-    task = config.get("task", {})
-    return hosts, task.get("index", 0) + (len(jobs.get("chief", []))
-                                          if task.get("type") == "worker" else 0)
+    names = [name for name, _ in all_hosts()]
+    if max(len(names), 1) != settings.num_hosts:
+        raise UserError("num_hosts is %d, but TF_CONFIG names %d host%s; set it on each host to %s"
+                        % (settings.num_hosts, len(names), "" if len(names) == 1 else "s",
+                           _TF_CONFIG))
+    task = _tf_config().get("task", {})
+    this = _TASK % (task.get("type"), task.get("index"))
+    if names and this not in names:
+        raise UserError("TF_CONFIG: the task is %s, which is not in the cluster; expected %s"
+                        % (json.dumps(task), _TF_CONFIG))
+    return settings.num_hosts, names.index(this) if names else 0
+
+
+def all_hosts():
+    """TensorFlow's name and the address of each host in TF_CONFIG; the first is the chief."""
+    jobs = _tf_config().get("cluster", {})
+    return [(_TASK % (job, index), address) for job in ("chief", "worker")
+            for index, address in enumerate(jobs.get(job, []))]
+
+
+def _tf_config():
+    text = os.environ.get("TF_CONFIG") or "{}"
+    try:
+        return json.loads(text)
+    except ValueError as e:
+        raise UserError("TF_CONFIG is not valid JSON: %s; expected %s" % (e, _TF_CONFIG)) from None
 
 
 def _one_host(gpus, count):
@@ -101,7 +121,9 @@ def _several_hosts(gpus, count):
                         % count)
     if gpus:
         tf2.config.set_visible_devices(gpus[:count], "GPU")
-    return tf2.distribute.MultiWorkerMirroredStrategy()
+    strategy = tf2.distribute.MultiWorkerMirroredStrategy()
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)   # TensorFlow has put a handler there that waits
+    return strategy
 
 
 def _tpu(settings):

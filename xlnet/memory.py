@@ -6,12 +6,12 @@ Shape letters as in `modeling`; b rows of one replica.
 import glob
 import os
 import re
-import time
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from xlnet import checkpoint, distribution, files
+from xlnet import checkpoint, distribution, files, hosts
+from xlnet.errors import UserError
 
 NAME = "memory"
 _SECONDS_FOR_OTHER_HOSTS = 600
@@ -92,13 +92,11 @@ class MemoryFiles:
             self._wait(step)
 
     def _wait(self, step):
-        begun = time.time()
-        while len(glob.glob(_path(self._model_dir, step, "*"))) < self._devices.hosts:
-            if time.time() - begun > _SECONDS_FOR_OTHER_HOSTS:
-                print("note: memories of step %d did not arrive from all hosts; is model_dir "
-                      "shared by them?" % step, flush=True)
-                return
-            time.sleep(0.02)
+        pattern = _path(self._model_dir, step, "*")
+        if not hosts.wait_until(lambda: len(glob.glob(pattern)) >= self._devices.hosts,
+                                _SECONDS_FOR_OTHER_HOSTS):
+            raise UserError("model_dir: after %d s %s is not there from all hosts, which must "
+                            "share the directory" % (_SECONDS_FOR_OTHER_HOSTS, pattern))
 
 
 def read(model_dir, step):

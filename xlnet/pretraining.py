@@ -109,7 +109,7 @@ class Run:
             settings.model_dir,
             memory.MemoryFiles(settings.model_dir, devices, settings.train_batch_size), devices,
             is_due=self._is_saved, max_save=settings.max_save, keep_every=settings.keep_every,
-            after_save=self._after_save)
+            after_save=self._after_save, start_step=step)
         estimator = training.make_estimator(self._model_fn, model_dir=settings.model_dir,
                                             seed=settings.seed, devices=devices)
         with _errors_of_drawing():

@@ -6,6 +6,7 @@ import threading
 import tensorflow.compat.v1 as tf
 
 from xlnet import checkpoint, distribution, memory, training
+from xlnet.errors import UserError
 
 
 class Saving(tf.train.SessionRunHook):
@@ -16,10 +17,13 @@ class Saving(tf.train.SessionRunHook):
       is_due: function of the step, whether it is saved.
       max_save, keep_every: see `checkpoint.keep_some`.
       after_save: called with the step, on the chief, after a checkpoint was written.
+      start_step: where the data goes on from; an error if that is not where the weights do.
     """
 
-    def __init__(self, model_dir, memories, devices, *, is_due, max_save, keep_every, after_save):
+    def __init__(self, model_dir, memories, devices, *, is_due, max_save, keep_every, after_save,
+                 start_step=None):
         self._model_dir = model_dir
+        self._start_step = start_step
         self._memories = memories
         self._is_chief = devices.is_chief
         self._is_due = is_due
@@ -36,6 +40,10 @@ class Saving(tf.train.SessionRunHook):
     def after_create_session(self, session, coord):
         self._saver = tf.get_collection(tf.GraphKeys.SAVERS)[0]
         self._step = self._saved = int(session.run(tf.train.get_global_step()))
+        if self._start_step not in (None, self._step):
+            raise UserError("model_dir: the newest checkpoint in %s is of step %d, the first "
+                            "host's of step %d; all hosts must share the directory"
+                            % (self._model_dir, self._start_step, self._step))
         if self._is_chief:
             memory.forget(self._model_dir)   # a killed run's, newer than its last checkpoint
         self._memories.load(session, self._step)

@@ -12,7 +12,7 @@ import zlib
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
-from xlnet import checkpoint, distribution, files, modeling, optimization
+from xlnet import checkpoint, distribution, files, hosts, modeling, optimization
 from xlnet.config import CONFIG_NAME, RunConfig, XLNetConfig
 from xlnet.errors import UserError
 from xlnet.tokenization import SPIECE_NAME, Tokenizer
@@ -39,15 +39,18 @@ def train(estimator, input_fn, *, max_steps, hooks, devices):
     """Trains to step `max_steps`; on several hosts, together with them.
 
     Raises:
-      UserError: the checkpoint that the run goes on from lacks a variable of these settings.
+      UserError: the checkpoint that the run goes on from lacks a variable of these settings, or a
+        host is lost.
     """
     try:
         if devices.hosts == 1:
             estimator.train(input_fn, max_steps=max_steps, hooks=hooks)
             return
-        tf2.estimator.train_and_evaluate(
-            estimator, tf2.estimator.TrainSpec(input_fn, max_steps=max_steps, hooks=hooks),
-            tf2.estimator.EvalSpec(input_fn))   # never run: the chief evaluates by itself
+        with hosts.together() as watch:
+            tf2.estimator.train_and_evaluate(
+                estimator, tf2.estimator.TrainSpec(input_fn, max_steps=max_steps,
+                                                   hooks=[watch] + hooks),
+                tf2.estimator.EvalSpec(input_fn))   # never run: the chief evaluates by itself
     except tf.errors.NotFoundError as e:
         missing = re.search(r"Key (\S+) not found in checkpoint", e.message)
         if not missing:
