@@ -34,11 +34,11 @@ LANGUAGES = {
                   ("pretrain_en/xlnet_lines", "lines")),
         tasks={"sst-2": ("glue/SST-2", "dev", 3), "cola": ("glue/CoLA", "dev", 5),
                "ag_news": ("ag_news_csv", "test", 5), "qqp": ("glue/QQP", "dev", 5)},
-        more_text={"imdb": "aclImdb", "race": "RACE"}, steps=6000),
+        more_text={"imdb": "aclImdb", "race": "RACE"}, steps=4000),
     "chinese": Language(
         raw_text=(("pretrain_zh", "paragraphs"),),
         tasks={"chnsenticorp": ("ChnSentiCorp", "dev", 5)},
-        more_text={"tnews": "clue/tnews", "afqmc": "clue/afqmc"}, steps=3000),
+        more_text={"tnews": "clue/tnews", "afqmc": "clue/afqmc"}, steps=2000),
 }
 ARCHITECTURE = dict(n_layer=2, d_model=192, n_head=4, d_head=48, d_inner=768,
                     ff_activation="gelu", untie_r=True)
@@ -47,7 +47,7 @@ PRETRAINING = dict(train_batch_size=16, mem_len=64, perm_size=64, num_predict=64
                    mask_beta=3, dropout=0, dropatt=0, learning_rate=1.5e-3, warmup_share=0.03,
                    weight_decay=0.01, log_steps=100, save_steps=1000, parallel_ops=True)
 FINE_TUNING = dict(max_seq_length=128, train_batch_size=32, warmup_share=0.1, summary_type="mean",
-                   learning_rate=5e-4, save_steps=100000, log_steps=200, parallel_ops=True)
+                   learning_rate=1e-3, save_steps=100000, log_steps=200, parallel_ops=True)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,8 +57,8 @@ class TransferSettings:
     out_dir: str = setting("transfer_run", "directory for everything that is made")
     languages: str = setting(",".join(LANGUAGES), "languages, comma-separated")
     vocab_size: int = setting(8000, "pieces of a language's vocabulary", least=100)
-    pretrain_steps: int = setting(0, "pretraining steps of each language; 0: 6,000 of English, "
-                                     "3,000 of Chinese", least=0)
+    pretrain_steps: int = setting(0, "pretraining steps of each language; 0: 4,000 of English, "
+                                     "2,000 of Chinese", least=0)
     num_seeds: int = setting(3, "fine-tunings of a task from each start", least=1)
 
 

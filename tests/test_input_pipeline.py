@@ -83,6 +83,19 @@ def test_a_window_is_drawn_the_same_in_any_batch_size(read, epochs):
                          for name in epochs})
 
 
+@pytest.mark.parametrize("num_streams, batch, directions", (
+    (32, 16, 2), (32, 32, 2), (96, 8, 2), (24, 3, 2), (8, 1, 2), (12, 4, 1), (9, 3, 1)))
+def test_each_round_is_of_the_whole_text_and_both_directions(num_streams, batch, directions):
+    rounds = input_pipeline.rounds(num_streams, batch, directions)
+    assert sorted(rounds.ravel()) == list(range(num_streams))       # an epoch is every stream once
+    together = directions if batch % directions == 0 else 1
+    distance = num_streams * together // batch
+    for streams in rounds:
+        assert (streams // distance == np.arange(batch) // together).all()
+        backward = (streams % directions).sum()
+        assert batch == 1 or abs(backward - batch * (directions - 1) / 2) < 1
+
+
 def test_memory_is_cleared_where_a_stream_starts(read, epochs):
     starts = np.arange(2 * read.epoch) % read.windows == 0
     np.testing.assert_array_equal(epochs["starts_stream"],

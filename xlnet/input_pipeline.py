@@ -38,10 +38,10 @@ def pretraining_batches(directory, manifest, *, batch_size, permutation, special
                         start_step=0, epochs=None, rows=slice(None)):
     """Batches of windows whose row b continues row b of the batch before.
 
-    With S streams, row b reads streams b, b + B, b + 2B, ... one after the other; `starts_stream`
-    tells where memory must be cleared. Targets and orders are drawn anew in each epoch, as a
-    function of (seed, epoch, stream, window), so that step n is the same whenever it is reached,
-    and a row the same whichever rows are read with it.
+    Each row reads streams of its own one after the other (`rounds`); `starts_stream` tells where
+    memory must be cleared. Targets and orders are drawn anew in each epoch, as a function of
+    (seed, epoch, stream, window), so that step n is the same whenever it is reached, and a row the
+    same whichever rows are read with it.
 
     Of the reference's records (`LegacyManifest`) the streams are the rows of one file, then of the
     next; targets are the masked tokens, and only orders are drawn.
@@ -87,6 +87,20 @@ def _by_step(features, num_rows):
             for name, value in features.items() if name not in ("word_start", "is_masked")}
 
 
+def rounds(num_streams, batch_size, directions):
+    """Which streams are read side by side: int [rounds,B].
+
+    Streams follow the order of the text, so a round takes them at equal distances: all parts of a
+    text, whose files may be of different kinds, are seen from the first step to the last. With
+    both `directions` an even batch is half of each in every round.
+    """
+    together = directions if batch_size % directions == 0 else 1
+    stretches = np.arange(num_streams).reshape(batch_size // together, -1, together)
+    # Where a batch is odd, neighbours are not read in the same direction at the same time.
+    turned = [np.roll(stretch, row, axis=0) for row, stretch in enumerate(stretches)]
+    return np.stack(turned, axis=1).reshape(-1, batch_size)
+
+
 class _Source:
     """Our records: an epoch is `groups` rounds, in each of which B streams are read side by side.
 
@@ -98,9 +112,8 @@ class _Source:
 
     def __init__(self, directory, manifest, batch_size, rows):
         self._features = records.pretraining_features(manifest.seq_len)
-        self._rows = np.arange(batch_size)[rows]
-        self._batch_size = batch_size
-        self._paths = np.reshape(manifest.stream_paths(directory), [-1, batch_size])[:, rows]
+        self._streams = rounds(manifest.num_streams, batch_size, 1 + manifest.bi_data)[:, rows]
+        self._paths = np.array(manifest.stream_paths(directory))[self._streams]
         self.groups, self.num_rows = self._paths.shape
         self.windows = np.full(self.groups, manifest.windows_per_stream, np.int64)
 
@@ -113,7 +126,7 @@ class _Source:
 
     def streams(self, group):
         """int [R]: numbers of the streams of a round."""
-        return group * self._batch_size + self._rows
+        return self._streams[group]
 
     def read(self, group, skipped):
         """A dataset of serialized windows, string [R], without the first `skipped`."""
