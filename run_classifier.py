@@ -54,12 +54,13 @@ def main(settings, network, optimization, device):
         return finetuning.Run(settings, config, network, optimization, task, tokenizer, devices)
 
     if settings.do_train and settings.num_trials > 1:
-        trials.run(make_run, settings, optimization, task.metrics[0])
+        if not trials.run(make_run, settings, optimization, task.metrics[0]):
+            return
         settings = dataclasses.replace(settings, do_train=False)
     if settings.do_train or settings.do_eval or settings.do_predict:
         run = make_run(settings, optimization)
-    if settings.do_train:
-        run.train()
+    if settings.do_train and not run.train():
+        return
     if settings.do_eval:
         run.evaluate()
     if settings.do_predict:

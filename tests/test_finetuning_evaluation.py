@@ -53,6 +53,24 @@ def test_two_devices_answer_as_one(place, how):
     assert (lines, answers) == other
 
 
+def test_evaluations_while_training_run_on_all_devices(place, monkeypatch):
+    """And give what one device gives for the same checkpoints."""
+    used, side_by_side = [], Answering._side_by_side
+
+    def watched(self):
+        used.append([copy["values"].device[-5:] for copy in self._copies])
+        return side_by_side(self)
+    monkeypatch.setattr(Answering, "_side_by_side", watched)
+    flags = arguments(place, model_dir=place.path("on_the_way"), eval_batch_size=3)
+    place.succeed("--do_train=True", **flags, num_core_per_host=2, eval_steps=1)
+    assert used == 2 * [["CPU:0", "CPU:1"]]
+    place.succeed("--do_eval=True", "--eval_all_ckpt=True", **flags)
+    assert used[2:] == 3 * [[""]]
+    results = [json.loads((place.directory / "on_the_way" / name).read_text())[key] for name, key in
+               (("evaluations.json", "evaluations"), ("eval_results_train.json", "checkpoints"))]
+    assert results[0] == results[1][1:]         # without step 0
+
+
 # ---- without a run
 
 def make_checkpoint(directory, value):

@@ -36,14 +36,17 @@ class Answering:
         Raises:
           UserError: the checkpoint `prefix` is not whole.
         """
-        if self._session is None:
-            self._build()
+        self.build()
         with _reading(prefix), self._session.graph.as_default():
             self._saver.restore(self._session, prefix)
         self._session.run(self._begin, {self._path: path})
         yield from self._side_by_side()
 
-    def _build(self):
+    def build(self):
+        """Makes the graph, if it is not there: needed before a training that answers on its way,
+        in the middle of which TensorFlow would not place variables on all devices."""
+        if self._session is not None:
+            return
         strategy = self._devices.strategy or tf2.distribute.get_strategy()
         with tf.Graph().as_default() as graph, strategy.scope():
             with tf.device("/cpu:0"):

@@ -11,8 +11,9 @@ import time
 
 import numpy as np
 
-from xlnet import (checkpoint, features, files, input_pipeline, metrics, mixout, own_data,
-                   predictions, ranking, records, reports, selection, task_files, tasks, training)
+from xlnet import (checkpoint, features, files, input_pipeline, memory, metrics, mixout,
+                   own_data, predictions, ranking, records, reports, saving, selection, task_files,
+                   tasks, training)
 from xlnet.answering import Answering
 from xlnet.classifier_model import ClassifierModel
 from xlnet.errors import UserError, did_you_mean
@@ -160,8 +161,7 @@ class Run:
         model = ClassifierModel(config, task, network, self._optimization, settings,
                                 self._description["head"], weights)
         self._estimator = training.make_estimator(
-            model.model_fn, model_dir=settings.model_dir, seed=settings.seed,
-            save_steps=settings.save_steps, max_save=settings.max_save, devices=devices)
+            model.model_fn, model_dir=settings.model_dir, seed=settings.seed, devices=devices)
         self._answering = Answering(
             model.answers,
             lambda path: self._batches(path, batch_size=settings.eval_batch_size)(), devices)
@@ -271,10 +271,13 @@ class Run:
         """Trains to the last step from wherever the run stands, or until patience is at an end.
 
         With `eval_steps` the model is evaluated on the way, and the best checkpoint exported.
+
+        Returns:
+          False if it was told to stop (SIGTERM) before that.
         """
         settings, last = self._settings, self._optimization.train_steps
-        rows = self._train_rows
-        step = checkpoint.step_of(settings.model_dir)
+        rows, is_done = self._train_rows, True
+        step = checkpoint.newest_whole(settings.model_dir)
         if settings.eval_steps and step and self._selection.lacks(step, settings.eval_steps, last):
             self._select(step)             # the run was stopped between training and evaluation
         if step >= last:
@@ -286,31 +289,57 @@ class Run:
             count = len(rows) if made.windows is None else int(made.windows.sum())
             training.keep_architecture(settings.model_dir, self._config, self._tokenizer)
             files.write_json(os.path.join(settings.model_dir, TASK_NAME), self._description)
-            self._train_on(made.path, count, step, self._banner(rows, step))
+            is_done = self._train_from(step, made.path, count)
         self._note_collapse()
+        return is_done
 
-    def _train_on(self, path, count, step, banner):
-        """Trains on a file of `count` records, in stretches of `eval_steps`."""
+    def _train_from(self, step, path, count):
+        """Trains on from `step` on a file of `count` records; returns as `train`."""
         settings, last = self._settings, self._optimization.train_steps
-        while step < last and not self._selection.is_over():
-            stop = min(last, (step // settings.eval_steps + 1) * settings.eval_steps) \
-                if settings.eval_steps else last
-            progress = reports.Progress(
-                train_steps=last, log_steps=settings.log_steps, unit="examples",
-                per_step=settings.train_batch_size, banner=banner)
-            batches = self._batches(path, is_training=True, num_examples=count,
-                                    batch_size=settings.train_batch_size,
-                                    shuffle_seed=settings.seed, start_step=step)
-            training.train(
-                self._estimator,
-                lambda: input_pipeline.for_replicas(batches(), self._devices.replicas),
-                hooks=[progress], max_steps=stop, devices=self._devices)
-            step, banner = stop, None
-            if settings.eval_steps:
-                self._select(step)
-        if step < last:
+        progress = reports.Progress(
+            train_steps=last, log_steps=settings.log_steps, unit="examples",
+            per_step=settings.train_batch_size, banner=self._banner(self._train_rows, step))
+        saver = saving.Saving(
+            settings.model_dir,
+            memory.MemoryFiles(settings.model_dir, self._devices, settings.train_batch_size),
+            self._devices, is_due=self._is_saved, max_save=settings.max_save, keep_every=0,
+            after_save=lambda step: self._after_save(step, progress), save_start=True)
+        batches = self._batches(path, is_training=True, num_examples=count,
+                                batch_size=settings.train_batch_size, shuffle_seed=settings.seed,
+                                start_step=step)
+        if settings.eval_steps:
+            self._answering.build()
+        training.train(
+            self._estimator,
+            lambda: input_pipeline.for_replicas(batches(), self._devices.replicas),
+            hooks=[progress, saver, selection.StopHook(self._selection)], max_steps=last,
+            devices=self._devices)
+        return self._say_end(saver.stopped_at)
+
+    def _say_end(self, stopped_at):
+        """Says why training ended before its last step, if it did; returns as `train`."""
+        step = checkpoint.step_of(self._settings.model_dir)
+        if stopped_at is not None:
+            print("stopped by SIGTERM at step %d, saved; the same command goes on from there"
+                  % stopped_at, flush=True)
+        elif step < self._optimization.train_steps:
             print("stopped at step %d: no better %s in %d evaluations" % (
-                step, self._task.metrics[0], settings.patience), flush=True)
+                step, self._task.metrics[0], self._settings.patience), flush=True)
+        return stopped_at is None
+
+    def _is_saved(self, step):
+        return step % self._settings.save_steps == 0 or self._is_evaluated(step)
+
+    def _is_evaluated(self, step):
+        every = self._settings.eval_steps
+        return bool(every and step) and (
+            step % every == 0 or step == self._optimization.train_steps)
+
+    def _after_save(self, step, progress):
+        if self._is_evaluated(step):
+            began = time.time()
+            self._select(step)
+            progress.leave_out(time.time() - began)
 
     def _select(self, step):
         """Evaluates the checkpoint of `step` and keeps it if it is the best so far."""

@@ -136,6 +136,10 @@ class Progress(tf.train.SessionRunHook):
             self._report(step, values)
             self._start(step)
 
+    def leave_out(self, seconds):
+        """Counts time since the last line as not spent on training."""
+        self._since += seconds
+
     def _check(self, step, values):
         loss, norm = values["loss"], values["gradient_norm"]
         if not np.isfinite(loss):

@@ -18,10 +18,11 @@ class Saving(tf.train.SessionRunHook):
       max_save, keep_every: see `checkpoint.keep_some`.
       after_save: called with the step, on the chief, after a checkpoint was written.
       start_step: where the data goes on from; an error if that is not where the weights do.
+      save_start: whether a run that begins saves step 0.
     """
 
     def __init__(self, model_dir, memories, devices, *, is_due, max_save, keep_every, after_save,
-                 start_step=None):
+                 start_step=None, save_start=False):
         self._model_dir = model_dir
         self._start_step = start_step
         self._memories = memories
@@ -30,6 +31,7 @@ class Saving(tf.train.SessionRunHook):
         self._max_save = max_save
         self._keep_every = keep_every
         self._after_save = after_save
+        self._save_start = save_start
         self._stop = StopSignal()
         self.stopped_at = None       # the step of a SIGTERM
 
@@ -47,6 +49,8 @@ class Saving(tf.train.SessionRunHook):
         if self._is_chief:
             memory.forget(self._model_dir)   # a killed run's, newer than its last checkpoint
         self._memories.load(session, self._step)
+        if self._save_start and not self._step:
+            self._save(session)
 
     def before_run(self, run_context):
         return tf.train.SessionRunArgs(self._stop.before_run(run_context.session))

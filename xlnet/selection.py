@@ -69,6 +69,17 @@ class Selection:
         return len(steps) - 1 - steps.index(self.best()["step"]) >= self._patience
 
 
+class StopHook(tf.train.SessionRunHook):
+    """Ends a training when patience does: a selection that `is_over`."""
+
+    def __init__(self, selection):
+        self._selection = selection
+
+    def after_run(self, run_context, run_values):
+        if self._selection.is_over():
+            run_context.request_stop()
+
+
 def export(prefix, directory, companions):
     """Makes `directory` hold one checkpoint of the weights alone, and the files beside it.
 

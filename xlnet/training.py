@@ -23,15 +23,15 @@ STOP_SEEN = "stop_asked"
 
 # ---- Estimator ----
 
-def make_estimator(model_fn, *, model_dir, seed, save_steps=None, max_save=0, devices=None):
-    """An Estimator that saves every `save_steps` steps (None: hooks do that) and keeps the last
-    `max_save` checkpoints (0: all). `devices`: `distribution.Devices`, None for one device."""
+def make_estimator(model_fn, *, model_dir, seed, devices=None):
+    """An Estimator that saves nothing by itself: see `saving`. `devices`: `distribution.Devices`,
+    None for one device."""
     tf.logging.set_verbosity(tf.logging.ERROR)  # the terminal is for our own lines
     warnings.filterwarnings("ignore", message="To make it possible to preserve tf.data options")
     devices = devices or distribution.Devices(None)
     return tf2.estimator.Estimator(model_fn, model_dir, tf2.estimator.RunConfig(
-        tf_random_seed=seed, save_checkpoints_steps=save_steps, save_checkpoints_secs=None,
-        save_summary_steps=None, keep_checkpoint_max=max_save or None, log_step_count_steps=None,
+        tf_random_seed=seed, save_checkpoints_steps=None, save_checkpoints_secs=None,
+        save_summary_steps=None, log_step_count_steps=None,
         session_config=distribution.session_config(devices), train_distribute=devices.strategy))
 
 

@@ -21,6 +21,9 @@ def run(make_run, settings, optimization, metric):
       make_run: function of (settings, optimization) to a `finetuning.Run`.
       settings, optimization: `ClassifierSettings`, `OptimizationSettings`.
       metric: the task's main one.
+
+    Returns:
+      False if a trial was told to stop (SIGTERM) before its end.
     """
     rates = learning_rates(settings, optimization)
     done = []
@@ -33,13 +36,15 @@ def run(make_run, settings, optimization, metric):
             dataclasses.replace(settings, model_dir=model_dir, seed=seed, do_eval=False,
                                 do_predict=False),
             dataclasses.replace(optimization, learning_rate=rate))
-        trial.train()
+        if not trial.train():
+            return False
         done.append({"seed": seed, "learning_rate": rate, "model_dir": model_dir,
                      "best": trial.best()})
     results = summary(done, metric)
     _take_best(settings.model_dir, done[results["best_trial"] - 1]["model_dir"])
     files.write_json(os.path.join(settings.model_dir, RESULTS_NAME), results)
     print("\n".join(table(results)), flush=True)
+    return True
 
 
 def learning_rates(settings, optimization):
