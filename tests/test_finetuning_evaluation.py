@@ -7,14 +7,15 @@ import threading
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
-from test_run_classifier import TOPICS, Workplace, make_vocabulary
+from test_run_classifier import TOPICS, Workplace, make_vocabulary, weights
 
-from xlnet import distribution
+from xlnet import distribution, selection
 from xlnet.answering import Answering
 from xlnet.config import DeviceSettings
 from xlnet.errors import UserError
 
 ROWS = 31
+KERNEL = "model/transformer/layer_0/ff/layer_1/kernel"
 
 
 @pytest.fixture(scope="module")
@@ -62,13 +63,28 @@ def test_evaluations_while_training_run_on_all_devices(place, monkeypatch):
         return side_by_side(self)
     monkeypatch.setattr(Answering, "_side_by_side", watched)
     flags = arguments(place, model_dir=place.path("on_the_way"), eval_batch_size=3)
-    place.succeed("--do_train=True", **flags, num_core_per_host=2, eval_steps=1)
+    place.succeed("--do_train=True", **flags, num_core_per_host=2, eval_steps=1,
+                  learning_rate=0.05, average_decay=0.9)
     assert used == 2 * [["CPU:0", "CPU:1"]]
     place.succeed("--do_eval=True", "--eval_all_ckpt=True", **flags)
     assert used[2:] == 3 * [[""]]
     results = [json.loads((place.directory / "on_the_way" / name).read_text())[key] for name, key in
                (("evaluations.json", "evaluations"), ("eval_results_train.json", "checkpoints"))]
     assert results[0] == results[1][1:]         # without step 0
+    check_that_averages_count(place, flags, results[0][1])
+
+
+def check_that_averages_count(place, flags, evaluated):
+    """The export of step 2 has the moving averages for weights, and the same evaluation."""
+    prefix, best = place.path("on_the_way", "model.ckpt-2"), place.path("on_the_way", "best")
+    selection.export(prefix, best, selection.companions(place.path("on_the_way")))
+    whole = weights(prefix)
+    for name, value in weights(best).items():
+        assert np.array_equal(value, whole.get(name + "/average", whole[name]))
+    assert np.abs(whole[KERNEL] - whole[KERNEL + "/average"]).max() > 1e-3
+    place.succeed("--do_eval=True", **flags)
+    kept = json.loads((place.directory / "on_the_way" / "eval_results_train.json").read_text())
+    assert kept["checkpoints"] == [evaluated]
 
 
 # ---- without a run

@@ -6,7 +6,7 @@ import contextlib
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
-from xlnet import distribution
+from xlnet import checkpoint, distribution
 from xlnet.errors import UserError
 
 
@@ -15,7 +15,8 @@ class Answering:
 
     Each device takes the next whole batch as soon as it is done with one. So every example is in
     one batch of one device, there is no remainder to fill up, and the batches, and with them the
-    answers, are those of a single device.
+    answers, are those of a single device. Where a checkpoint has moving averages of the weights
+    they are used.
 
     Args:
       answers: function from a batch, a dict of tensors, to a dict of tensors [B,...].
@@ -37,8 +38,11 @@ class Answering:
           UserError: the checkpoint `prefix` is not whole.
         """
         self.build()
-        with _reading(prefix), self._session.graph.as_default():
-            self._saver.restore(self._session, prefix)
+        with _reading(prefix):
+            stored = checkpoint.weights(prefix)
+            self._session.run(self._restore, {
+                self._prefix: prefix,
+                self._stored: [stored.get(name, name) for name in self._names]})
         self._session.run(self._begin, {self._path: path})
         yield from self._side_by_side()
 
@@ -60,8 +64,24 @@ class Answering:
                 return self._answers(batch)
             self._copies = strategy.experimental_local_results(
                 strategy.extended.call_for_each_replica(copy))
-            self._saver = tf.train.Saver(tf.global_variables())
+            self._build_restoring()
         self._session = tf.Session(graph=graph, config=distribution.session_config(self._devices))
+
+    def _build_restoring(self):
+        """Reads the variables from where a checkpoint has them, on all devices."""
+        variables = tf.global_variables()
+        self._names = [distribution.base_name(variable) for variable in variables]
+        with tf.device("/cpu:0"):
+            self._prefix = tf.placeholder(tf.string, [])
+            self._stored = tf.placeholder(tf.string, [len(variables)])
+            values = tf.raw_ops.RestoreV2(
+                prefix=self._prefix, tensor_names=self._stored,
+                shape_and_slices=[""] * len(variables),
+                dtypes=[variable.dtype for variable in variables])
+        self._restore = tf.group(*[
+            part.assign(tf.ensure_shape(value, part.shape), read_value=False)
+            for variable, value in zip(variables, values)
+            for part in distribution.local_parts(variable)])
 
     def _side_by_side(self):
         """Yields what the copies of the network compute until the file is at its end."""

@@ -156,6 +156,15 @@ def names(prefix):
     return list(_read(prefix, lambda reader: reader.get_variable_to_shape_map()))
 
 
+def weights(prefix):
+    """What a checkpoint has to offer to those who do not train on: dict from the names of its
+    weights to where they are, `<weight>/average` if the run kept moving averages."""
+    stored = set(names(prefix))
+    averages = {name: name + "/average" for name in stored}
+    return {name: average if average in stored else name for name, average in averages.items()
+            if not _SLOT.search(name)}
+
+
 def compare(prefix, variables):
     """Compares a checkpoint with `variables` by name, optimizer slots left out.
 

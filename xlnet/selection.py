@@ -1,7 +1,6 @@
 """Which checkpoint to keep: evaluations while training, the best of them, when to stop."""
 
 import os
-import re
 import shutil
 
 import tensorflow.compat.v1 as tf
@@ -12,10 +11,6 @@ from xlnet.tokenization import SPIECE_NAME, description_path
 
 BEST = "best"                      # the directory, in the model directory, of the best checkpoint
 EVALUATIONS_NAME = "evaluations.json"
-
-# What only training needs: the optimizer's, mixout's, float16's.
-_SLOT = re.compile(r"/(Adam(_1)?|adam_[mv]|pretrained)$|^(beta[12]_power|(.*/)?loss_scale/.*)$")
-
 
 class Selection:
     """The evaluations of a run, kept in its model directory, so that a resumed run knows them.
@@ -103,14 +98,14 @@ def export(prefix, directory, companions):
 
 
 def _write_weights(prefix, target):
-    """Copies the variables of a checkpoint, those of training alone left out."""
-    reader = tf.train.NewCheckpointReader(prefix)
-    types = reader.get_variable_to_dtype_map()
-    names = sorted(name for name in types if not _SLOT.search(name))
+    """Copies the weights of a checkpoint and its step; moving averages take the weights' place."""
+    types = tf.train.NewCheckpointReader(prefix).get_variable_to_dtype_map()
+    stored = dict(checkpoint.weights(prefix), global_step="global_step")
+    names = sorted(stored)
     with tf.Graph().as_default(), tf.Session() as session:
-        tensors = tf.raw_ops.RestoreV2(prefix=prefix, tensor_names=names,
-                                       shape_and_slices=[""] * len(names),
-                                       dtypes=[types[name] for name in names])
+        tensors = tf.raw_ops.RestoreV2(
+            prefix=prefix, tensor_names=[stored[name] for name in names],
+            shape_and_slices=[""] * len(names), dtypes=[types[stored[name]] for name in names])
         session.run(tf.raw_ops.SaveV2(prefix=target, tensor_names=names,
                                       shape_and_slices=[""] * len(names), tensors=tensors))
 
