@@ -32,12 +32,12 @@ LANGUAGES = {
     "english": Language(
         raw_text=(("pretrain_en/gutenberg", "book"), ("pretrain_en/wikitext-2", "wikitext"),
                   ("pretrain_en/xlnet_lines", "lines")),
-        tasks={"sst-2": ("glue/SST-2", "dev", 3), "cola": ("glue/CoLA", "dev", 5),
-               "ag_news": ("ag_news_csv", "test", 5), "qqp": ("glue/QQP", "dev", 5)},
+        tasks={"sst-2": ("glue/SST-2", "dev", 1), "cola": ("glue/CoLA", "dev", 4),
+               "ag_news": ("ag_news_csv", "test", 4), "qqp": ("glue/QQP", "dev", 3)},
         more_text={"imdb": "aclImdb", "race": "RACE"}, steps=4000),
     "chinese": Language(
         raw_text=(("pretrain_zh", "paragraphs"),),
-        tasks={"chnsenticorp": ("ChnSentiCorp", "dev", 5)},
+        tasks={"chnsenticorp": ("ChnSentiCorp", "dev", 3)},
         more_text={"tnews": "clue/tnews", "afqmc": "clue/afqmc"}, steps=2000),
 }
 ARCHITECTURE = dict(n_layer=2, d_model=192, n_head=4, d_head=48, d_inner=768,
