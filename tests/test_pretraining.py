@@ -4,6 +4,7 @@ import glob
 import json
 import re
 
+import command
 import numpy as np
 import pytest
 import tensorflow as tf2
@@ -11,7 +12,7 @@ import tensorflow.compat.v1 as tf
 from conftest import ROOT
 from pretraining_runs import curve, train, weights
 from xlnet import config as settings
-from xlnet import noise
+from xlnet import noise, reports
 
 HELD = dict(eval_steps=5, train_steps=10, save_steps=5)
 
@@ -108,24 +109,50 @@ def test_tensorboard_and_csv_say_the_same(place, reported):
     np.testing.assert_allclose(list(scalars["loss"].values()), losses, rtol=1e-5)
     assert [round(loss, 4) for loss in scalars["held_out/loss"].values()] == \
         held_out(reported.stdout)
-    assert set(scalars["held_out/perplexity"]) == {0, 5, 10}
+    for name in ("held_out/perplexity", "held_out/bits_per_token"):
+        assert set(scalars[name]) == {0, 5, 10}
     assert "| batch | 4 windows" in texts["run"] and "average_decay=0.9" in texts["run"]
     assert re.search(r"\*\*\S+\*\* \(\S+\)", texts["held_out/sample"])
 
 
-def test_the_best_checkpoint_is_kept(place, reported):
+@pytest.fixture(scope="module")
+def best(place, reported):
+    """The step of the lowest held-out loss."""
     losses = dict(zip((0, 5, 10), held_out(reported.stdout)))
-    best = min((5, 10), key=losses.get)
+    return min((5, 10), key=losses.get)
+
+
+def test_the_best_checkpoint_is_kept(place, reported, best):
     names = {path.name for path in (place / "reported" / "best").iterdir()}
-    assert {"checkpoint", "xlnet_config.json", "spiece.model",
-            "model.ckpt-%d.index" % best} <= names
+    assert names == {"checkpoint", "xlnet_config.json", "spiece.model", "spiece.model.json",
+                     "model.ckpt-%d.index" % best, "model.ckpt-%d.data-00000-of-00001" % best}
 
 
-def test_averages_of_weights(place, reported):
-    stored = weights(place, "reported")
+def test_the_best_checkpoint_has_the_averages_as_weights(place, reported, best):
+    """And no slots: it is to start from, here or in run_classifier.py."""
+    reader = tf.train.load_checkpoint(str(place / "reported" / ("model.ckpt-%d" % best)))
+    kept = weights(place, "reported/best")
+    names = {name[:-len("/average")] for name in reader.get_variable_to_shape_map()
+             if name.endswith("/average")}
+    assert set(kept) == names | {"global_step"} and len(names) > 30
+    for name in names:
+        np.testing.assert_array_equal(kept[name], reader.get_tensor(name + "/average"))
     name = "model/transformer/layer_0/ff/layer_1/kernel"
-    difference = np.abs(stored[name + "/average"] - stored[name]).max()
+    difference = np.abs(kept[name] - reader.get_tensor(name)).max()
     assert 0 < difference < 0.1
+    texts = place / "texts.tsv"
+    texts.write_text("text_a\tlabel\n" + "kamat telok\tx\nsolkat dakar\ty\n" * 8)
+    done = command.run(
+        "run_classifier.py", "--task_name=custom", "--data_dir=%s" % texts, "--do_train=True",
+        "--model_dir=%s" % (place / "tuned"), "--output_dir=%s" % (place / "tuned_records"),
+        "--spiece_model_file=%s" % (place / "sp.model"), "--max_seq_length=16",
+        "--model_config_path=%s" % (place / "tiny.json"), "--train_steps=1", "--learning_rate=0",
+        "--init_checkpoint=%s" % (place / "reported" / "best"))
+    assert done.returncode == 0, done.stderr
+    np.testing.assert_array_equal(weights(place, "tuned")[name], kept[name])
+
+
+def test_all_settings_are_written(place, reported):
     assert json.loads((place / "reported" / "pretraining.json").read_text())["warmup_share"] == 0.2
 
 
@@ -145,6 +172,26 @@ def test_a_config_file_and_flags(place):
         done = train(place, "refused", config=path, mem_len=None)
         assert done.returncode == 1 and message in done.stderr, done.stderr
         assert not (place / "refused").exists()
+
+
+GOOD = dict(loss=3., gradient_norm=1., gradient_scale=1.)
+WRONG = {
+    "no number": (dict(loss=np.float32("nan")), "the loss is nan at step 7"),
+    "exploded": (dict(loss=8.5), "the loss is 8.50, above 8.00 at step 7"),
+    "gradient": (dict(gradient_norm=np.inf), "the gradient norm is inf at step 7"),
+}
+
+
+@pytest.mark.parametrize("case", list(WRONG))
+def test_what_stops_a_run(case):
+    progress = reports.Progress(train_steps=9, log_steps=1, per_step=1, unit="tokens",
+                                highest_loss=8.)
+    progress._check(7, GOOD)
+    progress._check(7, dict(GOOD, gradient_norm=np.inf, gradient_scale=2.))     # halved, no harm
+    values, message = WRONG[case]
+    with pytest.raises(reports.Diverged, match=re.escape(message)) as e:
+        progress._check(7, dict(GOOD, **values))
+    assert e.value.step == 7 and "last good checkpoint: none; try" in str(e.value)
 
 
 @pytest.mark.parametrize("path", sorted(ROOT.glob("configs/pretrain/**/*.json")),

@@ -82,10 +82,14 @@ def test_memory_matters_and_is_saved_beside_each_checkpoint(place, trained):
     memory = np.load(place / "whole" / "memory-4-0.npy")
     assert memory.shape == (4, 2, 8, 8)
     assert np.abs(memory).max(axis=(2, 3)).min() > 0        # each row, each layer
-    shutil.copytree(place / "parts", place / "forgetful")
+    shutil.copytree(place / "whole", place / "forgetful")
     (place / "forgetful" / "memory-4-0.npy").unlink()
     done = train(place, "forgetful", train_steps=5)
     assert "memory-4-*.npy is missing; memories start empty" in done.stdout
+    (place / "forgetful" / "memory-5-0.npy").write_bytes(b"\x93NUMPY")
+    done = train(place, "forgetful", train_steps=6)
+    assert re.search(r"memory-5-\*\.npy .+; memories start empty\n", done.stdout), done.stdout
+    assert done.returncode == 0
 
 
 def test_starts_from_weights_without_slots(place, trained):

@@ -8,10 +8,9 @@ import shutil
 
 import tensorflow.compat.v1 as tf
 
-from xlnet import distribution, files
+from xlnet import distribution
 from xlnet.config import ARCHITECTURE_KEYS, CONFIG_NAME, XLNetConfig
 from xlnet.errors import UserError
-from xlnet.tokenization import SPIECE_NAME, description_path
 
 # Names as lists, sorted: in both, in the graph only, in the checkpoint only.
 Comparison = collections.namedtuple("Comparison", "matched missing unexpected")
@@ -108,21 +107,6 @@ def write(saver, session, directory, step):
     for name in sorted(os.listdir(aside), key=lambda name: name.endswith(".index")):
         os.replace(os.path.join(aside, name), os.path.join(directory, name))  # the index is last
     os.rmdir(aside)
-    note_newest(directory)
-
-
-def copy(prefix, directory):
-    """Copies a checkpoint and what describes it into `directory`, as the only one there."""
-    os.makedirs(directory, exist_ok=True)
-    before = [old for _, old in all_prefixes(directory) if
-              os.path.basename(old) != os.path.basename(prefix)]
-    beside = [os.path.join(os.path.dirname(prefix), name) for name in (
-        CONFIG_NAME, SPIECE_NAME, description_path(SPIECE_NAME))]
-    paths = sorted(glob.glob(glob.escape(prefix) + ".*"), key=lambda path: path.endswith(".index"))
-    for path in [path for path in beside if os.path.exists(path)] + paths:
-        files.copy(path, os.path.join(directory, os.path.basename(path)))
-    for old in before:
-        _remove(old)
     note_newest(directory)
 
 

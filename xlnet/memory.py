@@ -67,18 +67,28 @@ class MemoryFiles:
                                 for part, value in zip(self._parts, self._values)])
 
     def load(self, session, step):
-        """Fills the memory with what was saved at `step`; empty if that is missing."""
+        """Fills the memory with what was saved at `step`; empty, with a note, if that is missing,
+        damaged or of another shape."""
         if not self._parts or not step:
             return
-        shape = [self._batch_size] + self._parts[0].shape.as_list()[1:]
-        stored = read(self._model_dir, step)
-        if stored is None or list(stored.shape) != shape:
-            print("note: %s %s; memories start empty" % (
-                _path(self._model_dir, step, "*"), "is missing" if stored is None else
-                "has shape %s, this run's is %s" % (list(stored.shape), shape)), flush=True)
+        try:
+            stored = self._read(step)
+        except (ValueError, OSError, EOFError) as e:
+            print("note: %s %s; memories start empty" % (_path(self._model_dir, step, "*"), e),
+                  flush=True)
             return
         rows = np.split(stored[self._devices.rows(self._batch_size)], len(self._parts))
         session.run(self._load, dict(zip(self._values, rows)))
+
+    def _read(self, step):
+        """What `read` returns; a ValueError where that does not fit this run."""
+        stored = read(self._model_dir, step)
+        shape = [self._batch_size] + self._parts[0].shape.as_list()[1:]
+        if stored is None:
+            raise ValueError("is missing")
+        if list(stored.shape) != shape:
+            raise ValueError("has shape %s, this run's is %s" % (list(stored.shape), shape))
+        return stored
 
     def save(self, session, step):
         """Saves this host's rows; the chief returns when those of all hosts are there."""
@@ -103,7 +113,7 @@ def read(model_dir, step):
     """The memories of all rows at `step`, float32 [B,L,M,D]; None if they were not saved.
 
     Raises:
-      ValueError, OSError: a file is damaged.
+      ValueError, OSError, EOFError: a file is damaged.
     """
     paths = glob.glob(_path(model_dir, step, "*"))
     paths.sort(key=lambda path: int(re.search(r"-(\d+)\.npy$", path).group(1)))

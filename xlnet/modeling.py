@@ -449,7 +449,7 @@ def remember(h, memory, mem_len, reuse_len):
 # ---- summary ----
 
 def summarize(config, run, sequence, *, summary_type="last", padding=None, use_proj=True,
-              seed=None, scope="sequnece_summary"):
+              seed=None, first_row=None, scope="sequnece_summary"):
     """One vector per example, variables under `scope`.
 
     Args:
@@ -458,6 +458,7 @@ def summarize(config, run, sequence, *, summary_type="last", padding=None, use_p
       padding: [B,Q], 1 is padding: "first" is then the first real token, and "mean" and "attn"
         leave padding out. None: all positions count, as in the reference.
       use_proj: adds a dense tanh layer.
+      seed, first_row: as in `transformer_xl`.
       scope: misspelt in the released checkpoints, and so for good.
 
     Returns:
@@ -465,7 +466,7 @@ def summarize(config, run, sequence, *, summary_type="last", padding=None, use_p
     """
     # The network's dropouts fold in 1, 2, ...; folding in 0 first keeps this noise apart.
     seed = None if seed is None else fold_in(seed, 0)
-    net = _Network(config, run, seed)
+    net = _Network(config, run, seed, first_row)
     net.dtype = tf.float32
     with tf.variable_scope(scope, reuse=tf.AUTO_REUSE):
         summary = _summary(net, sequence, summary_type, padding)

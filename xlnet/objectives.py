@@ -60,7 +60,7 @@ def predict(objective, config, run, features, mems, *, ids, noise, mask_id, with
     losses = heads.lm_loss(slots, ids, outputs.embedding_table, run.precision)
     segment_logits = None
     if with_segments:
-        summary = modeling.summarize(config, run, summary[:, None], seed=noise.seed)
+        summary = modeling.summarize(config, run, summary[:, None], **noise._asdict())
         segment_logits = heads.classification(run, summary, features["label"], num_classes=2,
                                               scope="classification_next_segment").logits
     return Predictions(losses, _guesses(slots[0], outputs.embedding_table), outputs.new_mems,

@@ -9,7 +9,7 @@ import re
 import tensorflow.compat.v1 as tf
 
 from xlnet import (checkpoint, files, input_pipeline, legacy_records, memory, optimization,
-                   reports, saving, training)
+                   reports, saving, selection, training)
 from xlnet.errors import UserError
 from xlnet.permutation import Permutation
 from xlnet.pretraining_model import SAMPLE, PretrainingModel
@@ -19,7 +19,6 @@ from xlnet.tokenization import Tokenizer, descriptions_beside
 HELD_OUT_NAME = "held_out.tsv"
 SETTINGS_NAME = "pretraining.json"
 SKIPPED_NAME = "skipped_data.json"
-BEST = "best"                   # directory of the checkpoint with the lowest held-out loss
 _ROLLBACKS = 5                  # before the run is given up
 _TIMES_CHANCE = 2.              # a loss that many times that of guessing blindly has exploded
 
@@ -197,7 +196,9 @@ class Run:
                           for step, loss in (line.split("\t") for line in list(f)[1:])}
         losses = {earlier: value for earlier, value in losses.items() if earlier < step}
         if step and loss <= min(losses.values(), default=math.inf):
-            checkpoint.copy(tf.train.latest_checkpoint(model_dir), os.path.join(model_dir, BEST))
+            selection.export(
+                tf.train.latest_checkpoint(model_dir), os.path.join(model_dir, selection.BEST),
+                selection.companions(model_dir))
         losses[step] = loss
         files.write_text(path, "step\tloss\n" + "".join(
             "%d\t%.6f\n" % item for item in losses.items()))

@@ -50,7 +50,7 @@ class Journal:
         """One row; `values` has the columns of the CSV file."""
         with open(self._path, "a", newline="", encoding="utf-8") as f:
             csv.writer(f, lineterminator="\n").writerow(
-                [step] + ["%.7g" % values[name] for name in _COLUMNS[1:]])
+                [step] + ["%.9g" % values[name] for name in _COLUMNS[1:]])
         add_to_board(self._model_dir, step, values)
 
 

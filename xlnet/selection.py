@@ -12,6 +12,7 @@ from xlnet.tokenization import SPIECE_NAME, description_path
 BEST = "best"                      # the directory, in the model directory, of the best checkpoint
 EVALUATIONS_NAME = "evaluations.json"
 
+
 class Selection:
     """The evaluations of a run, kept in its model directory, so that a resumed run knows them.
 
@@ -111,7 +112,8 @@ def _write_weights(prefix, target):
 
 
 def companions(model_dir):
-    """What must lie beside the weights to use them: architecture, vocabulary, cleaning, task."""
-    spiece = os.path.join(model_dir, SPIECE_NAME)
-    return [os.path.join(model_dir, CONFIG_NAME), spiece, description_path(spiece),
-            os.path.join(model_dir, "task.json")]
+    """What must lie beside the weights to use them: architecture, vocabulary, cleaning, and of
+    fine-tuned ones the task."""
+    paths = [os.path.join(model_dir, name) for name in (
+        CONFIG_NAME, SPIECE_NAME, description_path(SPIECE_NAME), "task.json")]
+    return [path for path in paths if os.path.exists(path)]
