@@ -3,6 +3,7 @@
 import glob
 import json
 import re
+import types
 
 import command
 import numpy as np
@@ -10,9 +11,10 @@ import pytest
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 from conftest import ROOT
-from pretraining_runs import curve, train, weights
+from pretraining_runs import TINY, curve, train, weights
+from test_xla import VOCABULARY, features
 from xlnet import config as settings
-from xlnet import noise, reports
+from xlnet import noise, pretraining_model, reports
 
 HELD = dict(eval_steps=5, train_steps=10, save_steps=5)
 
@@ -105,6 +107,8 @@ def test_tensorboard_and_csv_say_the_same(place, reported):
     scalars, texts = board(place / "reported")
     for name in ("learning_rate", "gradient_norm", "gradient_scale", "per_second", "memory_gib"):
         assert list(scalars[name]) == list(range(1, 11)), name
+    rates = [scalars["learning_rate"][step] for step in (1, 2, 3)]      # a fifth is warm-up
+    np.testing.assert_allclose(rates, [0., 0.005, 0.01], rtol=1e-6)
     losses = curve(place, "reported")[:, 1]
     np.testing.assert_allclose(list(scalars["loss"].values()), losses, rtol=1e-5)
     assert [round(loss, 4) for loss in scalars["held_out/loss"].values()] == \
@@ -156,6 +160,25 @@ def test_all_settings_are_written(place, reported):
     assert json.loads((place / "reported" / "pretraining.json").read_text())["warmup_share"] == 0.2
 
 
+@pytest.mark.parametrize("objective", ("permutation", "causal", "masked"))
+def test_memories_are_carried_through_evaluation(objective):
+    """The same batch twice: the second time it is remembered, unless streams start anew."""
+    model = pretraining_model.PretrainingModel(
+        settings.XLNetConfig(**dict(TINY, n_token=VOCABULARY)),
+        settings.NetworkSettings(init_std=0.3), settings.OptimizationSettings(),
+        settings.PretrainingSettings("", "", mem_len=8, objective=objective), 16,
+        types.SimpleNamespace(sep_id=4, cls_id=3, mask_id=6))
+    for starts, is_same in ((0, False), (1, True)):
+        with tf.Graph().as_default(), tf.Session() as session:
+            tf.train.get_or_create_global_step()
+            batch = features()
+            batch["starts_stream"] = tf.fill(batch["starts_stream"].shape, starts)
+            loss = model.model_fn(batch, tf2.estimator.ModeKeys.EVAL).loss
+            session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+            first, second = session.run(loss), session.run(loss)
+        assert (abs(first - second) < 1e-6) == is_same
+
+
 def test_a_config_file_and_flags(place):
     path = place / "run.json"
     path.write_text(json.dumps({"about": {"for": "a test"}, "train_steps": 2, "dropout": 0,
@@ -172,6 +195,12 @@ def test_a_config_file_and_flags(place):
         done = train(place, "refused", config=path, mem_len=None)
         assert done.returncode == 1 and message in done.stderr, done.stderr
         assert not (place / "refused").exists()
+
+
+@pytest.mark.parametrize("seconds, text", ((59.6, "0:01:00"), (3725, "1:02:05"),
+                                           (90061, "25:01:01")))
+def test_time_left(seconds, text):
+    assert reports.clock(seconds) == text
 
 
 GOOD = dict(loss=3., gradient_norm=1., gradient_scale=1.)
