@@ -37,10 +37,10 @@ def arguments(place, **changes):
 
 
 @pytest.mark.parametrize("how", ("truncate", "sliding"))
-def test_two_devices_answer_as_one(place, how):
+def test_three_devices_answer_as_one(place, how):
     """28 and 31 rows in batches of 3, of all lengths; answers equal to the last bit."""
     results = []
-    for devices in (1, 2):
+    for devices in (1, 3):
         out = place.succeed(
             "--do_eval=True", "--do_predict=True", "--eval_all_ckpt=True",
             "--predict_file=" + place.path("all.jsonl"), **arguments(

@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from test_run_classifier import Workplace, make_files, make_vocabulary, weights
+from test_run_classifier import RELEASED, Workplace, make_files, make_vocabulary, weights
 
 from xlnet import optimization
 
@@ -56,3 +56,14 @@ def test_steps_that_overflow_are_passed_over(place, monkeypatch):
     assert changed == {"global_step", "loss_scale/scale"}
     best = weights(place.path("overflow", "best"))
     assert set(best) == {name for name in last if not re.search("Adam|loss_scale", name)}
+
+
+def test_options_go_together(place):
+    """Long texts with memory in float16, mixout of the layers that are not frozen, recomputing."""
+    loss, held_out = train(
+        place, "together", precision="fp16", long_document="memory", max_seq_length=8,
+        max_segments=2, recompute=True, mixout=0.5, freeze_layers=1, train_steps=1, log_steps=1,
+        init_checkpoint=str(RELEASED))
+    assert np.isfinite(loss + [held_out]).all()
+    kept = {name for name in weights(place.path("together")) if name.endswith("/pretrained")}
+    assert len(kept) == 7 and all("/layer_1/" in name for name in kept)

@@ -115,7 +115,8 @@ def read_on(config, run, ids, segments, padding, seed, *, length):
             mems=mems, seed=None if seed is None else fold_in(seed, number))
         real = tf.pad(1. - part[2], [[0, 0], [run.mem_len, 0]], constant_values=1.)
         real = real[:, -run.mem_len:, None]                                           # [B,M,1]
-        return outputs.sequence, [tf.stop_gradient(mem * real) for mem in outputs.new_mems], part[2]
+        kept = [tf.stop_gradient(tf.cast(mem, tf.float32) * real) for mem in outputs.new_mems]
+        return outputs.sequence, kept, part[2]
 
     batch, total = modeling.shape_of(ids)
     mems = [tf.zeros([batch, run.mem_len, config.d_model])] * config.n_layer

@@ -175,7 +175,8 @@ class Run:
                             % (settings.freeze_layers, self._config.n_layer))
         if settings.label_smoothing and self._task.is_regression:
             raise UserError("label_smoothing: task %s has no classes" % self._task.name)
-        self._devices.check_divides(settings.train_batch_size, settings.grad_accum_steps)
+        if settings.do_train:
+            self._devices.check_divides(settings.train_batch_size, settings.grad_accum_steps)
         prefixes = self._checkpoints()
         if not prefixes and not settings.do_train:
             raise UserError("model_dir: no checkpoint in %s; train with --do_train=True first"
