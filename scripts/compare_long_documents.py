@@ -19,7 +19,7 @@ from typing import Optional
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path[:0] = [ROOT, os.path.join(ROOT, "scripts")]
 
-from run_sample import stage  # noqa: E402
+from run_sample import print_table, stage  # noqa: E402
 
 from xlnet import cli, files  # noqa: E402
 from xlnet.config import required, setting  # noqa: E402
@@ -67,9 +67,7 @@ def main(settings):
     files.write_json(os.path.join(settings.out_dir, "config.json"),
                      dict(config, n_token=tokenizer.vocab_size))
     rows = [run(settings, way, max(sizes["train"] + sizes["dev"])) for way in ways]
-    header = ("long_document", "book", "author", "macro F1", "loss", "minutes")
-    table = [header, ("---",) * len(header)] + rows
-    print("\n" + "\n".join("| %s |" % " | ".join(row) for row in table))
+    print_table(("long_document", "book", "author", "macro F1", "loss", "minutes"), rows)
 
 
 # ---- the set ----

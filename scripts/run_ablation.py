@@ -15,7 +15,7 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path[:0] = [ROOT, os.path.join(ROOT, "scripts")]
 
-from run_sample import REUSE_LEN, SEQ_LEN, VOCAB_SIZE, stage  # noqa: E402
+from run_sample import REUSE_LEN, SEQ_LEN, VOCAB_SIZE, print_table, stage  # noqa: E402
 
 from xlnet import cli, files  # noqa: E402
 from xlnet.config import setting  # noqa: E402
@@ -46,8 +46,7 @@ def main(settings):
     out = os.path.relpath(settings.out_dir, ROOT)
     make_text(out)
     rows = [run(settings, out, name) for name in names]
-    table = [("ablation", "held-out nats", "perplexity", "bits/token", "minutes")] + rows
-    print("\n" + "\n".join("| %s |" % " | ".join(row) for row in table))
+    print_table(("ablation", "held-out nats", "perplexity", "bits/token", "minutes"), rows)
 
 
 def make_text(out):

@@ -99,6 +99,12 @@ def stage(title, program, *arguments, **flags):
         raise UserError("%s failed with status %d; its own message is above" % (program, status))
 
 
+def print_table(header, rows):
+    """Prints words as a Markdown table."""
+    lines = [header, ["---"] * len(header), *rows]
+    print("\n" + "\n".join("| %s |" % " | ".join(line) for line in lines), flush=True)
+
+
 def unigram_perplexity(spiece, train, heldout):
     """Perplexity of the held-out text under the training text's token frequencies, plus one."""
     tokenizer = Tokenizer(spiece)

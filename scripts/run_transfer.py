@@ -17,7 +17,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path[:0] = [ROOT, os.path.join(ROOT, "scripts")]
 
 import numpy as np  # noqa: E402
-from run_sample import stage  # noqa: E402
+from run_sample import print_table, stage  # noqa: E402
 
 from xlnet import cli, files, metrics, reading, task_files, tasks  # noqa: E402
 from xlnet.config import CorpusSettings, required, setting  # noqa: E402
@@ -68,10 +68,8 @@ def main(settings):
     if unknown:
         raise UserError("languages: no '%s' (there are %s)" % (unknown[0], ", ".join(LANGUAGES)))
     rows = [row for name in languages for row in run(settings, name, LANGUAGES[name])]
-    header = ("task", "rows", "evaluated", "metric", "majority", "bag of words", "from scratch",
-              "pretrained")
-    table = [header, ("---",) * len(header)] + rows
-    print("\n" + "\n".join("| %s |" % " | ".join(row) for row in table))
+    print_table(("task", "rows", "evaluated", "metric", "majority", "bag of words", "from scratch",
+                 "pretrained"), rows)
 
 
 def run(settings, name, language):
