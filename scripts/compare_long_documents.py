@@ -19,7 +19,7 @@ from typing import Optional
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path[:0] = [ROOT, os.path.join(ROOT, "scripts")]
 
-from run_sample import print_table, stage  # noqa: E402
+from run_sample import chosen, print_table, stage  # noqa: E402
 
 from xlnet import cli, files  # noqa: E402
 from xlnet.config import required, setting  # noqa: E402
@@ -53,11 +53,7 @@ class ComparisonSettings:
 
 
 def main(settings):
-    ways = settings.ways.split(",")
-    unknown = [way for way in ways if way not in WAYS]
-    if unknown:
-        raise UserError("ways: no long_document '%s' (there are %s)"
-                        % (unknown[0], ", ".join(WAYS)))
+    ways = chosen("ways", settings.ways, "long_document", WAYS)
     tokenizer = Tokenizer(settings.spiece_model_file)
     sizes = write_set(settings, tokenizer)
     print("%d passages to train on, %d held out, of %d to %d tokens" % (

@@ -15,11 +15,10 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path[:0] = [ROOT, os.path.join(ROOT, "scripts")]
 
-from run_sample import REUSE_LEN, SEQ_LEN, VOCAB_SIZE, print_table, stage  # noqa: E402
+from run_sample import REUSE_LEN, SEQ_LEN, VOCAB_SIZE, chosen, print_table, stage  # noqa: E402
 
 from xlnet import cli, files  # noqa: E402
 from xlnet.config import setting  # noqa: E402
-from xlnet.errors import UserError  # noqa: E402
 
 ABLATIONS = os.path.join("configs", "pretrain", "ablation")
 RUN = dict(model_config_path=os.path.join("configs", "model", "tiny.json"), n_token=VOCAB_SIZE,
@@ -39,10 +38,7 @@ def main(settings):
     os.chdir(ROOT)
     known = sorted(os.path.splitext(os.path.basename(path))[0]
                    for path in glob.glob(os.path.join(ABLATIONS, "*.json")))
-    names = settings.names.split(",") if settings.names else known
-    unknown = [name for name in names if name not in known]
-    if unknown:
-        raise UserError("names: no ablation '%s' (there are %s)" % (unknown[0], ", ".join(known)))
+    names = chosen("names", settings.names, "ablation", known) if settings.names else known
     out = os.path.relpath(settings.out_dir, ROOT)
     make_text(out)
     rows = [run(settings, out, name) for name in names]

@@ -99,6 +99,19 @@ def stage(title, program, *arguments, **flags):
         raise UserError("%s failed with status %d; its own message is above" % (program, status))
 
 
+def chosen(flag, value, what, known):
+    """The names in the comma-separated `value` of a flag.
+
+    Raises:
+      UserError: one is not `known`; `what` says what it should be.
+    """
+    names = value.split(",")
+    for name in names:
+        if name not in known:
+            raise UserError("%s: no %s '%s' (there are %s)" % (flag, what, name, ", ".join(known)))
+    return names
+
+
 def print_table(header, rows):
     """Prints words as a Markdown table."""
     lines = [header, ["---"] * len(header), *rows]

@@ -17,11 +17,10 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path[:0] = [ROOT, os.path.join(ROOT, "scripts")]
 
 import numpy as np  # noqa: E402
-from run_sample import print_table, stage  # noqa: E402
+from run_sample import chosen, print_table, stage  # noqa: E402
 
 from xlnet import cli, files, metrics, reading, task_files, tasks  # noqa: E402
 from xlnet.config import CorpusSettings, required, setting  # noqa: E402
-from xlnet.errors import UserError  # noqa: E402
 from xlnet.tokenization import Tokenizer  # noqa: E402
 
 # raw_text: (directory, its text_format). tasks: by name, (directory, split to evaluate, epochs).
@@ -57,16 +56,13 @@ class TransferSettings:
     out_dir: str = setting("transfer_run", "directory for everything that is made")
     languages: str = setting(",".join(LANGUAGES), "languages, comma-separated")
     vocab_size: int = setting(8000, "pieces of a language's vocabulary", least=100)
-    pretrain_steps: int = setting(0, "pretraining steps of each language; 0: 4,000 of English, "
-                                     "2,000 of Chinese", least=0)
+    pretrain_steps: int = setting(0, "pretraining steps of each language; 0: " + ", ".join(
+        "%d of %s" % (language.steps, name) for name, language in LANGUAGES.items()), least=0)
     num_seeds: int = setting(3, "fine-tunings of a task from each start", least=1)
 
 
 def main(settings):
-    languages = settings.languages.split(",")
-    unknown = [name for name in languages if name not in LANGUAGES]
-    if unknown:
-        raise UserError("languages: no '%s' (there are %s)" % (unknown[0], ", ".join(LANGUAGES)))
+    languages = chosen("languages", settings.languages, "language", LANGUAGES)
     rows = [row for name in languages for row in run(settings, name, LANGUAGES[name])]
     print_table(("task", "rows", "evaluated", "metric", "majority", "bag of words", "from scratch",
                  "pretrained"), rows)
@@ -144,8 +140,8 @@ def compare(settings, out, task, part, split, epochs):
     found = {start: [fine_tune(out, task, data_dir, split, epochs, start, seed, flags)
                      for seed in range(settings.num_seeds)] for start, flags in starts.items()}
     known = tasks.find_task(task)
-    train, held_out = (task_files.read_rows(known, data_dir, part, need_labels=True)
-                       for part in ("train", split))
+    train, held_out = (task_files.read_rows(known, data_dir, each, need_labels=True)
+                       for each in ("train", split))
     words = bag_of_words(known, Tokenizer(os.path.join(out, "spiece.model")), train, held_out)
     labels = metrics.label_array(known, held_out)
     for metric in known.metrics[:2]:

@@ -7,7 +7,7 @@ import types
 
 import numpy as np
 import pytest
-from test_run_classifier import TOPICS, Workplace, make_files, make_vocabulary, weights
+from test_run_classifier import TOPICS, make_workplace, weights
 
 from xlnet import (classifier_model, distribution, finetuning, modeling, selection, tasks,
                    training, trials)
@@ -17,10 +17,8 @@ from xlnet.errors import UserError
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """One file of one's own in JSON lines, long texts among them, beside those of `make_files`."""
-    place = Workplace(tmp_path_factory.mktemp("finetuning"))
-    make_files(place.directory)
-    make_vocabulary(place.directory / "sp.model", 37)
+    """One file of one's own in JSON lines, long texts among them, beside a workplace's files."""
+    place = make_workplace(tmp_path_factory.mktemp("finetuning"))
     words = [" ".join(words * (1 + 3 * (i % 4))) for i, words in enumerate(TOPICS.values())]
     (place.directory / "all.jsonl").write_text("".join(
         json.dumps({"text": words[i % 3], "kind": list(TOPICS)[i % 3],

@@ -4,7 +4,7 @@ import shutil
 
 import numpy as np
 import pytest
-from test_run_classifier import RELEASED, Workplace, make_files, make_vocabulary, weights
+from test_run_classifier import RELEASED, make_workplace, weights
 
 from xlnet import mixout
 
@@ -13,10 +13,7 @@ RATE = 0.7
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    place = Workplace(tmp_path_factory.mktemp("mixout"))
-    make_files(place.directory)
-    make_vocabulary(place.directory / "sp.model", 37)
-    return place
+    return make_workplace(tmp_path_factory.mktemp("mixout"))
 
 
 def arguments(place, name, **changes):

@@ -4,17 +4,14 @@ import re
 
 import numpy as np
 import pytest
-from test_run_classifier import RELEASED, Workplace, make_files, make_vocabulary, weights
+from test_run_classifier import RELEASED, make_workplace, weights
 
 from xlnet import optimization
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    place = Workplace(tmp_path_factory.mktemp("precision"))
-    make_files(place.directory)
-    make_vocabulary(place.directory / "sp.model", 37)
-    return place
+    return make_workplace(tmp_path_factory.mktemp("precision"))
 
 
 def train(place, name, **changes):

@@ -7,7 +7,7 @@ import signal
 
 import numpy as np
 import pytest
-from test_run_classifier import Workplace, make_files, make_vocabulary, weights
+from test_run_classifier import make_workplace, weights
 
 from xlnet import reports
 
@@ -15,9 +15,7 @@ from xlnet import reports
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
     """A workplace with an uninterrupted run in `whole`, with dropout."""
-    place = Workplace(tmp_path_factory.mktemp("resume"))
-    make_files(place.directory)
-    make_vocabulary(place.directory / "sp.model", 37)
+    place = make_workplace(tmp_path_factory.mktemp("resume"))
     train(place, "whole")
     return place
 

@@ -94,11 +94,16 @@ class Workplace:
         return header, lines, np.array([line[first:] for line in lines], np.float64)
 
 
+def make_workplace(directory):
+    """A `Workplace` with own files and a vocabulary that fits the released model."""
+    make_files(directory)
+    make_vocabulary(directory / "sp.model", 37)
+    return Workplace(directory)
+
+
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    place = Workplace(tmp_path_factory.mktemp("run_classifier"))
-    make_files(place.directory)
-    make_vocabulary(place.directory / "sp.model", 37)
+    place = make_workplace(tmp_path_factory.mktemp("run_classifier"))
     make_vocabulary(place.directory / "small.model", 36)
     return place
 

@@ -99,6 +99,7 @@ def test_bags_of_pairs_tell_what_texts_share():
 
 
 def test_an_unknown_language(tmp_path):
-    with pytest.raises(UserError, match="languages: no 'klingon' .there are english, chinese"):
+    message = "languages: no language 'klingon' .there are english, chinese"
+    with pytest.raises(UserError, match=message):
         script.main(script.TransferSettings(data_dir="x", out_dir=str(tmp_path),
                                             languages="english,klingon"))
