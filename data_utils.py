@@ -27,7 +27,7 @@ NO_LONGER_NEEDED = {
 
 
 def main(settings):
-    from xlnet import preparation
+    from xlnet.text import preparation
     print_summary(preparation.make_records(settings, progress))
 
 

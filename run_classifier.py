@@ -4,8 +4,8 @@ import dataclasses
 import os
 
 from xlnet import cli
-from xlnet.config import (ClassifierSettings, DeviceSettings, NetworkSettings,
-                          OptimizationSettings, XLNetConfig)
+from xlnet.config import (ClassifierSettings, DeviceSettings, NetworkSettings, OptimizationSettings,
+                          XLNetConfig)
 from xlnet.errors import UserError
 
 ABOUT = """fine-tunes an XLNet to classify or score texts and pairs of texts.
@@ -41,17 +41,19 @@ def main(settings, network, optimization, device):
     if cli.given("warmup_steps"):          # goes before the share that a preset asks for
         optimization = dataclasses.replace(optimization, warmup_share=0.0)
     config = XLNetConfig(json_path=settings.model_config_path)
-    from xlnet import tasks
+    from xlnet.finetuning import tasks
     tokenizer = read_vocabulary(settings, config)
     if tasks.plain(settings.task_name) not in (tasks.CUSTOM, "tsv"):
         check_known_task(tasks.find_task(settings.task_name))
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    from xlnet import distribution, finetuning, trials
-    task = finetuning.find_task(settings)
+    from xlnet.engine import distribution
+    from xlnet.finetuning import description, trials
+    from xlnet.finetuning.run import Run
+    task = description.find_task(settings)
     devices = distribution.connect(device)
 
     def make_run(settings, optimization):
-        return finetuning.Run(settings, config, network, optimization, task, tokenizer, devices)
+        return Run(settings, config, network, optimization, task, tokenizer, devices)
 
     if settings.do_train and settings.num_trials > 1:
         if not trials.run(make_run, settings, optimization, task.metrics[0]):

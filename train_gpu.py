@@ -18,12 +18,14 @@ NO_LONGER_NEEDED = {
 
 def main(settings, architecture, network, optimization, device):
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    from xlnet import distribution, pretraining
+    from xlnet.engine import distribution
+    from xlnet.pretraining import sources
+    from xlnet.pretraining.run import Run
     devices = distribution.connect(device)
-    manifest = pretraining.read_manifest(settings.record_info_dir, settings.spiece_model_file)
+    manifest = sources.read_manifest(settings.record_info_dir, settings.spiece_model_file)
     check_against_manifest(settings, manifest)
     config = choose_architecture(settings, architecture, manifest)
-    pretraining.Run(settings, config, network, optimization, manifest, devices).train()
+    Run(settings, config, network, optimization, manifest, devices).train()
 
 
 def check_against_manifest(settings, manifest):

@@ -1,10 +1,10 @@
 """Operations, bytes and messages of a step, from the configuration alone.
 
-Shape letters as in `xlnet.modeling`; `config` is a dict with its keys. Counts only what grows with
-the model: matrix products, and the tensors that the backward pass needs.
+Shape letters as in `xlnet.network.modeling`; `config` is a dict with its keys. Counts only what
+grows with the model: matrix products, and the tensors that the backward pass needs.
 """
 
-BLOCK = 128     # rows of an attention block, as in xlnet.attention
+BLOCK = 128     # rows of an attention block, as in xlnet.network.attention
 FLOAT = 4       # bytes
 
 

@@ -16,7 +16,8 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, ROOT)
 
-from xlnet import cli, records
+from xlnet import cli
+from xlnet.batches import records
 from xlnet.config import required, setting
 
 
@@ -31,7 +32,7 @@ class BenchmarkSettings:
 
 
 def main(settings):
-    from xlnet import reading
+    from xlnet.text import reading
     with tempfile.TemporaryDirectory() as folder:
         text = os.path.join(folder, "text.txt")
         size = repeat_text(reading.find_files(settings.input_glob), text, settings.megabytes * 1e6)

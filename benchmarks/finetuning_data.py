@@ -15,9 +15,10 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, ROOT)
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-from xlnet import cli, tasks  # noqa: E402
+from xlnet import cli  # noqa: E402
 from xlnet.config import (ClassifierSettings, NetworkSettings, OptimizationSettings,  # noqa: E402
                           XLNetConfig, required, setting)
+from xlnet.finetuning import tasks  # noqa: E402
 
 TASKS = ("sst-2", "mrpc", "qqp", "qnli")
 REPEATS = 3
@@ -47,7 +48,7 @@ def main(settings):
 
 def examples_of(task, glue_dir, split):
     """The examples of an official file."""
-    from xlnet import features, metrics, task_files
+    from xlnet.finetuning import features, metrics, task_files
     rows = task_files.read_rows(task, os.path.join(glue_dir, task.name.upper()), split)
     labels = metrics.label_array(task, rows).tolist()
     return [features.Example(row.pairs, label) for row, label in zip(rows, labels)]
@@ -55,7 +56,7 @@ def examples_of(task, glue_dir, split):
 
 def preparation(settings, task, tokenizer, directory):
     """A line of the table for one task's train file; the best of some repeats."""
-    from xlnet import features
+    from xlnet.finetuning import features
     layout = features.Layout(settings.max_seq_length)
     importlib.import_module("tensorflow")       # its import is no part of the work
     read, written = [], []
@@ -74,7 +75,7 @@ def preparation(settings, task, tokenizer, directory):
 
 def evaluation(settings, tokenizer, directory):
     """Seconds for the whole of SST-2's dev file with batches of either kind."""
-    from xlnet import features
+    from xlnet.finetuning import features
     task = tasks.GLUE["sst-2"]
     examples = examples_of(task, settings.glue_dir, "dev")
     path = features.write_records(directory, "dev", examples, tokenizer,
@@ -95,8 +96,8 @@ def evaluation(settings, tokenizer, directory):
 def one_pass(settings, task, path, padding):
     """Returns a function that evaluates the whole file and says how many seconds it took."""
     import tensorflow.compat.v1 as tf
-    from xlnet import input_pipeline, records
-    from xlnet.classifier_model import ClassifierModel
+    from xlnet.batches import input_pipeline, records
+    from xlnet.finetuning.model import ClassifierModel
     graph, length = tf.Graph(), settings.max_seq_length
     with graph.as_default():
         batches = input_pipeline.finetuning_batches(

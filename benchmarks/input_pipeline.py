@@ -69,8 +69,8 @@ def read(settings, folder):
 
 def make_batches(settings, folder):
     """The trainer's batches, without end, and how many windows an epoch has."""
-    from xlnet import input_pipeline, records
-    from xlnet.permutation import Permutation
+    from xlnet.batches import input_pipeline, records
+    from xlnet.network.permutation import Permutation
     from xlnet.tokenization import Tokenizer
     manifest, tokenizer = records.Manifest.read(folder), Tokenizer(settings.sp_path)
     permutation = Permutation(reuse_len=manifest.reuse_len, num_predict=settings.num_predict,

@@ -7,7 +7,9 @@ import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import work as works
-from xlnet import config as settings, heads, modeling, optimization
+from xlnet import config as settings
+from xlnet.engine import optimization
+from xlnet.network import heads, modeling
 
 import tensorflow.compat.v1 as tf
 

@@ -56,7 +56,7 @@ class InspectionSettings:
 
 def main(settings):
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    from xlnet import records
+    from xlnet.batches import records
     if hasattr(sys.stdout, "reconfigure"):      # any text can be shown, if need be by its codes
         sys.stdout.reconfigure(errors="backslashreplace")
     manifest = records.Manifest.read(settings.record_info_dir)
@@ -93,11 +93,11 @@ class Inspection:
     """The records of one directory, and what `settings` want to see of them."""
 
     def __init__(self, settings, manifest):
-        from xlnet import pretraining
+        from xlnet.pretraining import sources
         from xlnet.tokenization import Tokenizer
         self._settings = settings
         self._manifest = manifest
-        self._permutation = pretraining.choose_permutation(settings, manifest)
+        self._permutation = sources.choose_permutation(settings, manifest)
         self._tokenizer = Tokenizer(os.path.join(settings.record_info_dir, manifest.sp_model),
                                     manifest.uncased, manifest.keep_accents)
 
@@ -112,7 +112,7 @@ class Inspection:
             self._draw_masks(excerpt)
 
     def _read(self, stream, first, count):
-        from xlnet import inspection
+        from xlnet.views import inspection
         return inspection.read_windows(
             self._settings.record_info_dir, self._manifest, stream=stream, first=first,
             count=count, epoch=self._settings.epoch, seed=self._settings.seed,
@@ -120,7 +120,7 @@ class Inspection:
             special_ids=[self._tokenizer.sep_id, self._tokenizer.cls_id])
 
     def _show_windows(self):
-        from xlnet import inspection
+        from xlnet.views import inspection
         settings = self._settings
         paint = inspection.ansi if in_color(settings.color) else inspection.plain
         windows = self._read(settings.stream, settings.window, settings.num_windows)
@@ -133,7 +133,7 @@ class Inspection:
                 width=columns()))
 
     def _show_counts(self):
-        from xlnet import inspection, pictures
+        from xlnet.views import inspection, pictures
         settings, manifest = self._settings, self._manifest
         count = min(-(-settings.count_windows // manifest.num_streams),
                     manifest.windows_per_stream)
@@ -150,7 +150,7 @@ class Inspection:
             print("histograms: %s" % settings.histograms_png)
 
     def _excerpt(self):
-        from xlnet import inspection
+        from xlnet.views import inspection
         settings = self._settings
         if settings.sentence is not None:
             return inspection.sentence_excerpt(
@@ -163,7 +163,7 @@ class Inspection:
                 inspection.DIRECTIONS[windows.direction[0]]))
 
     def _draw_masks(self, excerpt):
-        from xlnet import pictures
+        from xlnet.views import pictures
         unshown = pictures.draw_masks(self._settings.masks_png, excerpt,
                                       self._settings.picture_memory)
         print("masks: %s" % self._settings.masks_png)

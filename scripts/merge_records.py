@@ -17,7 +17,7 @@ class MergeSettings:
 
 
 def main(settings):
-    from xlnet import merging
+    from xlnet.text import merging
     merged = merging.merge(settings.save_dir)
     left_out = sum(stream["windows"] for stream in merged.streams) \
         - merged.num_streams * merged.windows_per_stream

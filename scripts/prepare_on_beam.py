@@ -31,7 +31,7 @@ def main(settings, runner):
         from apache_beam.options.pipeline_options import PipelineOptions
     except ImportError:
         raise UserError("Apache Beam is not installed; pip install '.[beam]'") from None
-    from xlnet import beam
+    from xlnet.text import beam
     made = beam.run(settings, PipelineOptions(shlex.split(runner.beam_options)))
     print("%s: %s" % ("records" if made else "nothing to do: these records were made before",
                       settings.save_dir))

@@ -19,8 +19,10 @@ sys.path[:0] = [ROOT, os.path.join(ROOT, "scripts")]
 import numpy as np  # noqa: E402
 from run_sample import chosen, print_table, stage  # noqa: E402
 
-from xlnet import cli, files, metrics, reading, task_files, tasks  # noqa: E402
+from xlnet import cli, files  # noqa: E402
 from xlnet.config import CorpusSettings, required, setting  # noqa: E402
+from xlnet.finetuning import metrics, task_files, tasks  # noqa: E402
+from xlnet.text import reading  # noqa: E402
 from xlnet.tokenization import Tokenizer  # noqa: E402
 
 # raw_text: (directory, its text_format). tasks: by name, (directory, split to evaluate, epochs).
@@ -169,7 +171,8 @@ def fine_tune(out, language, task, data_dir, split, epochs, start, seed, flags):
     model_dir = os.path.join(out, task, "%s_%d" % (start, seed))
     stage("%s from %s, seed %d" % (task, start, seed), "run_classifier.py",
           init_std=init_std(language), task_name=task, data_dir=data_dir,
-          output_dir=os.path.join(out, task, "records"), model_dir=model_dir, spiece_model_file=os.path.join(out, "spiece.model"),
+          output_dir=os.path.join(out, task, "records"), model_dir=model_dir,
+          spiece_model_file=os.path.join(out, "spiece.model"),
           model_config_path=os.path.join(out, "config.json"), do_train=True, do_eval=True,
           eval_split=split, epochs=epochs, seed=seed, **flags, **FINE_TUNING)
     results = files.read_json(os.path.join(model_dir, "eval_results_%s.json" % split), "results")

@@ -73,7 +73,7 @@ class VocabularySettings:
 
 
 def main(settings):
-    from xlnet import reading
+    from xlnet.text import reading
     from xlnet.tokenization import describe
     settings = with_language(settings)
     check(settings)
@@ -121,7 +121,7 @@ def check(settings):
 def read_sentences(paths, settings, skipped):
     """Yields the sentences as the tokenizer will see them; a bar shows how far it is."""
     from tqdm import tqdm
-    from xlnet import reading
+    from xlnet.text import reading
     from xlnet.tokenization import clean_lines
     interval = 0.2 if sys.stderr.isatty() else _SECONDS_BETWEEN_LINES
     chunks = reading.cut(paths, _CHUNK_BYTES)

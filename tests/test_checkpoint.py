@@ -10,8 +10,9 @@ import tensorflow.compat.v1 as tf
 
 import xlnet
 from conftest import GOLDEN, ROOT, assert_close
-from xlnet import checkpoint, modeling
+from xlnet.engine import checkpoint
 from xlnet.errors import UserError
+from xlnet.network import modeling
 
 RELEASED = GOLDEN / "untied_gelu_checkpoint"
 PREFIX = str(RELEASED / "xlnet_model.ckpt")

@@ -6,8 +6,9 @@ import types
 import numpy as np
 import pytest
 
-from xlnet import config, corpus, reading, windows
+from xlnet import config
 from xlnet.errors import UserError
+from xlnet.text import corpus, reading, windows
 
 EOD, EOP = 7, 8
 

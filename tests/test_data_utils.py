@@ -13,7 +13,7 @@ import sys
 import numpy as np
 import pytest
 
-from xlnet import records
+from xlnet.batches import records
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SEQ_LEN, REUSE_LEN, STREAMS, PASSES = 64, 24, 4, 2

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from test_tokenization import RELEASED, train_tiny_model
-from xlnet import features, records
+from xlnet.batches import records
+from xlnet.batches.example_bytes import ExampleBytes
 from xlnet.errors import UserError
-from xlnet.example_bytes import ExampleBytes
-from xlnet.features import Example, Layout
+from xlnet.finetuning import features
+from xlnet.finetuning.features import Example, Layout
 from xlnet.tokenization import Tokenizer
 
 GOLDEN = pathlib.Path(__file__).resolve().parent / "golden" / "classifier_features.json"

@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 from test_run_classifier import TOPICS, make_workplace, weights
 
-from xlnet import (classifier_model, distribution, finetuning, modeling, selection, tasks,
-                   training, trials)
 from xlnet.config import RunConfig, XLNetConfig
+from xlnet.engine import distribution, selection, training
 from xlnet.errors import UserError
+from xlnet.finetuning import answering, model, tasks, trials
+from xlnet.finetuning.rows import balanced_weights, named_weights
+from xlnet.network import modeling
 
 
 @pytest.fixture(scope="module")
@@ -71,12 +73,12 @@ def test_frozen_layers_keep_their_weights(place, selected):
     for name, value in early.items():
         if not name.startswith("model/") or "Adam" in name:
             continue
-        stays = classifier_model.is_frozen(name, 1)
+        stays = model.is_frozen(name, 1)
         assert np.array_equal(value, late[name]) == stays, name
         assert (name + "/Adam" in early) != stays
         if name.endswith(("r_w_bias", "seg_embed")):      # of all layers
             assert np.array_equal(value[0], late[name][0])
-    assert classifier_model.is_frozen("model/transformer/layer_0/ff/layer_1/kernel", 1)
+    assert model.is_frozen("model/transformer/layer_0/ff/layer_1/kernel", 1)
 
 
 def test_operations_run_side_by_side_if_asked(place, monkeypatch):
@@ -140,9 +142,9 @@ def test_long_texts_with_memory(place):
 def test_windows_add_up_in_the_order_of_rows():
     parts = [dict(values=np.array([[2.], [4.]]), loss=np.array([2., 4.]), number=np.array([3, 1])),
              dict(values=np.array([[6.], [8.]]), loss=np.array([6., 8.]), number=np.array([0, 2]))]
-    answers = finetuning._in_order(parts, np.array([1, 3]))
+    answers = answering.in_order(parts, np.array([1, 3]))
     assert answers.values.tolist() == [[6], [14 / 3]] and answers.loss.tolist() == [6, 14 / 3]
-    assert finetuning._in_order(parts, None).loss.tolist() == [6, 4, 8, 2]
+    assert answering.in_order(parts, None).loss.tolist() == [6, 4, 8, 2]
 
 
 def test_trials_stop_early_and_the_best_is_kept(place):
@@ -197,7 +199,7 @@ def test_segments_remember_the_ones_before(graph):
         sequences = []
         for ids in (text, longer):
             padding = (ids == 0).astype(np.float32)
-            sequences.append(classifier_model.read_on(
+            sequences.append(model.read_on(
                 config, run, tf.constant(ids), tf.zeros_like(ids), tf.constant(padding), None,
                 length=3)[0])
         mems = [tf.zeros([1, 3, 4])] * 2
@@ -214,13 +216,11 @@ def test_segments_remember_the_ones_before(graph):
     np.testing.assert_allclose(other, expected, rtol=0, atol=1e-5)
 
 
-def test_balanced_class_weights():
+def test_class_weights():
     task = tasks.GLUE["cola"]
     rows = [tasks.Row("", (), label) for label in "0001"]
-    assert finetuning.class_weights("balanced", task, rows) == pytest.approx([4 / 6, 2])
-    assert finetuning.class_weights("1:3", task, rows) == [1, 3]
-    with pytest.raises(UserError, match="sts-b is no classification"):
-        finetuning.class_weights("balanced", tasks.GLUE["sts-b"], rows)
+    assert balanced_weights(task, rows) == pytest.approx([4 / 6, 2])
+    assert named_weights("1:3", task.labels) == [1, 3]
 
 
 def test_training_loss(graph):
@@ -232,7 +232,7 @@ def test_training_loss(graph):
     labels = tf.constant([0, 0])
 
     def loss(**how):
-        value = classifier_model._training_loss(tasks.GLUE["cola"], outputs, labels, **how)
+        value = model._training_loss(tasks.GLUE["cola"], outputs, labels, **how)
         with tf.Session() as session:
             return session.run(value)
     assert loss(class_weights=None, smoothing=0.) == pytest.approx(-log_p[:, 0].mean())
@@ -245,7 +245,7 @@ def test_gradients_stop_at_frozen_layers(graph):
     import tensorflow.compat.v1 as tf
     config = XLNetConfig(n_layer=2, d_model=4, n_head=1, d_head=4, d_inner=4, ff_activation="gelu",
                          untie_r=True, n_token=9)
-    with tf.variable_scope("model", custom_getter=classifier_model.frozen(config, 1)):
+    with tf.variable_scope("model", custom_getter=model.frozen(config, 1)):
         with tf.variable_scope("transformer"):
             bias = tf.get_variable("r_w_bias", [2, 1, 4])
             kernels = [tf.get_variable("layer_%d/ff/layer_1/kernel" % i, [4]) for i in range(2)]

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from test_tokenization import train_tiny_model
 
-from xlnet import features, input_pipeline, records
-from xlnet.features import Example, Layout
+from xlnet.batches import input_pipeline, records
+from xlnet.finetuning import features
+from xlnet.finetuning.features import Example, Layout
 from xlnet.tokenization import Tokenizer
 
 LENGTH, ROWS = 40, 46

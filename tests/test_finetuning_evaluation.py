@@ -9,10 +9,10 @@ import pytest
 import tensorflow.compat.v1 as tf
 from test_run_classifier import TOPICS, Workplace, make_vocabulary, weights
 
-from xlnet import distribution, selection
-from xlnet.answering import Answering
 from xlnet.config import DeviceSettings
+from xlnet.engine import distribution, selection
 from xlnet.errors import UserError
+from xlnet.finetuning.answering import Answering
 
 ROWS = 31
 KERNEL = "model/transformer/layer_0/ff/layer_1/kernel"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from test_run_classifier import RELEASED, make_workplace, weights
 
-from xlnet import mixout
+from xlnet.finetuning import mixout
 
 RATE = 0.7
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from test_run_classifier import RELEASED, make_workplace, weights
 
-from xlnet import optimization
+from xlnet.engine import optimization
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from test_run_classifier import make_workplace, weights
 
-from xlnet import reports
+from xlnet.engine import reports
 
 
 @pytest.fixture(scope="module")

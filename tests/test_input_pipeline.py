@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from xlnet import input_pipeline
-from xlnet.permutation import Permutation
-from xlnet.records import Manifest
+from xlnet.batches import input_pipeline
+from xlnet.batches.records import Manifest
+from xlnet.network.permutation import Permutation
 from xlnet.tokenization import Tokenizer
 
 BATCH = 2           # of 4 streams: an epoch has two rounds

@@ -11,9 +11,11 @@ import pytest
 from command import run
 from conftest import ROOT
 
-from xlnet import input_pipeline, inspection, permutation, pictures, records
+from xlnet.batches import input_pipeline, records
 from xlnet.config import PretrainingSettings
+from xlnet.network import permutation
 from xlnet.tokenization import Tokenizer
+from xlnet.views import inspection, pictures
 
 SCRIPT = "scripts/inspect_records.py"
 SEQ_LEN, REUSE_LEN, STREAMS, PREDICT = 64, 24, 4, 12
@@ -300,7 +302,7 @@ def one_layer(ids, memory, slots):
     """Outputs [Q,D] of the content stream and [P,D] of the query stream of a random network."""
     import tensorflow.compat.v1 as tf
     import xlnet
-    from xlnet import modeling
+    from xlnet.network import modeling
     config = xlnet.XLNetConfig(n_layer=1, d_model=8, n_head=2, d_head=4, d_inner=8,
                                ff_activation="gelu", untie_r=True, n_token=20)
     hidden = modeling.permutation_mask(*(tf.constant(ORDER[name][None]) for name in

@@ -12,7 +12,7 @@ import pytest
 from command import run
 from conftest import ROOT
 
-from xlnet import records
+from xlnet.batches import records
 from xlnet.tokenization import WORD_START, Tokenizer, begins_word
 
 DATA = ROOT.parent / "shared" / "data"

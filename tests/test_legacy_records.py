@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from pretraining_runs import losses, train
 
-from xlnet import input_pipeline
+from xlnet.batches import input_pipeline
+from xlnet.batches.legacy_records import LegacyManifest
 from xlnet.errors import UserError
-from xlnet.legacy_records import LegacyManifest
-from xlnet.permutation import Permutation
+from xlnet.network.permutation import Permutation
 from xlnet.tokenization import Tokenizer
 
 B, Q, REUSE, MASKED = 4, 32, 16, 5

@@ -5,9 +5,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-from xlnet import metrics
 from xlnet.errors import UserError
-from xlnet.tasks import GLUE, Task
+from xlnet.finetuning import metrics
+from xlnet.finetuning.tasks import GLUE, Task
 
 
 def one_hot(task, ids):

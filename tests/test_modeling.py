@@ -10,8 +10,8 @@ from tensorflow.python.compiler.xla import xla
 
 import xlnet
 from conftest import GOLDEN, assert_close
-from xlnet import attention, heads, kernels, modeling
 from xlnet.errors import UserError
+from xlnet.network import attention, heads, kernels, modeling
 
 CONFIGS = ("untied_gelu", "tied_relu")
 RUN = dict(is_training=False, use_tpu=False, use_bfloat16=False, dropout=0., dropatt=0.)

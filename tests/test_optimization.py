@@ -9,8 +9,9 @@ import tensorflow.compat.v1 as tf
 import xlnet
 from conftest import assert_close
 from test_modeling import constants, pretraining_losses
-from xlnet import modeling, optimization
 from xlnet.config import OptimizationSettings
+from xlnet.engine import optimization
+from xlnet.network import modeling
 
 NAMES = ("model/transformer/layer_0/rel_attn/q/kernel",
          "model/transformer/layer_1/ff/layer_1/bias",

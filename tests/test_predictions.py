@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from xlnet import predictions
-from xlnet.tasks import GLUE, Row, Task
+from xlnet.finetuning import predictions
+from xlnet.finetuning.tasks import GLUE, Row, Task
 
 # --- Prediction files
 

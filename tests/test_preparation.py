@@ -13,8 +13,10 @@ import pytest
 from conftest import ROOT
 from test_data_utils import SHAPE, make_documents, make_workplace
 
-from xlnet import config, merging, preparation, reading, records
+from xlnet import config
+from xlnet.batches import records
 from xlnet.errors import UserError
+from xlnet.text import merging, preparation, reading
 
 CHUNK_BYTES, BLOCK_TOKENS, CELL_TOKENS = 700, 150, 200
 NO_BEAM = "Apache Beam is an extra: pip install '.[beam]'"
@@ -189,7 +191,7 @@ def test_shares_are_runs_of_about_equal_size(num_task):
 # Beam: in an environment that has it.
 
 def test_beam_makes_the_same_files(settings, small_pieces):
-    beam = pytest.importorskip("xlnet.beam", reason=NO_BEAM)
+    beam = pytest.importorskip("xlnet.text.beam", reason=NO_BEAM)
     preparation.make_records(settings)
     on_beam = moved(settings, "beam")
     assert beam.run(on_beam)
@@ -202,7 +204,7 @@ def test_beam_makes_the_same_files(settings, small_pieces):
 
 def test_beam_reads_and_writes_remote_files(settings, small_pieces):
     """A file system that Beam alone knows, by its scheme."""
-    beam = pytest.importorskip("xlnet.beam", reason=NO_BEAM)
+    beam = pytest.importorskip("xlnet.text.beam", reason=NO_BEAM)
     import gzip
 
     from apache_beam.io.filesystem import FileMetadata, MatchResult

@@ -7,7 +7,8 @@ import command
 import pytest
 from conftest import ROOT
 
-from xlnet import config, tasks
+from xlnet import config
+from xlnet.finetuning import tasks
 
 FOLDER = ROOT / "configs" / "finetune"
 PRESETS = sorted(FOLDER.glob("*.json"))

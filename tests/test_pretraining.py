@@ -14,7 +14,9 @@ from conftest import ROOT
 from pretraining_runs import TINY, curve, train, weights
 from test_xla import VOCABULARY, features
 from xlnet import config as settings
-from xlnet import noise, pretraining_model, reports
+from xlnet.engine import reports
+from xlnet.network import noise
+from xlnet.pretraining.model import PretrainingModel
 
 HELD = dict(eval_steps=5, train_steps=10, save_steps=5)
 
@@ -163,7 +165,7 @@ def test_all_settings_are_written(place, reported):
 @pytest.mark.parametrize("objective", ("permutation", "causal", "masked"))
 def test_memories_are_carried_through_evaluation(objective):
     """The same batch twice: the second time it is remembered, unless streams start anew."""
-    model = pretraining_model.PretrainingModel(
+    model = PretrainingModel(
         settings.XLNetConfig(**dict(TINY, n_token=VOCABULARY)),
         settings.NetworkSettings(init_std=0.3), settings.OptimizationSettings(),
         settings.PretrainingSettings("", "", mem_len=8, objective=objective), 16,

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from test_run_classifier import RELEASED, make_vocabulary
 
-from xlnet import metrics, own_data, predictions, ranking, task_files
 from xlnet.config import ClassifierSettings
 from xlnet.errors import UserError
-from xlnet.tasks import TASKS, Row
+from xlnet.finetuning import metrics, own_data, predictions, ranking, task_files
+from xlnet.finetuning.tasks import TASKS, Row
 
 RANKING = TASKS["ranking"]
 
@@ -268,8 +268,8 @@ def test_prediction_files(tmp_path):
 def test_pairwise_head_by_hand(graph):
     import tensorflow.compat.v1 as tf
 
-    from xlnet import heads
     from xlnet.config import RunConfig
+    from xlnet.network import heads
     summary = tf.constant(np.random.RandomState(0).randn(4, 3), tf.float32)
     run = RunConfig(True, False, False, 0., 0.)
     pairs = heads.pairwise(run, summary, tf.ones([2]), scope="s")

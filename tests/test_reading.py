@@ -11,8 +11,9 @@ import tracemalloc
 import pytest
 from conftest import ROOT
 
-from xlnet import config, files, reading, text_forms
+from xlnet import config, files
 from xlnet.errors import UserError
+from xlnet.text import reading, text_forms
 
 DATA = ROOT.parent / "shared" / "data"
 WHOLE = 1 << 30

@@ -4,7 +4,7 @@ import pathlib
 
 import pytest
 
-from xlnet import tables, task_files, tasks
+from xlnet.finetuning import tables, task_files, tasks
 
 DATA = pathlib.Path(__file__).resolve().parent.parent.parent / "shared" / "data"
 FOLDERS = {"imdb": "aclImdb", "ag_news": "ag_news_csv", "yelp-5": "yelp_review_full_csv",

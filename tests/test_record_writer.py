@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from test_windows import SEP, CLS, VOCABULARY, all_segments, readings, small_text
 
-from xlnet import record_writer, records, windows
+from xlnet.batches import records
+from xlnet.text import record_writer, windows
 
 
 def written(tmp_path, cell, vocabulary, seq_len, reuse_len, direction=0, starts_stream=True):

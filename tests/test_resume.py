@@ -9,7 +9,7 @@ import signal
 import numpy as np
 import pytest
 from pretraining_runs import curve, start, train, wait_for_step, weights
-from xlnet import reports
+from xlnet.engine import reports
 
 RUN = dict(train_steps=40, save_steps=6, max_save=0, eval_steps=20)
 
@@ -112,7 +112,7 @@ def test_which_checkpoints_stay(whole):
 
 def test_rollback_skips_the_data(whole, monkeypatch):
     """A loss that is no number at step 8, once: back to step 6, two batches are passed over."""
-    from xlnet import input_pipeline
+    from xlnet.batches import input_pipeline
     starts, real, check = [], input_pipeline.pretraining_batches, reports.Progress._check
 
     def watched(*arguments, **named):

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from xlnet.sentences import split_sentences
+from xlnet.text.sentences import split_sentences
 
 
 @pytest.mark.parametrize("text", [          # | where a sentence ends

@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from xlnet import metrics, task_files
 from xlnet.errors import UserError
-from xlnet.tasks import GLUE, TASKS, Row
+from xlnet.finetuning import metrics, task_files
+from xlnet.finetuning.tasks import GLUE, TASKS, Row
 
 
 def write(directory, name, *lines):

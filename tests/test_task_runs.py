@@ -8,7 +8,7 @@ import pytest
 from conftest import ROOT
 from test_real_files import FOLDERS
 
-from xlnet import task_files, tasks
+from xlnet.finetuning import task_files, tasks
 
 DATA = ROOT.parent / "shared" / "data"
 SPIECE = DATA / "xlnet_spiece" / "spiece.model"

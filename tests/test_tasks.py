@@ -2,10 +2,10 @@
 
 import pytest
 
-from xlnet import metrics, own_data, ranking, task_files, tasks
 from xlnet.config import ClassifierSettings
 from xlnet.errors import UserError
-from xlnet.tasks import GLUE, TASKS, Row
+from xlnet.finetuning import metrics, own_data, ranking, task_files, tasks
+from xlnet.finetuning.tasks import GLUE, TASKS, Row
 
 
 def settings(data_dir, **changes):

@@ -12,8 +12,8 @@ sys.path.insert(0, str(ROOT / "scripts"))
 
 import run_transfer as script  # noqa: E402
 
-from xlnet import tasks  # noqa: E402
 from xlnet.errors import UserError  # noqa: E402
+from xlnet.finetuning import tasks  # noqa: E402
 
 FILLER = [a + b for a in ("kam", "tel", "rok", "sol", "mit", "dak")
           for b in ("at", "ok", "mi", "er")]

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from xlnet import windows
 from xlnet.errors import UserError
+from xlnet.text import windows
 
 SEP, CLS, EOD, EOP = 4, 3, 7, 8
 SEQ_LEN, REUSE_LEN = 32, 12

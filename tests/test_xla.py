@@ -7,8 +7,8 @@ import pytest
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 from pretraining_runs import TINY
-from xlnet import pretraining_model
-from xlnet.config import (NetworkSettings, OptimizationSettings, PretrainingSettings, XLNetConfig)
+from xlnet.config import NetworkSettings, OptimizationSettings, PretrainingSettings, XLNetConfig
+from xlnet.pretraining.model import PretrainingModel
 
 ROWS, LENGTH, SLOTS, VOCABULARY = 4, 32, 5, 50
 
@@ -50,7 +50,7 @@ def losses(model, compile_it, steps=4):
     ("permutation", dict(grad_accum_steps=2)), ("causal", {})))
 def test_the_step_compiles_to_the_same_numbers(objective, changes):
     """Dropout off."""
-    model = pretraining_model.PretrainingModel(
+    model = PretrainingModel(
         XLNetConfig(**dict(TINY, n_token=VOCABULARY)), NetworkSettings(dropout=0., dropatt=0.),
         OptimizationSettings(learning_rate=0.01, train_steps=10, warmup_steps=1, weight_decay=0.1),
         PretrainingSettings(record_info_dir="", model_dir="", mem_len=8, objective=objective,

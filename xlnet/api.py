@@ -5,7 +5,7 @@ Shape letters as in `modeling`; all tensors here have the length first and the b
 
 import tensorflow.compat.v1 as tf
 
-from xlnet import modeling
+from xlnet.network import modeling
 
 
 class XLNetModel:

@@ -1,0 +1,303 @@
+"""From record files to batches of tensors.
+
+Shape letters: B batch, R those of its rows that are wanted here, Q window length, P prediction
+slots, N windows that are drawn together.
+"""
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from xlnet.batches import legacy_records, records
+from xlnet.batches.legacy_records import LegacyManifest
+from xlnet.errors import UserError
+from xlnet.network import permutation as permutations
+
+SHUFFLE_BUFFER = 100000   # examples; more than most GLUE training files have
+POOL_BATCHES = 32         # batches that are sorted by length together
+DRAWN_TOGETHER = 64       # windows; the fixed cost of NumPy's calls is shared by so many
+
+
+def steps_per_epoch(manifest, batch_size):
+    """Steps in which every window is seen once.
+
+    Raises:
+      UserError: the batch size does not divide the number of streams.
+    """
+    if isinstance(manifest, LegacyManifest) and manifest.num_streams % batch_size:
+        raise UserError("train_batch_size is %d, which does not divide the %d rows of a batch in "
+                        "the records; use a divisor" % (batch_size, manifest.num_streams))
+    if manifest.num_streams % batch_size:
+        raise UserError("train_batch_size is %d, which does not divide the %d streams of the data; "
+                        "use a divisor, or make records with --num_streams=%d"
+                        % (batch_size, manifest.num_streams, batch_size))
+    return manifest.num_streams // batch_size * manifest.windows_per_stream
+
+
+def pretraining_batches(directory, manifest, *, batch_size, permutation, special_ids, seed,
+                        start_step=0, epochs=None, rows=slice(None)):
+    """Batches of windows whose row b continues row b of the batch before.
+
+    Each row reads streams of its own one after the other (`rounds`); `starts_stream` tells where
+    memory must be cleared. Targets and orders are drawn anew in each epoch, as a function of
+    (seed, epoch, stream, window), so that step n is the same whenever it is reached, and a row the
+    same whichever rows are read with it.
+
+    Of the reference's records (`LegacyManifest`) the streams are the rows of one file, then of the
+    next; targets are the masked tokens, and only orders are drawn.
+
+    Args:
+      permutation: `permutation.Permutation`. special_ids: ids that are never predicted.
+      start_step: steps to skip, for resuming. epochs: None for ever.
+      rows: slice of the batch, for a replica that computes R of its B rows.
+
+    Returns:
+      A `tf.data.Dataset` of dicts: input_ids, seg_ids, rank int32 [R,Q]; positions int32 [R,P],
+      weights float32 [R,P], 0 for slots that predict nothing; direction, starts_stream, label
+      int32 [R].
+    """
+    steps_per_epoch(manifest, batch_size)
+    kind = _LegacySource if isinstance(manifest, LegacyManifest) else _Source
+    source = kind(directory, manifest, batch_size, rows)
+    first_round, first_window = source.place(start_step)
+    last_round = np.iinfo(np.int64).max if epochs is None else epochs * source.groups
+    together = max(1, DRAWN_TOGETHER // source.num_rows)
+    drawing = _Drawing(permutation, special_ids, seed, source)
+
+    def one_round(number):
+        """All windows of R streams side by side; round `number` counts through the epochs."""
+        skipped = tf.where(tf.equal(number, first_round), tf.cast(first_window, tf.int64), 0)
+        group = number % source.groups
+        return tf.data.Dataset.zip((source.read(group, skipped), tf.data.Dataset.range(
+            skipped, tf.constant(source.windows)[group]))).batch(together).map(
+                lambda serialized, window: (serialized, number, window))
+
+    def draw(serialized, number, window):
+        parsed = source.parse(tf.reshape(serialized, [-1]), number % source.groups, window)
+        return _by_step(dict(parsed, **drawing(parsed, number, window)), source.num_rows)
+
+    return (tf.data.Dataset.range(first_round, last_round).flat_map(one_round)
+            .map(draw, num_parallel_calls=2, deterministic=True).unbatch().prefetch(2))
+
+
+def _by_step(features, num_rows):
+    """Windows [N,...] as they are read to batches [N/R,R,...], under the model's names."""
+    names = {"input": "input_ids", "seg_id": "seg_ids"}
+    return {names.get(name, name): tf.reshape(value, [-1, num_rows] + value.shape.as_list()[1:])
+            for name, value in features.items() if name not in ("word_start", "is_masked")}
+
+
+def rounds(num_streams, batch_size, directions):
+    """Which streams are read side by side: int [rounds,B].
+
+    Streams follow the order of the text, so a round takes them at equal distances: all parts of a
+    text, whose files may be of different kinds, are seen from the first step to the last. With
+    both `directions` an even batch is half of each in every round.
+    """
+    together = directions if batch_size % directions == 0 else 1
+    stretches = np.arange(num_streams).reshape(batch_size // together, -1, together)
+    # Where a batch is odd, neighbours are not read in the same direction at the same time.
+    turned = [np.roll(stretch, row, axis=0) for row, stretch in enumerate(stretches)]
+    return np.stack(turned, axis=1).reshape(-1, batch_size)
+
+
+class _Source:
+    """Our records: an epoch is `groups` rounds, in each of which B streams are read side by side.
+
+    Attributes:
+      num_rows: R. windows: int64 [groups], of each stream of a round. drawn_from: features that
+      `targets` needs.
+    """
+    drawn_from = ("input", "word_start", "direction")
+
+    def __init__(self, directory, manifest, batch_size, rows):
+        self._features = records.pretraining_features(manifest.seq_len)
+        self._streams = rounds(manifest.num_streams, batch_size, 1 + manifest.bi_data)[:, rows]
+        self._paths = np.array(manifest.stream_paths(directory))[self._streams]
+        self.groups, self.num_rows = self._paths.shape
+        self.windows = np.full(self.groups, manifest.windows_per_stream, np.int64)
+
+    def place(self, step):
+        """The round and the window in it that a step begins with."""
+        ends = np.cumsum(self.windows)
+        epoch, rest = divmod(step, int(ends[-1]))
+        group = int(np.searchsorted(ends, rest, side="right"))
+        return epoch * self.groups + group, rest - int(ends[group] - self.windows[group])
+
+    def streams(self, group):
+        """int [R]: numbers of the streams of a round."""
+        return self._streams[group]
+
+    def read(self, group, skipped):
+        """A dataset of serialized windows, string [R], without the first `skipped`."""
+        paths = tf.data.Dataset.from_tensor_slices(tf.constant(self._paths)[group])
+        windows = paths.interleave(lambda path: tf.data.TFRecordDataset(path).skip(skipped),
+                                   cycle_length=self.num_rows, block_length=1)
+        return windows.batch(self.num_rows, drop_remainder=True)
+
+    def parse(self, serialized, group, window):
+        """Features [N,...] of windows of a round whose numbers in it are `window` [N/R]."""
+        del group, window           # our records say all themselves
+        return records.parse(self._features, serialized)
+
+    def targets(self, random, features, is_special, permutation):
+        """`permutation.Drawn` of the windows `features`, dict of arrays [N,...]."""
+        return permutations.draw(random, is_special, features["word_start"] > 0,
+                                 features["direction"], permutation)
+
+
+class _LegacySource(_Source):
+    """The reference's records: a round is some of the rows of a file.
+
+    If a batch has fewer rows than the file, it takes them at equal distances, so that both
+    directions are in it.
+    """
+    drawn_from = ("input", "is_masked")
+
+    def __init__(self, directory, manifest, batch_size, rows):
+        self._features = legacy_records.features(manifest.seq_len)
+        self._in_file = manifest.num_streams
+        self._parts = self._in_file // batch_size
+        self._rows = np.arange(batch_size)[rows] * self._parts    # of part 0
+        self._directions = manifest.directions
+        self._paths = [path for path, _ in manifest.files]
+        self.groups, self.num_rows = self._parts * len(self._paths), len(self._rows)
+        self.windows = np.repeat([batches for _, batches in manifest.files], self._parts)
+
+    def streams(self, group):
+        file, part = divmod(group, self._parts)
+        return file * self._in_file + part + self._rows
+
+    def read(self, group, skipped):
+        windows = tf.data.TFRecordDataset(tf.constant(self._paths)[group // self._parts])
+        rows = tf.cast(group % self._parts, tf.int32) + self._rows
+        return windows.skip(skipped * self._in_file).batch(
+            self._in_file, drop_remainder=True).map(lambda batch: tf.gather(batch, rows))
+
+    def parse(self, serialized, group, window):
+        parsed = records.parse(self._features, serialized)
+        rows = tf.cast(group % self._parts, tf.int32) + self._rows
+        return dict(
+            parsed, label=parsed["label"][:, 0],
+            direction=tf.tile(tf.gather(self._directions, rows), tf.shape(window)),
+            starts_stream=tf.repeat(tf.cast(tf.equal(window, 0), tf.int32), self.num_rows))
+
+    def targets(self, random, features, is_special, permutation):
+        is_target = (features["is_masked"] > 0) & ~is_special
+        most = is_target.sum(axis=1).max()
+        if most > permutation.num_predict:
+            raise UserError("num_predict is %d, but a window of the records has %d masked tokens"
+                            % (permutation.num_predict, most))
+        return permutations.arrange(random, is_target, is_special, permutation)
+
+
+class _Drawing:
+    """Draws targets and orders of parsed windows: rank [N,Q], positions and weights [N,P]."""
+
+    def __init__(self, permutation, special_ids, seed, source):
+        self._permutation = permutation
+        self._special_ids = special_ids
+        self._seed = seed
+        self._source = source
+
+    def __call__(self, parsed, number, window):
+        """`number`: the round. window: [N/R], numbers within it."""
+        drawn = tf.numpy_function(
+            self._draw, [number, window] + [parsed[name] for name in self._source.drawn_from],
+            [tf.int32, tf.int32, tf.float32])
+        widths = [parsed["input"].shape[1]] + 2 * [self._permutation.num_predict]
+        return {name: tf.ensure_shape(value, [None, width])
+                for name, value, width in zip(permutations.Drawn._fields, drawn, widths)}
+
+    def _draw(self, number, window, *values):
+        features = dict(zip(self._source.drawn_from, values))
+        epoch, group = divmod(int(number), self._source.groups)
+        streams = np.tile(self._source.streams(group), len(window))
+        random = permutations.Random(self._seed, epoch, streams,
+                                     np.repeat(window, self._source.num_rows))
+        return self._source.targets(random, features, np.isin(features["input"], self._special_ids),
+                                    self._permutation)
+
+
+def for_replicas(dataset, replicas):
+    """Cuts batches into those of a host's replicas, which take them in turn.
+
+    Row r of the batch so is always at the same place of the same replica.
+    """
+    if replicas == 1:
+        return dataset
+    def part(value):
+        lengths = [-1 if size is None else size for size in value.shape.as_list()[1:]]
+        return tf.reshape(value, [replicas, value.shape[0] // replicas] + lengths)
+
+    return dataset.map(lambda features: {name: part(value) for name, value in features.items()}
+                       ).unbatch().prefetch(2 * replicas)
+
+
+def finetuning_batches(path, features, *, batch_size, row_length, num_examples=None,
+                       shuffle_seed=None, start_step=0, multiple=8):
+    """Batches of fine-tuning examples of about equal length.
+
+    With `shuffle_seed` the examples are shuffled anew each epoch and repeated for ever, in an order
+    that the seed alone decides; `start_step` batches are skipped. Without, they come once, and the
+    last batch may be smaller. Which examples make a batch does not depend on `multiple`.
+
+    Args:
+      row_length: T, tokens of one choice.
+      num_examples: in the file; for shuffling.
+      multiple: batches are as long as their longest example, rounded up to a multiple of it
+        [tokens]; with T all of them are equally long, as TPUs and XLA want them.
+
+    Returns:
+      A `tf.data.Dataset` of dicts as `features` says, and `number` int64 [B]: which record it is.
+    """
+    dataset = tf.data.TFRecordDataset(path, buffer_size=1 << 20).enumerate()
+    is_training = shuffle_seed is not None
+    if is_training:
+        dataset = dataset.shuffle(SHUFFLE_BUFFER, seed=shuffle_seed,
+                                  reshuffle_each_iteration=True).repeat()
+    # No larger than the file, lest copies of an example from several epochs meet in a batch.
+    pool_batches = max(1, min(POOL_BATCHES, num_examples // batch_size)) if is_training \
+        else POOL_BATCHES
+    pools, rest = divmod(start_step, pool_batches)
+    dataset = dataset.batch(pool_batches * batch_size, drop_remainder=is_training)
+
+    def sort(number, serialized):
+        """A pool of examples with the shortest first."""
+        parsed = dict(records.parse(features, serialized), number=number)
+        order = tf.argsort(_lengths(parsed["input_mask"], row_length), stable=True)
+        return {name: tf.gather(values, order) for name, values in parsed.items()}
+
+    def cut(pool_number, pool):
+        """The batches of a pool; in training in an order of their own."""
+        pool = sort(*pool)
+        if not is_training:
+            return tf.data.Dataset.from_tensor_slices(pool).batch(batch_size)
+        order = tf.random.experimental.stateless_shuffle(
+            tf.range(pool_batches), seed=[shuffle_seed, pool_number])
+        return tf.data.Dataset.from_tensor_slices({name: tf.gather(tf.reshape(
+            values, [pool_batches, batch_size, *values.shape[1:]]), order)
+            for name, values in pool.items()})
+
+    dataset = dataset.enumerate().skip(pools).flat_map(cut).skip(rest)
+    if multiple < row_length:
+        dataset = dataset.map(lambda batch: _without_padding(batch, row_length, multiple),
+                              num_parallel_calls=2)
+    return dataset.prefetch(4)
+
+
+def _lengths(input_mask, row_length):
+    """int32 [B]: tokens of the longest choice; input_mask [B,C*T]."""
+    rows = tf.reshape(input_mask, [-1, input_mask.shape[1] // row_length, row_length])
+    return tf.reduce_max(tf.cast(tf.reduce_sum(1. - rows, axis=2), tf.int32), axis=1)
+
+
+def _without_padding(batch, row_length, multiple):
+    """Cuts off the columns on the left in which no example of the batch has a token."""
+    longest = tf.reduce_max(_lengths(batch["input_mask"], row_length))
+    length = tf.minimum(-(-longest // multiple) * multiple, row_length)
+    cut = dict(batch)
+    for name in ("input_ids", "input_mask", "segment_ids"):
+        choices = batch[name].shape[1] // row_length
+        rows = tf.reshape(batch[name], [-1, choices, row_length])[:, :, row_length - length:]
+        cut[name] = tf.reshape(rows, [batch[name].shape[0] or -1, choices * length])
+    return cut

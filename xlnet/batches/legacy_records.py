@@ -1,0 +1,207 @@
+"""Pretraining records of the reference's data_utils.py: what a directory of them holds.
+
+A file has batches of B windows, one after another; row b of a batch continues row b of the one
+before. Masks are part of the records. Settings stand in the name of `record_info-*.json`.
+
+Shape letters: B rows of a batch in the files, Q window length.
+"""
+
+import dataclasses
+import glob
+import os
+import re
+import struct
+
+import numpy as np
+from google.protobuf.message import DecodeError
+
+from xlnet import files
+from xlnet.batches.records import Feature
+from xlnet.errors import UserError
+from xlnet.tokenization import Tokenizer
+
+_PATTERN = "record_info-*.json"
+_NAME = re.compile(
+    r"record_info-(?P<split>.+)-\d+-\d+\.bsz-(?P<batch_size>\d+)\.seqlen-(?P<seq_len>\d+)\."
+    r"reuse-(?P<reuse_len>\d+)\.(?P<uncased>uncased\.)?(?P<direction>bi|uni)\.alpha-[^.]+\."
+    r"beta-[^.]+\.(?:fnp-(?P<num_predict>\d+)\.)?json")
+
+
+def features(seq_len):
+    """Layout of one window of `seq_len` = Q tokens; `target`, the next tokens, is not read."""
+    return (
+        Feature("input", (seq_len,), "int"),
+        Feature("seg_id", (seq_len,), "int"),
+        Feature("is_masked", (seq_len,), "int"),     # 1: predicted, unless it is <sep> or <cls>
+        Feature("label", (1,), "int"),               # 1: B continues A
+    )
+
+
+def is_in(directory):
+    """Whether a directory has records of the reference."""
+    return bool(glob.glob(os.path.join(glob.escape(directory), _PATTERN)))
+
+
+@dataclasses.dataclass(frozen=True)
+class LegacyManifest:
+    """What a directory of the reference's records is; stands in for `records.Manifest`.
+
+    A stream is a row of a file, so that all files one after the other have `num_streams` = B rows
+    of `windows_per_stream` windows.
+    """
+    vocab_size: int
+    sp_model: str                # absolute path
+    sp_model_sha256: str
+    uncased: bool
+    keep_accents: bool
+    seq_len: int
+    reuse_len: int
+    bi_data: bool
+    num_streams: int
+    windows_per_stream: int
+    num_predict: int             # masked tokens of a window; 0: not the same in all of them
+    cores: int                   # the rows are those of so many cores, each with its directions
+    files: tuple                 # of (path, batches)
+
+    @property
+    def tokens(self):
+        """Tokens of the text that the windows move over."""
+        return self.num_streams * self.windows_per_stream * self.reuse_len
+
+    @property
+    def directions(self):
+        """int32 [B]: 1 for backward rows, the second half of each core's."""
+        rows = np.arange(self.num_streams)
+        half = self.num_streams // (2 * self.cores)
+        return (rows // half % 2 if self.bi_data else np.zeros_like(rows)).astype(np.int32)
+
+    @classmethod
+    def read(cls, directory, spiece_model_file):
+        """Reads and checks the records in `directory`.
+
+        Args:
+          spiece_model_file: their SentencePiece model; None: the one that corpus_info.json, one
+            folder up, names.
+
+        Raises:
+          UserError: files that are missing, cut off, or of several kinds; no vocabulary, or one
+            that does not fit.
+        """
+        infos = sorted(glob.glob(os.path.join(glob.escape(directory), _PATTERN)))
+        kind = _common_kind(infos)
+        batch_size, seq_len = int(kind["batch_size"]), int(kind["seq_len"])
+        corpus = _corpus_info(directory)
+        tokenizer = Tokenizer(_vocabulary(directory, spiece_model_file, corpus),
+                              bool(kind["uncased"]), False)
+        found = tuple(item for info in infos for item in _record_files(info, batch_size))
+        if not found:
+            raise UserError("%s: its files have no windows" % infos[0])
+        bi_data, cores = kind["direction"] == "bi", corpus.get("num_core_per_host", 1)
+        if bi_data and batch_size % (2 * cores):
+            raise UserError("%s: bsz is %d, expected a multiple of %d for both directions"
+                            % (infos[0], batch_size, 2 * cores))
+        for path, _ in found:
+            _check_first(path, seq_len, tokenizer)
+        return cls(
+            vocab_size=tokenizer.vocab_size, sp_model=os.path.abspath(tokenizer.path),
+            sp_model_sha256=tokenizer.sha256, uncased=tokenizer.uncased,
+            keep_accents=tokenizer.keep_accents, seq_len=seq_len,
+            reuse_len=int(kind["reuse_len"]), bi_data=bi_data, num_streams=batch_size,
+            windows_per_stream=sum(batches for _, batches in found),
+            num_predict=int(kind["num_predict"] or 0), cores=cores, files=found)
+
+    def check_targets(self, num_predict):
+        """Raises UserError if windows are known to have more masked tokens than slots."""
+        if self.num_predict > num_predict:
+            raise UserError("num_predict is %d, expected at least %d, which the records in %s mask "
+                            "in a window" % (num_predict, self.num_predict,
+                                             os.path.dirname(self.files[0][0])))
+
+
+def _common_kind(infos):
+    """The settings in the files' names, a dict of str; the same for all of them."""
+    kinds = []
+    for path in infos:
+        match = _NAME.fullmatch(os.path.basename(path))
+        if not match:
+            raise UserError("%s: expected a name like record_info-train-0-0.bsz-16.seqlen-512."
+                            "reuse-256.bi.alpha-6.beta-1.fnp-85.json" % path)
+        kinds.append(match.groupdict())
+        if kinds[-1] != kinds[0]:
+            raise UserError("%s has records of other settings than %s; give each kind a directory"
+                            % (path, infos[0]))
+    return kinds[0]
+
+
+def _corpus_info(directory):
+    path = os.path.join(os.path.dirname(os.path.abspath(directory)), "corpus_info.json")
+    return files.read_json(path, "corpus info") if os.path.exists(path) else {}
+
+
+def _vocabulary(directory, spiece_model_file, corpus):
+    """The path of the SentencePiece model."""
+    path = spiece_model_file or corpus.get("sp_path")
+    if not path or not (spiece_model_file or os.path.exists(path)):
+        raise UserError("spiece_model_file: give the SentencePiece model of the records in %s%s" % (
+            directory, ", no such file: " + path if path else ""))
+    return path
+
+
+def _record_files(info, batch_size):
+    """`(path, batches)` of each file that a record_info names, where the counts agree with it."""
+    values = files.read_json(info, "record info")
+    if not values.get("filenames") or type(values.get("num_batch")) is not int:
+        raise UserError("%s: expected filenames, a list, and num_batch, a number" % info)
+    found = []
+    for name in values["filenames"]:
+        path = os.path.join(os.path.dirname(info), os.path.basename(name))
+        files.require_file(path, info)
+        found.append((path, count_records(path)))
+    if sum(count for _, count in found) != values["num_batch"] * batch_size \
+            or any(count % batch_size for _, count in found):
+        raise UserError("%s: num_batch is %d, expected %d windows, found %s in %s" % (
+            info, values["num_batch"], values["num_batch"] * batch_size,
+            " + ".join(str(count) for _, count in found),
+            ", ".join(os.path.basename(path) for path, _ in found)))
+    return [(path, count // batch_size) for path, count in found if count]
+
+
+def count_records(path):
+    """The number of records in a TFRecord file, from their lengths: 8 + 4 + length + 4 bytes each.
+
+    Raises:
+      UserError: the file ends inside of a record.
+    """
+    count, place, size = 0, 0, os.path.getsize(path)
+    with open(path, "rb") as f:
+        while place < size:
+            f.seek(place)
+            header = f.read(8)
+            place += 16 + (struct.unpack("<Q", header)[0] if len(header) == 8 else 0)
+            if len(header) < 8 or place > size:
+                raise UserError("%s: cut off in record %d" % (path, count))
+            count += 1
+    return count
+
+
+def _check_first(path, seq_len, tokenizer):
+    """Checks the features of a file's first window, and that the vocabulary is theirs."""
+    import tensorflow as tf
+    with open(path, "rb") as f:
+        length = struct.unpack("<Q", f.read(12)[:8])[0]
+        serialized = f.read(length)
+    try:
+        found = tf.train.Example.FromString(serialized).features.feature
+    except DecodeError:
+        raise UserError("%s: record 0 is no tf.train.Example" % path) from None
+    for name, (length,), _ in features(seq_len):
+        values = found[name].int64_list.value if name in found else None
+        if values is None or len(values) != length:
+            raise UserError("%s: feature %s has %s integers, expected %d" % (
+                path, name, "no" if values is None else len(values), length))
+    ids = list(found["input"].int64_list.value)
+    if ids[-2:] != [tokenizer.sep_id, tokenizer.cls_id] or max(ids) >= tokenizer.vocab_size:
+        raise UserError("%s: record 0 ends with the ids %s and has ids to %d; %s has %d pieces, "
+                        "with %s for <sep> <cls>" % (path, ids[-2:], max(ids), tokenizer.path,
+                                                     tokenizer.vocab_size,
+                                                     [tokenizer.sep_id, tokenizer.cls_id]))

@@ -1,0 +1,205 @@
+"""Checkpoints: found by prefix or directory, compared with the graph, used to start from."""
+
+import collections
+import glob
+import os
+import re
+import shutil
+
+import tensorflow.compat.v1 as tf
+
+from xlnet.config import ARCHITECTURE_KEYS, CONFIG_NAME, XLNetConfig
+from xlnet.engine import distribution
+from xlnet.errors import UserError
+
+# Names as lists, sorted: in both, in the graph only, in the checkpoint only.
+Comparison = collections.namedtuple("Comparison", "matched missing unexpected")
+
+PRETRAINED = "pretrained"    # <kernel>/pretrained: the values that mixout falls back to
+
+_SLOT = re.compile(r"/(Adam(_1)?|adam_[mv]|average|pretrained)$"
+                   r"|^(global_step|beta[12]_power|(.*/)?loss_scale/.*)$")
+_UNFINISHED = "unfinished"   # where a checkpoint is written before it gets its place
+
+
+def resolve(path):
+    """Returns the checkpoint prefix that `path` means: a prefix, a directory, or DIRECTORY/latest.
+
+    Raises:
+      UserError: there is no checkpoint.
+    """
+    directory = os.path.dirname(path) if os.path.basename(path) == "latest" else path
+    if os.path.isdir(directory):
+        prefix = tf.train.latest_checkpoint(directory)
+        released = os.path.join(directory, "xlnet_model.ckpt")
+        if prefix is None and os.path.exists(released + ".index"):
+            prefix = released
+        if prefix is None:
+            raise UserError("init_checkpoint: no checkpoint in directory %s" % directory)
+        return prefix
+    if not os.path.exists(path + ".index"):
+        raise UserError("init_checkpoint: no checkpoint %s (expected %s.index)" % (path, path))
+    return path
+
+
+def all_prefixes(directory):
+    """The checkpoints of a run by ascending step: list of (step, prefix)."""
+    found = []
+    for name in os.listdir(directory) if os.path.isdir(directory) else []:
+        match = re.fullmatch(r"model\.ckpt-(\d+)\.index", name)
+        if match:
+            found.append((int(match.group(1)), os.path.join(directory, name[:-len(".index")])))
+    return sorted(found)
+
+
+def step_of(directory):
+    """The global step of the newest checkpoint in `directory`, 0 if there is none."""
+    prefix = tf.train.latest_checkpoint(directory)
+    return int(_read(prefix, lambda reader: reader.get_tensor("global_step"))) if prefix else 0
+
+
+def newest_whole(directory, is_chief=True, log=print):
+    """The step of the newest checkpoint that can be read to its last byte; 0 if there is none.
+
+    Damaged ones after it are named, set aside as `damaged-...`, and passed over. Only the chief
+    changes anything.
+
+    Raises:
+      UserError: there are checkpoints, but none is whole.
+    """
+    prefixes = all_prefixes(directory)
+    for step, prefix in reversed(prefixes):
+        try:
+            _read(prefix, lambda reader: [reader.get_tensor(name) for name
+                                          in reader.get_variable_to_shape_map()])
+        except UserError as e:
+            if prefix == prefixes[0][1]:
+                raise
+            log("note: %s; the one before it is used" % e)
+            if is_chief:
+                _set_aside(prefix)
+            continue
+        if is_chief:
+            note_newest(directory)
+        return step
+    return 0
+
+
+def _set_aside(prefix):
+    for path in glob.glob(glob.escape(prefix) + ".*"):
+        os.replace(path, os.path.join(os.path.dirname(path), "damaged-" + os.path.basename(path)))
+
+
+def note_newest(directory):
+    """Tells TensorFlow which checkpoints there are, and that the last of them is the newest."""
+    names = [os.path.basename(prefix) for _, prefix in all_prefixes(directory)]
+    tf.train.update_checkpoint_state(    # takes names for relative to where it runs otherwise
+        os.path.abspath(directory), names[-1], all_model_checkpoint_paths=names)
+
+
+def write(saver, session, directory, step):
+    """Writes a checkpoint aside, then moves it to its place: it is whole or it is not there."""
+    aside = os.path.join(directory, _UNFINISHED)
+    shutil.rmtree(aside, ignore_errors=True)
+    os.makedirs(aside)
+    saver.save(session, os.path.join(aside, "model.ckpt"), global_step=step,
+               write_meta_graph=False, write_state=False)
+    for name in sorted(os.listdir(aside), key=lambda name: name.endswith(".index")):
+        os.replace(os.path.join(aside, name), os.path.join(directory, name))  # the index is last
+    os.rmdir(aside)
+    note_newest(directory)
+
+
+def keep_some(directory, max_save, keep_every):
+    """Removes all but the last `max_save` checkpoints (0: none) and those of steps that
+    `keep_every` divides (0: none of them)."""
+    prefixes = all_prefixes(directory)
+    for step, prefix in prefixes[:-max_save] if max_save else []:
+        if not keep_every or step % keep_every:
+            _remove(prefix)
+    note_newest(directory)
+
+
+def _remove(prefix):
+    for path in sorted(glob.glob(glob.escape(prefix) + ".*"),
+                       key=lambda path: not path.endswith(".index")):
+        os.remove(path)
+
+
+def _read(prefix, read):
+    """`read(reader)` of a checkpoint; what TensorFlow says of a damaged one is a `UserError`."""
+    try:
+        return read(tf.train.NewCheckpointReader(prefix))
+    except (tf.errors.OpError, RuntimeError, ValueError, IndexError) as e:
+        reason = str(e).split("\n")[0]
+        raise UserError("checkpoint %s cannot be read: %s" % (prefix, reason)) from None
+
+
+def names(prefix):
+    """Names of the variables in a checkpoint."""
+    return list(_read(prefix, lambda reader: reader.get_variable_to_shape_map()))
+
+
+def weights(prefix):
+    """What a checkpoint has to offer to those who do not train on: dict from the names of its
+    weights to where they are, `<weight>/average` if the run kept moving averages."""
+    stored = set(names(prefix))
+    averages = {name: name + "/average" for name in stored}
+    return {name: average if average in stored else name for name, average in averages.items()
+            if not _SLOT.search(name)}
+
+
+def compare(prefix, variables):
+    """Compares a checkpoint with `variables` by name, optimizer slots left out.
+
+    Raises:
+      UserError: nothing matches, or a shape differs.
+    """
+    shapes = _read(prefix, lambda reader: reader.get_variable_to_shape_map())
+    stored = {name: shape for name, shape in shapes.items() if not _SLOT.search(name)}
+    wanted = {distribution.base_name(v): v.shape.as_list() for v in variables}
+    matched = sorted(set(stored) & set(wanted))
+    if not matched:
+        raise UserError("checkpoint %s has none of the model's variables (it has %s, ...; the "
+                        "model %s, ...)" % (prefix, min(stored, default="none"), min(wanted)))
+    for name in matched:
+        if stored[name] != wanted[name]:
+            raise UserError("checkpoint %s: %s has shape %s, the model's is %s" % (
+                prefix, name, stored[name], wanted[name]))
+    return Comparison(matched, sorted(set(wanted) - set(stored)), sorted(set(stored) - set(wanted)))
+
+
+def check_config(prefix, config):
+    """Raises UserError if the `xlnet_config.json` beside a checkpoint describes another network."""
+    path = os.path.join(os.path.dirname(prefix), CONFIG_NAME)
+    if os.path.exists(path):
+        check_same_architecture(XLNetConfig(json_path=path), config, path)
+
+
+def check_same_architecture(stored, config, path):
+    """Raises UserError naming each key in which `config` differs from `stored`, found at `path`."""
+    different = ["%s %s, not %s" % (key, getattr(stored, key), getattr(config, key))
+                 for key in ARCHITECTURE_KEYS if getattr(stored, key) != getattr(config, key)]
+    if different:
+        raise UserError("%s has %s" % (path, "; ".join(different)))
+
+
+def warm_start(prefix, config, log=print):
+    """Makes the network's variables start from a checkpoint; to be called in a `model_fn`.
+
+    Logs what matched, what is missing and what is unexpected, in counts and names.
+    """
+    check_config(prefix, config)
+    by_name = {distribution.base_name(v): v for v in tf.global_variables()}
+    variables = [variable for name, variable in by_name.items()
+                 if name.startswith("model/") and not _SLOT.search(name)]
+    comparison = compare(prefix, variables)
+    tf.train.init_from_checkpoint(prefix, {name: by_name[name] for name in comparison.matched})
+    kept = {name: by_name.get("%s/%s" % (name, PRETRAINED)) for name in comparison.matched}
+    tf.train.init_from_checkpoint(prefix, {name: v for name, v in kept.items() if v is not None})
+    log("started from %s: %d of %d variables" % (prefix, len(comparison.matched), len(variables)))
+    for kind, names in (("not in the checkpoint, started fresh", comparison.missing),
+                        ("only in the checkpoint, not used", comparison.unexpected)):
+        if names:
+            log("  %d %s: %s" % (len(names), kind, ", ".join(names)))
+    return comparison

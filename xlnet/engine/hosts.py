@@ -1,0 +1,122 @@
+"""Several hosts that train together: when one of them is lost, the others end too.
+
+TensorFlow by itself would wait for the lost one, or make one session after the other, for ever:
+sums over hosts that were cut off stay so until the program is started again.
+"""
+
+import contextlib
+import threading
+import time
+
+import tensorflow.compat.v1 as tf
+from tensorflow.python.eager import context              # knows which hosts answer
+from tensorflow.python.training import monitored_session
+
+from xlnet.engine import distribution
+from xlnet.errors import UserError
+
+_SECONDS_BETWEEN_LOOKS = 5
+_MISSES = 3             # in a row, and a host is lost
+_SECONDS_FOR_AN_ANSWER = 10
+
+
+class Lost(UserError):
+    """Another host died, was started again, or cannot be reached."""
+
+    def __init__(self, host):
+        super().__init__("lost %s; start the same command again on all hosts" % host)
+
+
+def missing():
+    """What to call a host that does not answer; None if all do."""
+    for number, (name, address) in enumerate(distribution.all_hosts()):
+        try:
+            context.context().check_collective_ops_peer_health(
+                name, timeout_in_ms=1000 * _SECONDS_FOR_AN_ANSWER)
+        except tf.errors.OpError:
+            return "host %d (%s)" % (number, address)
+    return None
+
+
+class _Lookout:
+    """Counts how many times in a row a host did not answer."""
+
+    def __init__(self):
+        self._misses = 0
+
+    def lost(self, is_watched=lambda: True):
+        """Looks once more; what to call a host that is lost."""
+        host = missing() if is_watched() else None
+        self._misses = self._misses + 1 if host and is_watched() else 0
+        return host if self._misses >= _MISSES else None
+
+
+def wait_until(condition, seconds):
+    """Waits until `condition()` holds; whether it does after that time.
+
+    Raises:
+      Lost: a host is.
+    """
+    lookout, begun = _Lookout(), time.time()
+    next_look = begun + _SECONDS_BETWEEN_LOOKS
+    while not condition():
+        time.sleep(0.02)
+        if time.time() > begun + seconds:
+            return False
+        if time.time() > next_look:
+            lost, next_look = lookout.lost(), time.time() + _SECONDS_BETWEEN_LOOKS
+            if lost:
+                raise Lost(lost)
+    return True
+
+
+@contextlib.contextmanager
+def together():
+    """Yields a `Watch`, to be the first hook of the training inside.
+
+    Raises:
+      Lost: a host is.
+    """
+    watch = Watch()
+    recovered_from = monitored_session._PREEMPTION_ERRORS
+    monitored_session._PREEMPTION_ERRORS = ()
+    try:
+        yield watch
+    except tf.errors.OpError as e:
+        if not watch.lost and not isinstance(e, (tf.errors.UnavailableError,
+                                                 tf.errors.AbortedError)):
+            raise
+        raise Lost(watch.lost or missing() or "the connection to another host") from None
+    finally:
+        monitored_session._PREEMPTION_ERRORS = recovered_from
+
+
+class Watch(tf.train.SessionRunHook):
+    """Looks, while a step is under way, whether all hosts answer; else cuts the step off.
+
+    Between steps nothing is watched: this host may be saving when others are done.
+    """
+
+    def __init__(self):
+        self._in_step = False
+        self._ended = threading.Event()
+        self.lost = None            # what to call the lost host
+
+    def after_create_session(self, session, coord):
+        threading.Thread(target=self._look, args=(session,), daemon=True).start()
+
+    def before_run(self, run_context):
+        self._in_step = True
+
+    def after_run(self, run_context, run_values):
+        self._in_step = False
+
+    def end(self, session):
+        self._ended.set()
+
+    def _look(self, session):
+        lookout = _Lookout()
+        while not self.lost and not self._ended.wait(_SECONDS_BETWEEN_LOOKS):
+            self.lost = lookout.lost(lambda: self._in_step)
+        if self.lost:
+            session.close()         # the step ends with an error

@@ -1,0 +1,236 @@
+"""Learning-rate schedules, AdamW, loss scaling, and the step from gradients to new weights."""
+
+import re
+
+import tensorflow.compat.v1 as tf
+from tensorflow.python.training import training_ops  # the fused kernels that tf.train uses
+
+from xlnet.engine.distribution import base_name, zeros
+from xlnet.errors import UserError
+
+BETA1, BETA2 = 0.9, 0.999
+AVERAGE = "average"            # the slot with a weight's moving average: <variable>/average
+FIRST_SCALE = 2. ** 15         # of the loss in float16; halved until the gradients are finite
+STEPS_BETWEEN_DOUBLINGS = 2000
+
+
+def warmup_steps(settings):
+    """Steps of warm-up, given as a count or as a share of `train_steps`.
+
+    Raises:
+      UserError: both are given, or the share is above 1.
+    """
+    if not settings.warmup_share:
+        return settings.warmup_steps
+    if settings.warmup_steps:
+        raise UserError("warmup_share is %s and warmup_steps is %d; give one of them"
+                        % (settings.warmup_share, settings.warmup_steps))
+    if settings.warmup_share > 1:
+        raise UserError("warmup_share is %s, expected at most 1" % settings.warmup_share)
+    return int(round(settings.warmup_share * settings.train_steps))
+
+
+def learning_rate(settings, step):
+    """float32 scalar for int64 `step` (0 is the first): linear warm-up from 0, then decay.
+
+    The decay runs from the end of the warm-up to `train_steps` and ends at `min_lr_ratio` of the
+    highest rate: "poly" along a line, "cos" along half a cosine; "constant" stays.
+    """
+    highest, warmup = settings.learning_rate, warmup_steps(settings)
+    after = tf.cast(step - warmup, tf.float32)
+    steps = max(settings.train_steps - warmup, 1)
+    if settings.decay_method == "poly":
+        rate = tf.train.polynomial_decay(highest, after, steps, highest * settings.min_lr_ratio)
+    elif settings.decay_method == "cos":
+        rate = tf.train.cosine_decay(highest, after, steps, alpha=settings.min_lr_ratio)
+    else:
+        rate = tf.constant(highest, tf.float32)
+    if not warmup:
+        return rate
+    rising = tf.cast(step, tf.float32) / warmup * highest
+    return tf.where(step < warmup, rising, rate)
+
+
+class AdamW(tf.train.Optimizer):
+    """Adam with decoupled weight decay (https://arxiv.org/abs/1711.05101), algorithm 2.
+
+    Slots are named as Adam's, `<variable>/Adam` and `<variable>/Adam_1`. Bias correction counts
+    from `step`, so nothing else need be saved. Under a strategy each replica gives the same
+    gradients: those of the global batch, reduced and clipped before.
+
+    Args:
+      rate: float32 scalar, learning rate.
+      step: int64 scalar, number of updates made before.
+      epsilon, weight_decay: floats; no decay for biases and layer norms.
+      bias_correction: False for the reference's rule with weight decay.
+      share: function from a variable's name to its share of the learning rate.
+      average_decay: per-step decay of a moving average of the weights; 0: none is kept.
+      is_valid: bool scalar; False leaves weights and slots as they are, whatever the gradients.
+        None: always valid.
+    """
+
+    def __init__(self, rate, step, *, epsilon, weight_decay=0., bias_correction=True,
+                 share=lambda name: 1., average_decay=0., is_valid=None):
+        super().__init__(use_locking=False, name="Adam")
+        self._rate = rate
+        self._epsilon = epsilon
+        self._weight_decay = weight_decay
+        self._share = share
+        self._average_decay = average_decay
+        self._is_valid = is_valid
+        self._updates = tf.cast(step + 1, tf.float32)
+        # A power of 0 makes the fused kernel's correction factor 1.
+        self._powers = (BETA1 ** self._updates, BETA2 ** self._updates) \
+            if bias_correction else (0., 0.)
+
+    def _create_slots(self, var_list):
+        slots = [("m", self._name), ("v", self._name)]
+        slots += [(AVERAGE, AVERAGE)] * bool(self._average_decay)
+        for variable in var_list:
+            for slot, name in slots:
+                self._get_or_make_slot_with_initializer(
+                    variable, zeros, variable.shape, variable.dtype.base_dtype, slot, name)
+
+    def _distributed_apply(self, distribution, grads_and_vars, global_step=None, name=None):
+        """As the base class's, without its sum over replicas: the gradients come reduced."""
+        extended = distribution.extended
+        with tf.init_scope():
+            self._create_slots([variable for _, variable in grads_and_vars])
+
+        def update(variable, gradient):
+            return self._resource_apply_dense(gradient, variable)
+        updates = [extended.update(variable, update, args=(gradient,))
+                   for gradient, variable in grads_and_vars]
+        with tf.control_dependencies(updates):
+            return extended.update(global_step, lambda step: step.assign_add(1, read_value=False))
+
+    def _resource_apply_dense(self, grad, var):
+        name = base_name(var)
+        rate = self._rate * self._share(name)
+        beta1, beta2 = BETA1, BETA2
+        if self._is_valid is not None:   # betas of 1 and a rate of 0 change nothing
+            rate = tf.where(self._is_valid, rate, tf.zeros_like(rate))
+            beta1, beta2 = (tf.where(self._is_valid, beta, 1.) for beta in (BETA1, BETA2))
+            grad = tf.where(self._is_valid, grad, tf.zeros_like(grad))
+        decayed = []
+        if self._weight_decay and not re.search("LayerNorm|bias", name):
+            decayed = [var.assign_sub(rate * self._weight_decay * var.read_value())]
+        with tf.control_dependencies(decayed):
+            update = training_ops.resource_apply_adam(
+                var.handle, self.get_slot(var, "m").handle, self.get_slot(var, "v").handle,
+                self._powers[0], self._powers[1], rate, beta1, beta2, self._epsilon, grad)
+        return self._average(var, update) if self._average_decay else update
+
+    def _average(self, var, update):
+        """The mean of all weights so far, older ones counting `average_decay` times less each
+        step; dividing by the sum of these counts, there is nothing to start from."""
+        decay, average = self._average_decay, self.get_slot(var, AVERAGE)
+        newest = (1. - decay) / (1. - decay ** self._updates)
+        with tf.control_dependencies([update]):
+            return average.assign_add(newest * (var.read_value() - average.read_value()),
+                                      read_value=False)
+
+    def _resource_apply_sparse(self, grad, var, indices):
+        raise ValueError("gradient of %s is sparse; make it dense first" % var.name)
+
+
+def layer_share(decay_rate, n_layer):
+    """Share of the learning rate by variable name: top layer and heads 1, embedding the least.
+
+    The stacked biases (`r_w_bias` and its like, `seg_embed`) belong to all layers: share 1.
+    """
+    def share(name):
+        layer = re.search(r"transformer/layer_(\d+)/", name)
+        if layer:
+            return decay_rate ** (n_layer - 1 - int(layer.group(1)))
+        return decay_rate ** n_layer if "word_embedding" in name or "mask_emb" in name else 1.
+    return share
+
+
+def _legacy_layer_share(decay_rate, n_layer):
+    """The reference's layer decay: embeddings left out."""
+    share = layer_share(decay_rate, n_layer)
+    return lambda name: share(name) if "/layer_" in name else 1.
+
+
+class LossScale:
+    """A factor that keeps float16 gradients in range: halved when they overflow, doubled after
+    `STEPS_BETWEEN_DOUBLINGS` good steps (https://arxiv.org/abs/1710.03740, section 3.2).
+
+    `value`: float32 scalar. It and the count are variables of the checkpoint.
+    """
+
+    def __init__(self):
+        def state(name, value):
+            return tf.get_variable(
+                name, [], tf.float32, tf.initializers.constant(value), trainable=False,
+                use_resource=True, aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA)
+        with tf.variable_scope("loss_scale", reuse=tf.AUTO_REUSE):
+            self._scale, self._good_steps = state("scale", FIRST_SCALE), state("good_steps", 0.)
+        self.value = tf.identity(self._scale.read_value())
+
+    def update(self, is_valid):
+        """The operation after a step whose gradients were finite, or were not."""
+        good = tf.where(is_valid, self._good_steps.read_value() + 1., 0.)
+        is_due = good >= STEPS_BETWEEN_DOUBLINGS
+        grown = tf.where(is_due, self.value * 2., self.value)
+        scale = tf.where(is_valid, grown, tf.maximum(self.value / 2., 1.))
+        return tf.group(self._scale.assign(scale, read_value=False),
+                        self._good_steps.assign(tf.where(is_due, 0., good), read_value=False))
+
+
+def gradients_of(loss):
+    """Dense gradients of `loss` for `tf.trainable_variables()`.
+
+    Raises:
+      ValueError: a variable that no gradient reaches, named.
+    """
+    variables = tf.trainable_variables()
+    gradients = tf.gradients(loss, variables)
+    lost = [base_name(variable) for gradient, variable in zip(gradients, variables)
+            if gradient is None]
+    if lost:
+        raise ValueError("no gradient reaches %s" % ", ".join(lost))
+    return [tf.convert_to_tensor(gradient) for gradient in gradients]
+
+
+def minimize(loss, settings, step, gradients_and_variables=None, loss_scale=None):
+    """One update of all trainable variables.
+
+    Args:
+      loss: float32 scalar. settings: `OptimizationSettings`. step: the global step variable.
+      gradients_and_variables: in place of those of `loss`: the global batch's, equal on every
+        replica. loss_scale: `LossScale` by whose value these gradients are too large, or None.
+
+    Returns:
+      train_op (also advances `step`), {"learning_rate", "gradient_norm", "gradient_scale"} scalars;
+      the norm is that before clipping.
+    """
+    pairs = gradients_and_variables or list(zip(gradients_of(loss), tf.trainable_variables()))
+    gradients, variables = [list(part) for part in zip(*pairs)]
+    if loss_scale:
+        gradients = [gradient / loss_scale.value for gradient in gradients]
+    clipped, norm = tf.clip_by_global_norm(gradients, settings.clip)
+    is_valid = tf.is_finite(norm) if loss_scale else None
+    optimizer, clipped, rate = _optimizer(settings, step, clipped, variables, is_valid)
+    train_op = optimizer.apply_gradients(zip(clipped, variables), global_step=step)
+    if loss_scale:
+        train_op = tf.group(train_op, loss_scale.update(is_valid))
+    return train_op, {"learning_rate": rate, "gradient_norm": norm,
+                      "gradient_scale": loss_scale.value if loss_scale else tf.constant(1.)}
+
+
+def _optimizer(settings, step, gradients, variables, is_valid):
+    """The `AdamW` of the settings, the gradients for it, the learning rate."""
+    names = [base_name(variable) for variable in variables]
+    n_layer = len({m.group() for m in (re.search(r"/layer_\d+/", n) for n in names) if m})
+    share = layer_share(settings.lr_layer_decay_rate, n_layer)
+    legacy = settings.legacy_optimizer
+    if legacy:
+        shares = _legacy_layer_share(settings.lr_layer_decay_rate, n_layer)
+        gradients = [g * shares(name) for g, name in zip(gradients, names)]
+        share = lambda name: 1.  # noqa: E731
+    rate = learning_rate(settings, step)
+    return AdamW(rate, step, epsilon=settings.adam_epsilon, weight_decay=settings.weight_decay,
+                 share=share, bias_correction=not (legacy and settings.weight_decay),
+                 average_decay=settings.average_decay, is_valid=is_valid), gradients, rate

@@ -1,0 +1,197 @@
+"""How a run goes: the terminal, a CSV file, TensorBoard, and an end to runs that went wrong."""
+
+import csv
+import math
+import os
+import resource
+import textwrap
+import time
+
+import numpy as np
+import tensorflow as tf2
+import tensorflow.compat.v1 as tf
+
+from xlnet import files
+from xlnet.engine import checkpoint
+from xlnet.errors import UserError
+
+CSV_NAME = "training.csv"
+_COLUMNS = ("step", "loss", "learning_rate", "gradient_norm", "gradient_scale", "per_second",
+            "memory_gib")
+
+
+class Diverged(UserError):
+    """The loss or the gradient is no number, or the loss exploded, at `step`."""
+
+    def __init__(self, message, step):
+        super().__init__(message)
+        self.step = step
+
+
+class Journal:
+    """What is kept of a run in its model directory: `training.csv` and TensorBoard's files.
+
+    Args:
+      start_step: rows of later steps, of a run that was killed, are dropped.
+    """
+
+    def __init__(self, model_dir, start_step):
+        self._path = os.path.join(model_dir, CSV_NAME)
+        rows = []
+        if os.path.exists(self._path):
+            with open(self._path, newline="", encoding="utf-8") as f:
+                rows = [row for row in csv.reader(f) if row and row[0].isdigit()
+                        and int(row[0]) <= start_step]
+        files.write_text(self._path, "\n".join(",".join(row) for row in [_COLUMNS] + rows) + "\n")
+        self._model_dir = model_dir
+        _board(model_dir).add_session_log(   # drops later steps there too
+            tf.SessionLog(status=tf.SessionLog.START), start_step + 1)
+
+    def add(self, step, values):
+        """One row; `values` has the columns of the CSV file."""
+        with open(self._path, "a", newline="", encoding="utf-8") as f:
+            csv.writer(f, lineterminator="\n").writerow(
+                [step] + ["%.9g" % values[name] for name in _COLUMNS[1:]])
+        add_to_board(self._model_dir, step, values)
+
+
+def add_to_board(model_dir, step, scalars=None, texts=None):
+    """Adds curves and Markdown texts, dicts by tag, to TensorBoard's files in `model_dir`."""
+    kind = tf.SummaryMetadata(plugin_data=tf.SummaryMetadata.PluginData(plugin_name="text"))
+    values = [tf.Summary.Value(tag=tag, simple_value=value)
+              for tag, value in (scalars or {}).items()]
+    values += [tf.Summary.Value(tag=tag, metadata=kind,
+                                tensor=tf.make_tensor_proto(text, dtype=tf.string))
+               for tag, text in (texts or {}).items()]
+    writer = _board(model_dir)
+    writer.add_summary(tf.Summary(value=values), step)
+    writer.flush()
+
+
+def _board(model_dir):
+    with tf.Graph().as_default():   # asked for, though nothing comes into the graph
+        return tf.summary.FileWriterCache.get(model_dir)
+
+
+class Progress(tf.train.SessionRunHook):
+    """Prints a banner when the graph stands, then a line every `log_steps` steps; the line's
+    numbers go into the journal. Raises `Diverged` where the run has gone wrong.
+
+    Args:
+      train_steps: optimizer steps in all.
+      per_step: units of work in one step. unit: their name, "tokens" or "examples".
+      model_dir: where the journal is kept; None: there is none.
+      banner: dict of what else the start-up banner says, or None for no banner.
+      with_perplexity: whether the loss is in nats per token.
+      highest_loss: a loss above it has exploded. is_chief: others only look out for trouble.
+    """
+
+    def __init__(self, *, train_steps, log_steps, per_step, unit, model_dir=None, banner=None,
+                 with_perplexity=False, highest_loss=math.inf, is_chief=True):
+        self._model_dir = model_dir
+        self._train_steps = train_steps
+        self._log_steps = log_steps
+        self._per_step = per_step
+        self._unit = unit
+        self._banner = banner
+        self._with_perplexity = with_perplexity
+        self._highest_loss = highest_loss
+        self._is_chief = is_chief
+
+    def begin(self):
+        graph = tf.get_default_graph()
+        self._fetches = {name: graph.get_tensor_by_name(name + ":0") for name in
+                         ("loss", "learning_rate", "gradient_norm", "gradient_scale")}
+        if self._banner is not None and self._is_chief:
+            count = sum(v.shape.num_elements() for v in tf.trainable_variables())
+            self._banner = dict(self._banner, parameters="{:,}".format(count))
+            print_banner(self._banner)
+
+    def after_create_session(self, session, coord):
+        step = int(session.run(tf.train.get_global_step()))
+        self._start(step)
+        self._first_step_began = time.time()
+        if self._is_chief and self._model_dir:
+            self._journal = Journal(self._model_dir, step)
+            if self._banner is not None:
+                add_to_board(self._model_dir, step, texts={"run": markdown(self._banner)})
+
+    def _start(self, step):
+        self._losses, self._since, self._since_step = [], time.time(), step
+
+    def before_run(self, run_context):
+        return tf.train.SessionRunArgs(self._fetches)
+
+    def after_run(self, run_context, run_values):
+        values = run_values.results
+        # The step is read before or after the update, as the graph pleases; the count is sure.
+        step = self._since_step + len(self._losses) + 1
+        self._check(step, values)
+        self._losses.append(values["loss"])
+        if not self._is_chief:
+            return
+        if self._first_step_began is not None:
+            print("first step after %.1f s" % (time.time() - self._first_step_began), flush=True)
+            self._first_step_began = None
+        if step % self._log_steps == 0 or step >= self._train_steps:
+            self._report(step, values)
+            self._start(step)
+
+    def leave_out(self, seconds):
+        """Counts time since the last line as not spent on training."""
+        self._since += seconds
+
+    def _check(self, step, values):
+        loss, norm = values["loss"], values["gradient_norm"]
+        if not np.isfinite(loss):
+            wrong = "the loss is %s" % loss
+        elif loss > self._highest_loss:
+            wrong = "the loss is %.2f, above %.2f" % (loss, self._highest_loss)
+        elif not np.isfinite(norm) and values["gradient_scale"] <= 1:
+            wrong = "the gradient norm is %s" % norm
+        else:
+            return
+        last = checkpoint.step_of(self._model_dir) if self._model_dir else 0
+        raise Diverged("%s at step %d; last good checkpoint: %s; try a lower learning_rate, more "
+                       "warmup_steps or a lower clip" % (
+                           wrong, step, "of step %d" % last if last else "none"), step)
+
+    def _report(self, step, values):
+        loss = float(np.mean(self._losses))
+        pace = (time.time() - self._since) / len(self._losses)
+        perplexity = "  ppl %8.2f" % math.exp(min(loss, 50)) if self._with_perplexity else ""
+        print("step %*d/%d  loss %7.4f%s  lr %.2e  gnorm %6.3f  %7.0f %s/s  left %s" % (
+            len(str(self._train_steps)), step, self._train_steps, loss, perplexity,
+            values["learning_rate"], values["gradient_norm"], self._per_step / pace, self._unit,
+            clock(pace * (self._train_steps - step))), flush=True)
+        if self._model_dir:
+            self._journal.add(step, dict(values, loss=loss, per_second=self._per_step / pace,
+                                         memory_gib=memory_gib()))
+
+
+def memory_gib():
+    """Most memory used so far [GiB]: of the first GPU, or of this process where there is none."""
+    if tf2.config.list_physical_devices("GPU"):
+        return tf2.config.experimental.get_memory_info("GPU:0")["peak"] / 2 ** 30
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2 ** 20
+
+
+def markdown(items):
+    """A table of two columns."""
+    return "\n".join(["| setting | value |", "|---|---|"]
+                     + ["| %s | %s |" % item for item in items.items()])
+
+
+def print_banner(items):
+    """One aligned line per item, what is too long on more."""
+    width = max(len(name) for name in items)
+    for name, value in items.items():
+        lines = textwrap.wrap(str(value), 150, break_long_words=False, break_on_hyphens=False)
+        for i, line in enumerate(lines or [""]):
+            print("%-*s  %s" % (width, "" if i else name, line), flush=True)
+
+
+def clock(seconds):
+    """Seconds as h:mm:ss."""
+    seconds = int(round(seconds))
+    return "%d:%02d:%02d" % (seconds // 3600, seconds // 60 % 60, seconds % 60)

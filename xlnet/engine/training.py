@@ -1,0 +1,201 @@
+"""The training engine that pretraining and fine-tuning share: Estimator, start, one step.
+
+One engine for any number of devices: see `distribution`. A step is that of the global batch,
+whatever the number of replicas and of micro-batches that it is cut into.
+"""
+
+import os
+import re
+import warnings
+import zlib
+
+import tensorflow as tf2
+import tensorflow.compat.v1 as tf
+
+from xlnet import files
+from xlnet.config import CONFIG_NAME, RunConfig, XLNetConfig
+from xlnet.engine import checkpoint, distribution, hosts, optimization
+from xlnet.errors import UserError
+from xlnet.network import modeling
+from xlnet.tokenization import SPIECE_NAME, Tokenizer
+
+STOP_VARIABLE = "stop_asked_here"   # of each replica; see `saving.StopSignal`
+STOP_SEEN = "stop_asked"
+
+
+# ---- Estimator ----
+
+def make_estimator(model_fn, *, model_dir, seed, devices=None):
+    """An Estimator that saves nothing by itself: see `saving`. `devices`: `distribution.Devices`,
+    None for one device."""
+    tf.logging.set_verbosity(tf.logging.ERROR)  # the terminal is for our own lines
+    warnings.filterwarnings("ignore", message="To make it possible to preserve tf.data options")
+    devices = devices or distribution.Devices(None)
+    return tf2.estimator.Estimator(model_fn, model_dir, tf2.estimator.RunConfig(
+        tf_random_seed=seed, save_checkpoints_steps=None, save_checkpoints_secs=None,
+        save_summary_steps=None, log_step_count_steps=None,
+        session_config=distribution.session_config(devices), train_distribute=devices.strategy))
+
+
+def train(estimator, input_fn, *, max_steps, hooks, devices):
+    """Trains to step `max_steps`; on several hosts, together with them.
+
+    Raises:
+      UserError: the checkpoint that the run goes on from lacks a variable of these settings, or a
+        host is lost.
+    """
+    try:
+        if devices.hosts == 1:
+            estimator.train(input_fn, max_steps=max_steps, hooks=hooks)
+            return
+        with hosts.together() as watch:
+            tf2.estimator.train_and_evaluate(
+                estimator, tf2.estimator.TrainSpec(input_fn, max_steps=max_steps,
+                                                   hooks=[watch] + hooks),
+                tf2.estimator.EvalSpec(input_fn))   # never run: the chief evaluates by itself
+    except tf.errors.NotFoundError as e:
+        missing = re.search(r"Key (\S+) not found in checkpoint", e.message)
+        if not missing:
+            raise
+        raise UserError("model_dir: the run in %s was begun with other settings, its checkpoint "
+                        "has no %s; give them again, or another model_dir"
+                        % (estimator.model_dir, missing.group(1))) from None
+
+
+# ---- start ----
+
+def keep_architecture(model_dir, config, tokenizer):
+    """Writes `xlnet_config.json`, `spiece.model` and its description into `model_dir`, so that it
+    is complete.
+
+    Raises:
+      UserError: the directory already holds a run with another architecture or vocabulary, or one
+        whose text was cleaned in another way.
+    """
+    path = os.path.join(model_dir, CONFIG_NAME)
+    spiece = os.path.join(model_dir, SPIECE_NAME)
+    has_begun = tf.train.latest_checkpoint(model_dir)
+    if has_begun and os.path.exists(path):
+        checkpoint.check_same_architecture(XLNetConfig(json_path=path), config, path)
+    if has_begun and os.path.exists(spiece):
+        if files.sha256(spiece) != tokenizer.sha256:
+            raise UserError("model_dir: %s differs from %s; a run keeps its vocabulary"
+                            % (spiece, tokenizer.path))
+        Tokenizer(spiece, tokenizer.uncased, tokenizer.keep_accents)    # refuses what contradicts
+    config.to_json(path)
+    tokenizer.save(spiece)
+
+
+def run_config(network, is_training, **recurrence):
+    """The `RunConfig` of `NetworkSettings`; `recurrence` is its mem_len, reuse_len, same_length."""
+    return RunConfig(is_training, False, network.use_bfloat16, network.dropout, network.dropatt,
+                     network.init, network.init_range, network.init_std,
+                     clamp_len=network.clamp_len, precision=network.precision,
+                     recompute=network.recompute, **recurrence)
+
+
+def precision_in_words(network):
+    """The number format that `NetworkSettings` lead to, for the banner."""
+    return run_config(network, True).precision + ", recomputing" * network.recompute
+
+
+def dropout_seed(seed, step):
+    """int32 [2]: every step has noise of its own, the same whenever the step is run."""
+    return tf.stack([tf.constant(seed, tf.int32), tf.cast(step, tf.int32)])
+
+
+def model_scope():
+    """The variable scope of the network. A weight starts from numbers that its name and the seed
+    of the graph decide: the same for any devices and micro-batches."""
+    def named(getter, name, *args, initializer=None, **kwargs):
+        if isinstance(initializer, (tf.initializers.random_normal,
+                                    tf.initializers.random_uniform)):
+            initializer = type(initializer).from_config(
+                dict(initializer.get_config(), seed=zlib.crc32(name.encode()) >> 1))
+        return getter(name, *args, initializer=initializer, **kwargs)
+    return tf.variable_scope("model", custom_getter=named, reuse=tf.AUTO_REUSE)
+
+
+def start_from(init_checkpoint, config, model_dir):
+    """Takes weights from `init_checkpoint` unless the run in `model_dir` has begun."""
+    if init_checkpoint and not tf.train.latest_checkpoint(model_dir):
+        checkpoint.warm_start(checkpoint.resolve(init_checkpoint), config)
+
+
+# ---- one step ----
+
+def loss_scale(network):
+    """The `optimization.LossScale` that the precision of `NetworkSettings` needs, or None."""
+    return optimization.LossScale() if network.precision == "fp16" else None
+
+
+def accumulate(compute, inputs, micro_batches, scale=None):
+    """Gradients of the mean loss over micro-batches, one after the other in the memory of one.
+
+    Args:
+      compute: function of (some rows of `inputs`, the number of the first of them) that returns
+        (loss float32 scalar, dict of tensors with these rows).
+      inputs: dict of tensors [rows, ...]. micro_batches: divides the rows.
+      scale: `optimization.LossScale` that the gradients are multiplied by, or None.
+
+    Returns:
+      loss, gradients for `tf.trainable_variables()`, the dict for all rows.
+    """
+    rows = next(iter(inputs.values())).shape.as_list()[0] // micro_batches
+    parts = {name: tf.reshape(value, [micro_batches, rows] + modeling.shape_of(value)[1:])
+             for name, value in inputs.items()}
+
+    def one(number):
+        loss, kept = compute({name: part[number] for name, part in parts.items()}, number * rows)
+        return loss, optimization.gradients_of(loss * scale.value if scale else loss), kept
+
+    loss, gradients, kept = one(0)   # makes the variables too
+    if micro_batches == 1:
+        return loss, gradients, kept
+    return _add_the_rest(one, micro_batches, loss, gradients, kept)
+
+
+def _add_the_rest(one, micro_batches, loss, gradients, kept):
+    arrays = {name: tf.TensorArray(value.dtype, micro_batches, element_shape=value.shape)
+              .write(0, value) for name, value in kept.items()}
+
+    def body(number, loss, gradients, arrays):
+        more_loss, more, kept = one(number)
+        return (number + 1, loss + more_loss, [a + b for a, b in zip(gradients, more)],
+                {name: arrays[name].write(number, value) for name, value in kept.items()})
+    _, loss, gradients, arrays = tf.while_loop(
+        lambda number, *_: number < micro_batches, body, [1, loss, gradients, arrays],
+        parallel_iterations=1, maximum_iterations=micro_batches - 1)
+    kept = {name: tf.reshape(arrays[name].concat(), [-1] + value.shape.as_list()[1:])
+            for name, value in kept.items()}
+    return loss / micro_batches, [g / micro_batches for g in gradients], kept
+
+
+def training_spec(loss, optimization_settings, gradients=None, scale=None, updates=()):
+    """The part of a training step that is the same for all tasks.
+
+    Args:
+      loss: float32 scalar, the mean over this replica's rows. gradients: of `loss` times
+        `scale.value`, for `tf.trainable_variables()`; computed here if not given.
+      updates: other operations of the step.
+    """
+    if gradients is None:
+        gradients = optimization.gradients_of(loss)
+    loss, stop, *gradients = distribution.mean_over_replicas(
+        [loss, _stop_variable().read_value()] + gradients)
+    tf.identity(stop, STOP_SEEN)
+    train_op, scalars = optimization.minimize(
+        loss, optimization_settings, tf.train.get_global_step(),
+        list(zip(gradients, tf.trainable_variables())), scale)
+    for name, value in dict(scalars, loss=loss).items():
+        tf.identity(value, name)
+    return tf2.estimator.EstimatorSpec(tf2.estimator.ModeKeys.TRAIN, loss=loss,
+                                       train_op=tf.group(train_op, *updates))
+
+
+def _stop_variable():
+    return tf.get_variable(
+        STOP_VARIABLE, [], tf.float32, tf.initializers.zeros(), trainable=False, use_resource=True,
+        collections=[tf.GraphKeys.LOCAL_VARIABLES],
+        synchronization=tf.VariableSynchronization.ON_READ,
+        aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA)

@@ -1,0 +1,160 @@
+"""The answers of a checkpoint to every example of a file, on all devices of a run.
+
+Shape letters: n rows, L labels.
+"""
+
+import collections
+import concurrent.futures
+import contextlib
+import time
+
+import numpy as np
+import tensorflow as tf2
+import tensorflow.compat.v1 as tf
+
+from xlnet.engine import checkpoint, distribution, reports
+from xlnet.errors import UserError
+
+# values: probabilities float32 [n,L] or scores float32 [n]; loss: float32 [n].
+Answers = collections.namedtuple("Answers", "values loss")
+
+_SECONDS_BETWEEN_LINES = 15
+
+
+class Answering:
+    """A copy of the network on each device, built once for all files and checkpoints of a run.
+
+    Each device takes the next whole batch as soon as it is done with one. So every example is in
+    one batch of one device, there is no remainder to fill up, and the batches, and with them the
+    answers, are those of a single device. Where a checkpoint has moving averages of the weights
+    they are used.
+
+    Args:
+      answers: function from a batch, a dict of tensors, to a dict of tensors [B,...].
+      make_batches: function from the path of a record file, a string tensor, to a
+        `tf.data.Dataset` of batches.
+      devices: `distribution.Devices`.
+    """
+
+    def __init__(self, answers, make_batches, devices):
+        self._answers = answers
+        self._make_batches = make_batches
+        self._devices = devices
+        self._session = None
+
+    def all_rows(self, made, prefix, name):
+        """Runs the checkpoint `prefix` over all rows of `made`, a `features.Records` of n rows.
+
+        Args:
+          name: of the rows, for the lines that say how far it is.
+
+        Returns:
+          `Answers`, in the order of the rows; those of a row's windows are averaged.
+        """
+        parts, done, began, said = [], 0, time.time(), time.time()
+        for batch in self(made.path, prefix):
+            parts.append(_real_rows(batch))
+            done += len(parts[-1]["loss"])
+            if time.time() - said > _SECONDS_BETWEEN_LINES:
+                said = time.time()
+                print("%s  %d/%d rows  left %s" % (name, done, made.count, reports.clock(
+                    (said - began) / done * (made.count - done))), flush=True)
+        if done != made.count:
+            raise RuntimeError("%s: %d answers to %d rows" % (name, done, made.count))
+        return in_order(parts, made.windows)
+
+    def __call__(self, path, prefix):
+        """Yields dicts of arrays, the batches of `path` in any order.
+
+        Raises:
+          UserError: the checkpoint `prefix` is not whole.
+        """
+        self.build()
+        with _reading(prefix):
+            stored = checkpoint.weights(prefix)
+            self._session.run(self._restore, {
+                self._prefix: prefix,
+                self._stored: [stored.get(name, name) for name in self._names]})
+        self._session.run(self._begin, {self._path: path})
+        yield from self._side_by_side()
+
+    def build(self):
+        """Makes the graph, if it is not there: needed before a training that answers on its way,
+        in the middle of which TensorFlow would not place variables on all devices."""
+        if self._session is not None:
+            return
+        strategy = self._devices.strategy or tf2.distribute.get_strategy()
+        with tf.Graph().as_default() as graph, strategy.scope():
+            with tf.device("/cpu:0"):
+                self._path = tf.placeholder(tf.string, [])
+                source = tf.data.make_initializable_iterator(self._make_batches(self._path))
+            self._begin = source.initializer
+
+            def copy():
+                with tf.device("/cpu:0"):
+                    batch = source.get_next()
+                return self._answers(batch)
+            self._copies = strategy.experimental_local_results(
+                strategy.extended.call_for_each_replica(copy))
+            self._build_restoring()
+        self._session = tf.Session(graph=graph, config=distribution.session_config(self._devices))
+
+    def _build_restoring(self):
+        """Reads the variables from where a checkpoint has them, on all devices."""
+        variables = tf.global_variables()
+        self._names = [distribution.base_name(variable) for variable in variables]
+        with tf.device("/cpu:0"):
+            self._prefix = tf.placeholder(tf.string, [])
+            self._stored = tf.placeholder(tf.string, [len(variables)])
+            values = tf.raw_ops.RestoreV2(
+                prefix=self._prefix, tensor_names=self._stored,
+                shape_and_slices=[""] * len(variables),
+                dtypes=[variable.dtype for variable in variables])
+        self._restore = tf.group(*[
+            part.assign(tf.ensure_shape(value, part.shape), read_value=False)
+            for variable, value in zip(variables, values)
+            for part in distribution.local_parts(variable)])
+
+    def _side_by_side(self):
+        """Yields what the copies of the network compute until the file is at its end."""
+        with concurrent.futures.ThreadPoolExecutor(len(self._copies)) as pool:
+            def start(copy):
+                return pool.submit(self._session.run, copy)
+            running = {start(copy): copy for copy in self._copies}
+            while running:
+                done, _ = concurrent.futures.wait(
+                    running, return_when=concurrent.futures.FIRST_COMPLETED)
+                for future in done:
+                    copy = running.pop(future)
+                    with contextlib.suppress(tf.errors.OutOfRangeError):
+                        answers = future.result()
+                        running[start(copy)] = copy
+                        yield answers
+
+
+@contextlib.contextmanager
+def _reading(path):
+    """Turns what TensorFlow says of a checkpoint that is not whole into a `UserError`."""
+    try:
+        yield
+    except (tf.errors.NotFoundError, tf.errors.DataLossError) as e:
+        message = e.message.strip().split("\n")[0]
+        raise UserError("%s cannot be read: %s" % (path, message)) from None
+
+
+def _real_rows(batch):
+    """Leaves out of a dict of arrays [B,...] the rows that only fill up the batch."""
+    is_real = batch["is_real_example"] > 0
+    return {name: values[is_real] for name, values in batch.items()}
+
+
+def in_order(parts, windows):
+    """Joins batches into `Answers` in the order of the rows; the mean over each row's windows."""
+    joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    order = np.argsort(joined["number"], kind="stable")
+    answers = [joined[name][order] for name in ("values", "loss")]
+    if windows is None:
+        return Answers(*answers)
+    starts = np.concatenate([[0], np.cumsum(windows)[:-1]])
+    return Answers(*(np.add.reduceat(each, starts, axis=0)
+                     / windows.reshape([-1] + [1] * (each.ndim - 1)) for each in answers))

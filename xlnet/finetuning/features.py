@@ -1,0 +1,271 @@
+"""Fine-tuning examples as arrays, and as record files that are made once and found again.
+
+Shape letters: T = `max_seq_length` tokens of one choice, C choices (1 unless multiple choice),
+n examples.
+"""
+
+import collections
+import concurrent.futures
+import hashlib
+import itertools
+import json
+import multiprocessing
+import os
+
+import numpy as np
+
+from xlnet import files
+from xlnet.batches import records
+from xlnet.batches.example_bytes import ExampleBytes
+from xlnet.errors import UserError
+from xlnet.tokenization import Tokenizer
+
+SEG_A, SEG_B, SEG_CLS, SEG_PAD = 0, 1, 2, 4
+
+# `A <sep> B <sep> <cls>` and one token of text.
+MIN_SEQ_LENGTH = 4
+
+# choices: ((text_a, text_b or None), ...), one pair per choice; label: an int, a float score, or
+# L floats of 0 and 1.
+Example = collections.namedtuple("Example", "choices label")
+
+# path: of the TFRecord file. count: of its records. windows: int [n], those of each example, in
+# order; None: one each.
+Records = collections.namedtuple("Records", "path count windows")
+
+# What becomes of the texts: T, of all segments together; whether only the first text is cut;
+# `long_document`.
+Layout = collections.namedtuple("Layout", "max_seq_length cut_first long_document",
+                                defaults=(False, "truncate"))
+
+# Part of the name of a record file: to be raised whenever other arrays come out of the same text.
+_RECORDS_VERSION = 2
+_EXAMPLES_AT_ONCE = 1000
+_EXAMPLES_FOR_WORKERS = 20000     # below this the workers' start takes longer than the work
+
+
+def check_max_seq_length(max_seq_length):
+    """Raises UserError where not even one token of text would fit."""
+    if max_seq_length < MIN_SEQ_LENGTH:
+        raise UserError("max_seq_length is %d, expected at least %d: special tokens and one of text"
+                        % (max_seq_length, MIN_SEQ_LENGTH))
+
+
+# ---- what fits ----
+
+def _lengths(length_a, length_b, budget):
+    """Two lengths of at most `budget` together: the longer one gives way, id by id, and the second
+    one when both are equal."""
+    if length_a + length_b <= budget:
+        return length_a, length_b
+    # Taken off the longer one until they are equal, then off both in turn, the second one first.
+    if min(length_a, length_b) <= budget // 2:
+        shorter = min(length_a, length_b)
+        return (budget - shorter, shorter) if length_a > length_b else (shorter, budget - shorter)
+    return budget - budget // 2, budget // 2
+
+
+def fitted(ids_a, ids_b, layout):
+    """Returns the windows of a text or a pair: a list of (ids_a, ids_b or None) that fit.
+
+    With `layout.cut_first` the first text gives way, down to one id, before the second does. What
+    is too long loses its end ("truncate"), its middle ("head_tail": a quarter of what is left is
+    the beginning, https://arxiv.org/abs/1905.05583), or comes as several windows ("sliding": each
+    begins in the middle of the one before, the last one ends with the text).
+    """
+    budget = layout.max_seq_length - (2 if ids_b is None else 3)
+    length_a, length_b = _room(len(ids_a), len(ids_b or ()), budget, layout.cut_first)
+    if length_a == len(ids_a) and length_b == len(ids_b or ()):
+        return [(ids_a, ids_b)]
+    cut = {"head_tail": _ends, "sliding": _windows}.get(layout.long_document, _beginning)
+    parts_a = cut(ids_a, length_a)
+    parts_b = [None] if ids_b is None else cut(ids_b, length_b)
+    count = max(len(parts_a), len(parts_b))
+    return [(parts_a[min(i, len(parts_a) - 1)], parts_b[min(i, len(parts_b) - 1)])
+            for i in range(count)]
+
+
+def _room(length_a, length_b, budget, cut_first):
+    if not cut_first:
+        return _lengths(length_a, length_b, budget)
+    length_a = min(length_a, max(budget - length_b, 1))
+    return length_a, min(length_b, budget - length_a)
+
+
+def _beginning(ids, length):
+    return [ids[:length]]
+
+
+def _ends(ids, length):
+    if len(ids) <= length:
+        return [ids]
+    head = length // 4
+    return [ids[:head] + ids[len(ids) - (length - head):]]
+
+
+def _windows(ids, length):
+    if len(ids) <= length:
+        return [ids]
+    starts = list(range(0, len(ids) - length, max(length // 2, 1))) + [len(ids) - length]
+    return [ids[start:start + length] for start in starts]
+
+
+# ---- arrays ----
+
+def lay_out(pairs, max_seq_length, cls_id, sep_id):
+    """Lays out `A <sep> <cls>` (no B) or `A <sep> B <sep> <cls>`, padded on the left.
+
+    Args:
+      pairs: n tuples of lists of ids (A, B or None) that fit.
+
+    Returns:
+      A dict of `input_ids` int32 [n,T] (padding 0), `input_mask` float32 [n,T] (1 is padding) and
+      `segment_ids` int32 [n,T] (A and its <sep> 0, B and its <sep> 1, <cls> 2, padding 4).
+    """
+    end = [sep_id, cls_id]
+    joined = [a + end if b is None else a + [sep_id] + b + end for a, b in pairs]
+    sizes = np.array([len(ids) for ids in joined])[:, None]
+    end_of_a = np.array([len(a) + 1 for a, _ in pairs])[:, None]
+    place = np.arange(max_seq_length) - (max_seq_length - sizes)    # in the text; below 0: padding
+    is_padding = place < 0                                                            # [n,T]
+    input_ids = np.zeros(place.shape, np.int32)
+    input_ids[~is_padding] = np.fromiter(itertools.chain.from_iterable(joined), np.int32)
+    segment_ids = np.where(place < end_of_a, SEG_A, SEG_B).astype(np.int32)
+    segment_ids[is_padding] = SEG_PAD
+    segment_ids[:, -1] = SEG_CLS
+    return dict(input_ids=input_ids, input_mask=is_padding.astype(np.float32),
+                segment_ids=segment_ids)
+
+
+def arrays_of(examples, tokenizer, layout):
+    """Arrays of some examples, as `records.finetuning_features` lists them.
+
+    Returns:
+      A dict of arrays [m, ...], the texts of all choices joined, [m,C*T]; and the number of windows
+      of each example, int [n], which add up to m.
+    """
+    texts = [text for example in examples for pair in example.choices for text in pair]
+    ids = iter(tokenizer.encode_lines([text for text in texts if text is not None]))
+    windows, counts = [], []
+    for example in examples:
+        choices = [(next(ids), None if text_b is None else next(ids))
+                   for _, text_b in example.choices]
+        fit = _fit_together(choices, layout)
+        windows += fit
+        counts.append(len(fit))
+    pairs = [pair for window in windows for pair in window]
+    arrays = {name: values.reshape(len(windows), -1) for name, values in lay_out(
+        pairs, layout.max_seq_length, tokenizer.cls_id, tokenizer.sep_id).items()}
+    label = np.array([example.label for example in examples])
+    label = label.astype(np.float32 if label.dtype.kind == "f" else np.int32)
+    return dict(arrays, label_ids=np.repeat(label, counts, axis=0),
+                is_real_example=np.ones(len(windows), np.int32)), np.array(counts)
+
+
+def _fit_together(choices, layout):
+    """The windows of an example, each a list of one pair per choice; all choices have as many."""
+    fit = [fitted(ids_a, ids_b, layout) for ids_a, ids_b in choices]
+    return [[windows[min(i, len(windows) - 1)] for windows in fit]
+            for i in range(max(map(len, fit)))]
+
+
+# ---- record files ----
+
+def write_records(directory, name, examples, tokenizer, layout, *, labels=None, num_labels=0,
+                  workers=1, overwrite=False):
+    """Writes examples as a TFRecord file named after its content, unless it is there already.
+
+    Args:
+      directory: where to; made if need be.
+      name: how the file name begins, such as "mrpc.train".
+      examples: a non-empty list of `Example`, all with the same number of choices.
+      layout: `Layout`.
+      labels: tuple of label names, or None: labels are scores. num_labels: L of multi-label tasks.
+      workers: processes that tokenize; 1 for none beside this one.
+      overwrite: write the file even if it is there.
+
+    Returns:
+      `Records`; the file is `<directory>/<name>.<hash>.tfrecord`.
+    """
+    check_max_seq_length(layout.max_seq_length)
+    settings = [_RECORDS_VERSION, tokenizer.sha256, tokenizer.uncased, tokenizer.keep_accents,
+                layout, labels, num_labels]
+    stem = os.path.join(directory, "%s.%s" % (name, _content_hash(settings, examples)))
+    path, windows_path = stem + ".tfrecord", stem + ".windows.npy"
+    has_windows = layout.long_document == "sliding"
+    if overwrite or not os.path.exists(path) or has_windows and not os.path.exists(windows_path):
+        encoder = _Encoder(tokenizer, layout, records.finetuning_features(
+            layout.max_seq_length, labels is None, len(examples[0].choices), num_labels))
+        windows = _write(path, _encoded(encoder, examples, workers))
+        if has_windows:
+            with files.replacing(windows_path) as temporary, open(temporary, "wb") as f:
+                np.save(f, windows)
+    if not has_windows:
+        return Records(path, len(examples), None)
+    windows = np.load(windows_path)
+    return Records(path, int(windows.sum()), windows)
+
+
+def _content_hash(settings, examples):
+    digest = hashlib.sha256(json.dumps(settings).encode())
+    for example in examples:
+        digest.update(json.dumps(example).encode())
+    return digest.hexdigest()[:16]
+
+
+class _Encoder:
+    """Turns lists of examples into (serialized records, windows per example)."""
+
+    def __init__(self, tokenizer, layout, features):
+        self._tokenizer = tokenizer
+        self._layout = layout
+        self._features = features
+        self._bytes = ExampleBytes(features, largest=max(tokenizer.vocab_size, 1 << 14))
+
+    def __call__(self, examples):
+        arrays, counts = arrays_of(examples, self._tokenizer, self._layout)
+        return self._bytes.encode(arrays), counts
+
+    def __reduce__(self):
+        """For worker processes: they load the vocabulary from its file."""
+        tokenizer = self._tokenizer
+        return _load_encoder, (tokenizer.path, tokenizer.uncased, tokenizer.keep_accents,
+                               self._layout, self._features)
+
+
+def _load_encoder(path, uncased, keep_accents, layout, features):
+    return _Encoder(Tokenizer(path, uncased, keep_accents), layout, features)
+
+
+def _encoded(encoder, examples, workers):
+    """Yields what `encoder` makes of a thousand examples at a time, in order."""
+    blocks = [examples[start:start + _EXAMPLES_AT_ONCE]
+              for start in range(0, len(examples), _EXAMPLES_AT_ONCE)]
+    if workers < 2 or len(examples) < _EXAMPLES_FOR_WORKERS:
+        yield from map(encoder, blocks)
+        return
+    with concurrent.futures.ProcessPoolExecutor(
+            workers, mp_context=multiprocessing.get_context("spawn"),
+            initializer=_start_worker, initargs=(encoder,)) as pool:
+        yield from pool.map(_work, blocks)
+
+
+def _start_worker(encoder):
+    global _worker_encoder
+    _worker_encoder = encoder
+
+
+def _work(examples):
+    return _worker_encoder(examples)
+
+
+def _write(path, blocks):
+    """Writes all records; returns the windows of each example, int [n]."""
+    import tensorflow as tf
+    counts = []
+    with files.replacing(path) as temporary, tf.io.TFRecordWriter(temporary) as writer:
+        for serialized, windows in blocks:
+            counts.append(windows)
+            for record in serialized:
+                writer.write(record)
+    return np.concatenate(counts)

@@ -1,0 +1,194 @@
+"""What is fine-tuned: one network, one summary, one output layer; its training step, its answers.
+
+Shape letters as in `modeling`; T tokens of an example, C choices, L labels.
+"""
+
+import dataclasses
+import re
+from typing import Optional
+
+import tensorflow.compat.v1 as tf
+
+from xlnet.config import ClassifierSettings, NetworkSettings, OptimizationSettings, XLNetConfig
+from xlnet.engine import distribution, training
+from xlnet.finetuning import mixout
+from xlnet.finetuning.tasks import Task
+from xlnet.network import heads, modeling
+from xlnet.network.kernels import fold_in
+
+
+@dataclasses.dataclass(frozen=True)
+class ClassifierModel:
+    """A network with a task; `model_fn` is the Estimator's, for training alone.
+
+    `scope`: name of the output layer's variables. `class_weights`: floats [L], how much a row
+    counts in training; None: all rows alike.
+    """
+    config: XLNetConfig
+    task: Task
+    network: NetworkSettings
+    optimization: OptimizationSettings
+    settings: ClassifierSettings
+    scope: str
+    class_weights: Optional[list] = None
+
+    def model_fn(self, features):
+        """features: dict of `input_pipeline.finetuning_batches`, this replica's rows."""
+        first_row = distribution.replica_number() * features["label_ids"].shape.as_list()[0]
+        scale = training.loss_scale(self.network)
+        loss, gradients, _ = training.accumulate(
+            lambda part, row: (self._loss(part, first_row + row), {}), features,
+            self.settings.grad_accum_steps, scale)
+        training.start_from(self.settings.init_checkpoint, self.config, self.settings.model_dir)
+        return training.training_spec(loss, self.optimization, gradients, scale)
+
+    def _loss(self, features, first_row):
+        """The mean loss of some rows, the first of which is `first_row` of the global batch."""
+        step_seed = training.dropout_seed(self.settings.seed, tf.train.get_global_step())
+        with tf.variable_scope(tf.get_variable_scope(), custom_getter=self._mixing(step_seed)):
+            outputs, _ = self._outputs(features, fold_in(step_seed, first_row))
+        return _training_loss(self.task, outputs, features["label_ids"], self.class_weights,
+                              self.settings.label_smoothing)
+
+    def _mixing(self, seed):
+        """The getter of variables that mixout asks for; None without mixout."""
+        settings = self.settings
+        if not settings.mixout:
+            return None
+        names = mixout.kernels(settings.init_checkpoint, settings.model_dir)
+        return mixout.mixing(names, settings.mixout, seed)
+
+    def answers(self, features):
+        """What is predicted: `values`, probabilities [B,L] or scores [B]; and `loss`, `number`,
+        `is_real_example` [B]."""
+        outputs, values = self._outputs(features, None)
+        return dict(values=values, loss=outputs.loss, number=features["number"],
+                    is_real_example=features["is_real_example"])
+
+    def _outputs(self, features, seed):
+        """`heads.HeadOutputs`, and what is predicted. seed: of the noise in training, int32 [2];
+        None: no training."""
+        settings, is_training = self.settings, seed is not None
+        run = training.run_config(
+            self.network, is_training,
+            mem_len=settings.max_seq_length if settings.long_document == "memory" else None)
+        with training.model_scope(), tf.variable_scope(
+                tf.get_variable_scope(),
+                custom_getter=frozen(self.config, settings.freeze_layers)):
+            summary = _summary(self.config, run, settings, self.task.num_choices(is_training),
+                               features, seed)
+            return _head(run, self.task, summary, features["label_ids"], self.scope, is_training)
+
+
+def _summary(config, run, settings, count, features, seed):
+    """One vector for each text or choice, [B*C,D]; count: C."""
+    ids, segments, padding = (
+        tf.reshape(x, [-1, modeling.shape_of(x)[1] // count]) if count > 1 else x          # [B*C,T]
+        for x in (features["input_ids"], features["segment_ids"], features["input_mask"]))
+    if settings.long_document == "memory":
+        sequence, padding = read_on(config, run, ids, segments, padding, seed,
+                                    length=settings.max_seq_length)
+    else:
+        sequence = modeling.transformer_xl(
+            config, run, input_ids=ids, seg_ids=segments, hidden=padding[:, None] > 0,
+            seed=seed).sequence
+    return modeling.summarize(config, run, sequence, summary_type=settings.summary_type,
+                              padding=padding, use_proj=settings.use_summ_proj, seed=seed)
+
+
+def read_on(config, run, ids, segments, padding, seed, *, length):
+    """Reads a text segment by segment, the memory of each segment kept for the next one.
+
+    Before the text memory is zero, and visible, as at the start of a stream in pretraining; so
+    padding makes no difference. Gradients reach the last segment alone (paper, section 2.2).
+
+    Args:
+      run: `RunConfig` with `mem_len`. ids, segments, padding: [B,S*T], padded on the left.
+      length: T.
+
+    Returns:
+      The last segment's sequence [B,T,D] and padding [B,T].
+    """
+    def read(number, mems):
+        part = [tf.slice(x, [0, number * length], [-1, length]) for x in (ids, segments, padding)]
+        outputs = modeling.transformer_xl(
+            config, run, input_ids=part[0], seg_ids=part[1], hidden=part[2][:, None] > 0,
+            mems=mems, seed=None if seed is None else fold_in(seed, number))
+        real = tf.pad(1. - part[2], [[0, 0], [run.mem_len, 0]], constant_values=1.)
+        real = real[:, -run.mem_len:, None]                                           # [B,M,1]
+        kept = [tf.stop_gradient(tf.cast(mem, tf.float32) * real) for mem in outputs.new_mems]
+        return outputs.sequence, kept, part[2]
+
+    batch, total = modeling.shape_of(ids)
+    mems = [tf.zeros([batch, run.mem_len, config.d_model])] * config.n_layer
+    modeling.transformer_xl(config, run, input_ids=ids[:1, :1], seg_ids=segments[:1, :1],
+                            seed=seed)       # makes the variables, which a loop cannot
+    last = total // length - 1
+    _, *mems = tf.while_loop(
+        lambda number, *_: number < last,
+        lambda number, *mems: [number + 1, *read(number, mems)[1]], [tf.constant(0), *mems])
+    sequence, _, padding = read(last, [tf.stop_gradient(mem) for mem in mems])
+    return sequence, padding
+
+
+def _head(run, task, summary, labels, scope, is_training):
+    """Returns `heads.HeadOutputs`, and what is predicted: probabilities or scores."""
+    if task.pairwise and is_training:
+        outputs = heads.pairwise(run, summary, labels, scope=scope)
+        return outputs, outputs.logits
+    if task.is_regression:
+        outputs = heads.regression(run, summary, labels, scope=scope)
+        return outputs, outputs.logits
+    if task.kind == "multi_label":
+        outputs = heads.multi_label(run, summary, labels, scope=scope)
+        return outputs, tf.sigmoid(outputs.logits)
+    if task.kind == "multiple_choice":
+        outputs = heads.multiple_choice(run, summary, labels, num_choices=len(task.labels))
+    else:
+        outputs = heads.classification(run, summary, labels, num_classes=len(task.labels),
+                                       scope=scope)
+    return outputs, tf.nn.softmax(outputs.logits)
+
+
+def _training_loss(task, outputs, labels, class_weights, smoothing):
+    """The mean loss: labels smoothed towards the uniform distribution, rows weighted by class."""
+    loss = outputs.loss                                                      # [B]
+    if smoothing and task.kind == "multi_label":
+        targets = labels * (1. - smoothing) + smoothing / 2
+        loss = tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(
+            labels=targets, logits=outputs.logits), axis=1)
+    elif smoothing:
+        count = len(task.labels)
+        targets = tf.one_hot(labels, count) * (1. - smoothing) + smoothing / count
+        loss = tf.nn.softmax_cross_entropy_with_logits_v2(labels=targets, logits=outputs.logits)
+    if class_weights is not None:
+        loss *= tf.gather(tf.constant(class_weights, tf.float32), labels)
+    return tf.reduce_mean(loss)
+
+
+# ---- frozen layers ----
+
+# The biases of all layers, stacked in one variable [L, ...].
+_STACKED = re.compile(r"transformer/(r_[wrs]_bias|seg_embed)$")
+
+
+def is_frozen(name, count):
+    """Whether a variable belongs whole to the embeddings or to one of the `count` lowest layers."""
+    layer = re.search(r"transformer/layer_(\d+)/", name)
+    return int(layer.group(1)) < count if layer else bool(
+        re.search(r"transformer/(word_embedding|mask_emb)/", name))
+
+
+def frozen(config, count):
+    """A variable scope's getter that keeps the `count` lowest layers as they are; 0: none.
+
+    The layers' biases are stacked in one variable; its first rows are kept from gradients.
+    """
+    def get(getter, name, *args, **kwargs):
+        if count and is_frozen(name, count):
+            return getter(name, *args, **dict(kwargs, trainable=False))
+        variable = getter(name, *args, **kwargs)
+        if count and _STACKED.search(name) and config.untie_r:
+            return tf.concat([tf.stop_gradient(variable[:count]), variable[count:]], axis=0)
+        return variable
+    return get

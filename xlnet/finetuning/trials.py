@@ -1,0 +1,101 @@
+"""Several fine-tunings of a task, with other seeds and learning rates, and what they show."""
+
+import dataclasses
+import os
+import shutil
+import statistics
+
+from xlnet import files
+from xlnet.engine import selection
+from xlnet.errors import UserError
+
+RESULTS_NAME = "results.json"
+
+
+def run(make_run, settings, optimization, metric):
+    """Trains `num_trials` times and makes the best model `model_dir/best`.
+
+    Trial i is the run in `model_dir/trial_<i>` with seed `seed` + i - 1; the learning rates take
+    turns. Trials that are done already are not repeated.
+
+    Args:
+      make_run: function of (settings, optimization) to a `finetuning.Run`.
+      settings, optimization: `ClassifierSettings`, `OptimizationSettings`.
+      metric: the task's main one.
+
+    Returns:
+      False if a trial was told to stop (SIGTERM) before its end.
+    """
+    rates = learning_rates(settings, optimization)
+    done = []
+    for i in range(settings.num_trials):
+        model_dir = os.path.join(settings.model_dir, "trial_%d" % (i + 1))
+        seed, rate = settings.seed + i, rates[i % len(rates)]
+        print("trial %d of %d: seed %d, learning rate %.2e, in %s" % (
+            i + 1, settings.num_trials, seed, rate, model_dir), flush=True)
+        trial = make_run(
+            dataclasses.replace(settings, model_dir=model_dir, seed=seed, do_eval=False,
+                                do_predict=False),
+            dataclasses.replace(optimization, learning_rate=rate))
+        if not trial.train():
+            return False
+        done.append({"seed": seed, "learning_rate": rate, "model_dir": model_dir,
+                     "best": trial.best()})
+    results = summary(done, metric)
+    _take_best(settings.model_dir, done[results["best_trial"] - 1]["model_dir"])
+    files.write_json(os.path.join(settings.model_dir, RESULTS_NAME), results)
+    print("\n".join(table(results)), flush=True)
+    return True
+
+
+def learning_rates(settings, optimization):
+    """The rates that the trials take in turn."""
+    try:
+        rates = [float(rate) for rate in (settings.learning_rates or "").split(",") if rate.strip()]
+    except ValueError:
+        raise UserError("learning_rates: '%s', expected numbers separated by commas"
+                        % settings.learning_rates) from None
+    return rates or [optimization.learning_rate]
+
+
+def _take_best(model_dir, trial_dir):
+    """Copies the best model of a trial; `model_dir/best` is complete or what it was before."""
+    target = os.path.join(model_dir, selection.BEST)
+    partial = target + ".partial"
+    shutil.rmtree(partial, ignore_errors=True)
+    shutil.copytree(os.path.join(trial_dir, selection.BEST), partial)
+    shutil.rmtree(target, ignore_errors=True)
+    os.replace(partial, target)
+
+
+def summary(trials, metric):
+    """Median, best, worst and spread of the trials' best results.
+
+    Args:
+      trials: dicts of `seed`, `learning_rate`, `best` (an evaluation). metric: its main metric.
+
+    Returns:
+      A dict that is kept as `results.json`.
+    """
+    values = [trial["best"][metric] for trial in trials]
+    return {"metric": metric, "median": statistics.median(values), "best": max(values),
+            "worst": min(values),
+            "standard_deviation": statistics.stdev(values) if len(values) > 1 else 0.0,
+            "best_trial": values.index(max(values)) + 1,
+            "collapsed": sum(bool(trial["best"].get("collapsed")) for trial in trials),
+            "trials": trials}
+
+
+def table(results):
+    """The results of `summary` as lines of text."""
+    metric = results["metric"]
+    lines = ["trial  seed  learning rate   step  %10s" % metric]
+    for number, trial in enumerate(results["trials"], 1):
+        best = trial["best"]
+        lines.append("%5d  %4d  %13.2e  %5d  %10.4f%s" % (
+            number, trial["seed"], trial["learning_rate"], best["step"], best[metric],
+            "  collapsed: %s" % best["collapsed"] if best.get("collapsed") else ""))
+    lines.append("median %.4f  best %.4f (trial %d)  worst %.4f  standard deviation %.4f" % (
+        results["median"], results["best"], results["best_trial"], results["worst"],
+        results["standard_deviation"]))
+    return lines

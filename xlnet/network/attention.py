@@ -1,0 +1,230 @@
+"""Attention with relative positions (paper, section 2.5; Transformer-XL, appendix B), forward and
+backward written out: few passes over the scores, and nothing of their size kept but probabilities.
+
+Tensors only, no variables. Shape letters as in `modeling`; T rows that ask.
+"""
+
+import collections
+
+import tensorflow.compat.v1 as tf
+
+from xlnet.network.kernels import dropout_keep, dropout_scale, fold_in, shape_of
+
+BLOCK = 128     # rows worked on together, so that their scores stay in the processor's cache
+
+# Rows start to stop of a stream, and the distances that they meet: low to high of R. is_all: there
+# is no other block.
+_Block = collections.namedtuple("_Block", "number start stop low high is_all")
+
+# The inputs of `attend` that have gradients.
+_Inputs = collections.namedtuple("_Inputs", "q q_r k v k_r")
+
+
+def attend(q, q_r, k, v, k_r, bias=None, *, first_distance=None, rate=0., seed=None,
+           first_row=None, recompute=False):
+    """softmax(q k + shift(q_r k_r) + bias) v with dropout, one block of rows after the other.
+
+    Args:
+      q, q_r: [B,N,T,*], the rows by content (and segment) and by distance, scaled.
+      k: [B,N,K,*]. v: [B,N,K,H]. k_r: [B or 1,N,R,H], the keys of the distances.
+      bias: float32 [B or 1,1,T or 1,K], very low where a key is hidden; gets no gradient. None:
+        no key is hidden.
+      first_distance: int32 [B,T], see `relative_shift_at`. None: the rows are the whole window.
+      rate, seed, first_row: dropout of the probabilities, see `dropout_keep`. 0: none.
+      recompute: the backward pass computes the probabilities again rather than to keep them: the
+        memory of one block instead of T rows.
+
+    Returns:
+      [B,N,T,H]. The softmax is float32 whatever the dtype.
+    """
+    parts = _Parts(shape_of(k)[2], bias, first_distance, rate, seed, first_row)
+    blocks, k_r = _blocks(shape_of(q)[2], parts.num_keys, k_r, first_distance)
+
+    @tf.custom_gradient
+    def run(*inputs):
+        inputs, outputs, kept = _Inputs(*inputs), [], []
+        for block in blocks:
+            with tf.control_dependencies(outputs[-1:]):
+                kept.append(parts.probabilities(block, inputs))
+                outputs.append(parts.output(kept[-1], inputs.v))
+        output = _joined(outputs)
+
+        def gradient(dy):
+            return parts.gradient(blocks, [None] * len(blocks) if recompute else kept, inputs,
+                                  output, dy)
+        return output, gradient
+    return run(q, q_r, k, v, k_r)
+
+
+def _blocks(rows, num_keys, k_r, first_distance):
+    """Cuts the rows into `_Block`s; returns them, and k_r with all the distances they look up.
+
+    Slots, and rows whose number is not known yet, make one block.
+    """
+    distances = shape_of(k_r)[2]
+    if first_distance is not None or not all(
+            isinstance(size, int) for size in (rows, num_keys, distances)):
+        return [_Block(0, 0, rows, 0, distances, True)], k_r
+    beyond = rows + num_keys - distances    # "uni": distances of keys that nobody may see
+    if beyond:
+        k_r = tf.pad(k_r, [[0, 0], [0, 0], [0, beyond], [0, 0]])
+    starts = range(0, rows, BLOCK)
+    stops = [min(start + BLOCK, rows) for start in starts]
+    # Row i reads the K distances from number Q - i on; `relative_shift` drops one before them.
+    return [_Block(number, start, stop, rows - stop, rows - start + num_keys, rows <= BLOCK)
+            for number, (start, stop) in enumerate(zip(starts, stops))], k_r
+
+
+class _Parts:
+    """The computation of one block.
+
+    Probabilities are signed: negative where dropout drops them. So one tensor holds both.
+    """
+
+    def __init__(self, num_keys, bias, first_distance, rate, seed, first_row=None):
+        self.num_keys, self._bias, self._first_distance = num_keys, bias, first_distance
+        self._rate, self._seed, self._first_row = rate, seed, first_row
+        self._scale = dropout_scale(rate)
+
+    def probabilities(self, block, inputs):
+        """[B,N,rows,K], of the block's rows."""
+        q, q_r = _rows(inputs.q, block), _rows(inputs.q_r, block)
+        score = tf.matmul(q, inputs.k, transpose_b=True)
+        score += self._shift(tf.matmul(q_r, _distances(inputs.k_r, block), transpose_b=True))
+        score = tf.cast(score, tf.float32)
+        if self._bias is not None:
+            score += _rows(self._bias, block)
+        p = tf.cast(tf.nn.softmax(score), q.dtype)
+        if not self._rate:
+            return p
+        seed = fold_in(self._seed, block.number)
+        return tf.where_v2(dropout_keep(shape_of(p), self._rate, seed, self._first_row), p, -p)
+
+    def output(self, p, v):
+        return tf.matmul(self._dropped(p), v) * self._scale
+
+    def gradient(self, blocks, kept, inputs, output, dy):
+        """Gradients of the inputs, in their order; block after block."""
+        dq, dq_r, shared = [], [], None
+        for block, p in zip(blocks, kept):
+            with tf.control_dependencies(shared or [dy]):
+                own = self._block_gradient(block, p, inputs, _rows(output, block), _rows(dy, block))
+                dq.append(own.q)
+                dq_r.append(own.q_r)
+                shared = list(own[2:]) if shared is None else [
+                    before + more for before, more in zip(shared, own[2:])]
+        return [_joined(dq), _joined(dq_r)] + shared
+
+    def _block_gradient(self, block, p, inputs, output, dy):
+        """`_Inputs` of gradients: q and q_r those of the block's rows, the others whole.
+
+        For one row, with p the probabilities, d what dropout makes of them and o the output:
+        dscore = d (v dy) - p sum(o dy).
+        """
+        if p is None:
+            inputs = _Inputs(*(tf.identity(x) for x in inputs))   # else shared with the forward
+            p = self.probabilities(block, inputs)
+        dropped, dv_out = self._dropped(p), dy * self._scale
+        share = tf.reduce_sum(tf.cast(output * dy, tf.float32), axis=-1, keepdims=True)
+        dscore = (dropped * tf.matmul(dv_out, inputs.v, transpose_b=True)
+                  - tf.abs(p) * tf.cast(share, p.dtype))
+        q, q_r, k_r = (_rows(inputs.q, block), _rows(inputs.q_r, block),
+                       _distances(inputs.k_r, block))
+        by_distance = self._shift_back(dscore, shape_of(k_r)[2])
+        dk_r = tf.matmul(by_distance, q_r, transpose_a=True)
+        return _Inputs(
+            q=tf.matmul(dscore, inputs.k), q_r=tf.matmul(by_distance, k_r),
+            k=tf.matmul(dscore, q, transpose_a=True),
+            v=tf.matmul(dropped, dv_out, transpose_a=True),
+            k_r=_into_distances(dk_r, block, inputs.k_r))
+
+    def _dropped(self, p):
+        return tf.nn.relu(p) if self._rate else p
+
+    def _shift(self, x):
+        if self._first_distance is None:
+            return relative_shift(x, self.num_keys)
+        return relative_shift_at(x, self.num_keys, self._first_distance)
+
+    def _shift_back(self, y, distances):
+        if self._first_distance is None:
+            return shift_back(y, distances)
+        return shift_back_at(y, distances, self._first_distance)
+
+
+def _rows(x, block):
+    """The block's rows of x [*,*,T or 1,*]."""
+    return x if block.is_all or x.shape[2] == 1 else x[:, :, block.start:block.stop]
+
+
+def _distances(k_r, block):
+    """The distances that the block meets, of k_r [*,N,R,H]."""
+    return k_r if block.is_all else k_r[:, :, block.low:block.high]
+
+
+def _into_distances(dk_r, block, k_r):
+    """Puts the gradient of a block's distances among zeros; summed if the batch shares k_r."""
+    if k_r.shape[0] == 1:
+        dk_r = tf.reduce_sum(dk_r, axis=0, keepdims=True)
+    if block.is_all:
+        return dk_r
+    return tf.pad(dk_r, [[0, 0], [0, 0], [block.low, shape_of(k_r)[2] - block.high], [0, 0]])
+
+
+def _joined(blocks):
+    return blocks[0] if len(blocks) == 1 else tf.concat(blocks, axis=2)
+
+
+# ---- from distances to keys ----
+
+def relative_shift(x, num_keys):
+    """Reads off, for query i and key j, the score at their distance (Transformer-XL, appendix B).
+
+    Args:
+      x: [B,N,Q,R], scores of query i with distance number r; distance d is number K - d.
+      num_keys: K.
+
+    Returns:
+      [B,N,Q,K] with `y[i, j] = x[i, Q - i + j]`, as key j is M + i - j away from query i.
+
+    In memory, one row further is R cells on and the wanted column one to the left: after dropping
+    the first Q cells every row is R - 1 cells long and starts at its first wanted column. With
+    Q = 2, K = 2, R = 4: `a b c d | e f g h` -> drop 2 -> `c d e | f g h` -> `c d | f g`.
+    """
+    batch, heads, length, distances = shape_of(x)
+    y = tf.reshape(x, [batch, heads, length * distances])[:, :, length:]
+    return tf.reshape(y, [batch, heads, length, distances - 1])[..., :num_keys]
+
+
+def shift_back(y, distances):
+    """The gradient of `relative_shift`, the same steps backward: [B,N,Q,K] -> [B,N,Q,R]."""
+    batch, heads, length, num_keys = shape_of(y)
+    x = tf.pad(y, [[0, 0], [0, 0], [0, 0], [0, distances - 1 - num_keys]])
+    x = tf.reshape(x, [batch, heads, length * (distances - 1)])
+    x = tf.pad(x, [[0, 0], [0, 0], [length, 0]])
+    return tf.reshape(x, [batch, heads, length, distances])
+
+
+def relative_shift_at(x, num_keys, first_distance):
+    """`relative_shift` for some rows of the window, e.g. those of the prediction slots.
+
+    x [B,N,P,R] -> y [B,N,P,K] with `y[p, j] = x[p, first_distance[p] + j]`; `first_distance` int32
+    [B,P] is Q - i for a row that stands at position i.
+    """
+    return _take(x, first_distance[:, :, None] + tf.range(num_keys))
+
+
+def shift_back_at(y, distances, first_distance):
+    """The gradient of `relative_shift_at`: a shift back, with zeros where it did not read."""
+    num_keys = shape_of(y)[-1]
+    index = tf.range(distances) - first_distance[:, :, None]               # [B,P,R]
+    unread = (index < 0) | (index >= num_keys)
+    index = tf.where(unread, tf.fill(tf.shape(index), num_keys), index)    # cell K is padded
+    return _take(tf.pad(y, [[0, 0], [0, 0], [0, 0], [0, 1]]), index)
+
+
+def _take(x, index):
+    """x [B,N,P,R] at index [B,P,K]: [B,N,P,K]."""
+    batch, heads, slots, _ = shape_of(x)
+    index = tf.broadcast_to(index[:, None], [batch, heads, slots, shape_of(index)[-1]])
+    return tf.gather(x, index, batch_dims=3)

@@ -1,0 +1,193 @@
+"""Operations with hand-written gradients: cheaper in time or memory than what TensorFlow derives.
+
+They know tensors only, no variables and no settings. Shape letters as in `modeling`.
+"""
+
+import math
+
+import tensorflow.compat.v1 as tf
+
+from xlnet.network.noise import bits16
+
+LAYER_NORM_EPSILON = 1e-12
+GENERATOR = "philox"    # of random bits; without a name XLA takes another than TensorFlow's kernels
+
+
+def recomputed(function, *inputs):
+    """`function(*inputs)`, one tensor, without keeping what it computes on the way.
+
+    The backward pass runs `function` again, so it must be a function of its inputs alone: it reads
+    no variables, and its noise comes from a seed among the inputs. `inputs`: nests of tensors; what
+    is not a tensor is passed on as it is.
+    """
+    leaves = tf.nest.flatten(inputs)
+    places = [i for i, leaf in enumerate(leaves) if tf.is_tensor(leaf)]
+
+    def call(tensors):
+        filled = dict(zip(places, tensors))
+        return function(*tf.nest.pack_sequence_as(
+            inputs, [filled.get(i, leaf) for i, leaf in enumerate(leaves)]))
+
+    @tf.custom_gradient
+    def forward(*tensors):
+        def gradient(dy):
+            with tf.control_dependencies([dy]):  # not before the backward pass is here
+                again = [tf.identity(x) for x in tensors]
+            with tf.name_scope("recomputed"):
+                return tf.gradients(call(again), again, dy)
+        return call(tensors), gradient
+    return forward(*(leaves[i] for i in places))
+
+
+def shape_of(x):
+    """The shape as a list: Python ints where they are static, scalar tensors elsewhere."""
+    dynamic = tf.shape(x)
+    return [dynamic[i] if size is None else size for i, size in enumerate(x.shape.as_list())]
+
+
+def dropout(x, rate, seed, first_row=None):
+    """Zeroes elements with probability `rate`, scales up the rest; `seed` and `first_row` as in
+    `dropout_keep`.
+
+    The backward pass needs to know which were kept and nothing else.
+    """
+    keep, scale = dropout_keep(shape_of(x), rate, seed, first_row), dropout_scale(rate)
+    zero = tf.zeros([], x.dtype)
+
+    @tf.custom_gradient
+    def drop(x):
+        def gradient(dy):
+            return tf.where_v2(keep, dy * scale, zero)
+        return tf.where_v2(keep, x * scale, zero), gradient
+    return drop(x)
+
+
+def fold_in(seed, number):
+    """A new seed int32 [2], a function of both."""
+    return tf.random.experimental.stateless_fold_in(seed, number, alg=GENERATOR)
+
+
+def dropout_keep(shape, rate, seed, first_row=None):
+    """Which elements of `shape` stay: bool, a function of `seed` int32 [2].
+
+    16 random bits decide on an element, at a third of the cost of a random float32. `first_row`:
+    the number of the first row in a larger batch that the noise is drawn for; None: there is none.
+    """
+    if first_row is not None:
+        return bits16(shape, seed, first_row) >= tf.constant(_dropped_of_65536(rate), tf.uint16)
+    is_static = all(isinstance(size, int) for size in shape)
+    count = math.prod(shape) if is_static else tf.reduce_prod(shape)
+    words = tf.random.stateless_uniform([(count + 1) // 2], seed, None, None, tf.uint32,
+                                        alg=GENERATOR)
+    bits = tf.reshape(tf.bitcast(words, tf.uint16), [-1])
+    if not is_static or count % 2:
+        bits = bits[:count]
+    return tf.reshape(bits, shape) >= tf.constant(_dropped_of_65536(rate), tf.uint16)
+
+
+def dropout_scale(rate):
+    """What the kept elements are multiplied by, for the rate as 16 bits have it."""
+    return 65536. / (65536 - _dropped_of_65536(rate))
+
+
+def _dropped_of_65536(rate):
+    return min(65535, max(1, round(rate * 65536))) if rate else 0
+
+
+def dense(x, kernel, bias=None):
+    """`x [..., I] @ kernel [I, O] + bias [O]`."""
+    sizes = shape_of(x)
+    y = tf.matmul(tf.reshape(x, [-1, sizes[-1]]), kernel)
+    if bias is not None:
+        y = tf.nn.bias_add(y, bias)
+    return tf.reshape(y, sizes[:-1] + [kernel.shape[1]])
+
+
+def layer_norm(x, gamma, beta):
+    """Normalizes the last axis in float32, then scales by gamma and shifts by beta.
+
+    With n the normalized x and g the gradient that reaches it, that of x is
+    (g - mean(g) - n mean(g n)) / deviation; only n and the deviation are kept.
+    """
+    @tf.custom_gradient
+    def normalize(x, gamma, beta):
+        wide = tf.cast(x, tf.float32)
+        centred = wide - tf.reduce_mean(wide, axis=-1, keepdims=True)
+        variance = tf.reduce_mean(tf.square(centred), axis=-1, keepdims=True)
+        inverse = tf.rsqrt(variance + LAYER_NORM_EPSILON)
+        normal = centred * inverse
+
+        def gradient(dy):
+            dy = tf.cast(dy, tf.float32)
+            rows = list(range(len(dy.shape) - 1))
+            dn = dy * gamma
+            along = tf.reduce_mean(dn * normal, axis=-1, keepdims=True)
+            dx = (dn - tf.reduce_mean(dn, axis=-1, keepdims=True) - normal * along) * inverse
+            return (tf.cast(dx, x.dtype), tf.reduce_sum(dy * normal, axis=rows),
+                    tf.reduce_sum(dy, axis=rows))
+        return tf.cast(normal * gamma + beta, x.dtype), gradient
+    return normalize(x, gamma, beta)
+
+
+# ---- the feed-forward layer's second half ----
+
+def activated_dense(z, kernel, bias, activation, rate=0., seed=None, first_row=None):
+    """dropout(activation(z)) kernel + bias, keeping z and what dropout dropped, no more.
+
+    The activation is computed again in the backward pass, which needs its parts for the slope: the
+    widest tensor of a layer is kept once instead of twice.
+
+    Args:
+      z: [B,T,F]. kernel: [F,D]. bias: [D].
+      activation: of `ACTIVATIONS`.
+      rate, seed, first_row: see `dropout_keep`.
+
+    Returns:
+      [B,T,D].
+    """
+    sizes, keep = shape_of(z), None
+    if rate:
+        keep = tf.reshape(dropout_keep(sizes, rate, seed, first_row), [-1, sizes[-1]])
+    scale, zero = dropout_scale(rate), tf.zeros([], z.dtype)
+
+    def dropped(x):
+        return tf.where_v2(keep, x, zero) if rate else x
+
+    @tf.custom_gradient
+    def run(z, kernel, bias):
+        def gradient(dy):
+            with tf.control_dependencies([dy]):     # else it would share the forward's, and keep it
+                value, slope = activation(tf.identity(z), with_slope=True)
+            scaled = dy * scale
+            dz = dropped(tf.matmul(scaled, kernel, transpose_b=True)) * slope
+            return (dz, tf.matmul(dropped(value), scaled, transpose_a=True),
+                    tf.reduce_sum(dy, axis=0))
+        # Scaled here, where the tensor is narrow.
+        return tf.matmul(dropped(activation(z)), kernel) * scale + bias, gradient
+    y = run(tf.reshape(z, [-1, sizes[-1]]), kernel, bias)
+    return tf.reshape(y, sizes[:-1] + [kernel.shape[1]])
+
+
+def gelu(x, with_slope=False):
+    """Gaussian error linear unit, tanh form (https://arxiv.org/abs/1606.08415, section 2).
+
+    0.5 x (1 + tanh(u)) = x sigmoid(2 u), with u = sqrt(2 / pi) (x + 0.044715 x^3). Returns the
+    value, with the slope if asked for.
+    """
+    linear = 2. * math.sqrt(2. / math.pi)
+    cubic = 0.044715 * linear
+    square = x * x
+    gate = tf.sigmoid(x * (linear + cubic * square))
+    value = x * gate
+    if not with_slope:
+        return value
+    return value, gate + value * (1. - gate) * (linear + 3. * cubic * square)
+
+
+def relu(x, with_slope=False):
+    """The positive part of x; with the slope if asked for."""
+    value = tf.nn.relu(x)
+    return (value, tf.cast(x > 0, x.dtype)) if with_slope else value
+
+
+ACTIVATIONS = {"relu": relu, "gelu": gelu}

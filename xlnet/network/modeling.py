@@ -1,0 +1,510 @@
+"""The XLNet network: a Transformer-XL with two-stream relative attention (paper, section 2).
+
+Read from top to bottom: what a position sees (masks), how far away it is (relative positions),
+what is in its segment, attention over all three, the layer, the stack, the summary.
+
+Shape letters: B batch, Q positions of the window, M remembered positions, K = M + Q keys,
+P prediction slots, R = K + Q relative distances, D d_model, N heads, H d_head, F d_inner,
+S segment ids, V vocabulary, L layers.
+
+Variable names and shapes are those of the released checkpoints: they are the file format.
+"""
+
+import collections
+import functools
+import math
+
+import tensorflow.compat.v1 as tf
+
+from xlnet.network.attention import attend
+from xlnet.network.kernels import (ACTIVATIONS, activated_dense, dense, dropout, fold_in,
+                                   layer_norm, recomputed, shape_of)
+
+NUM_SEGMENTS = 8        # segment ids are 0 ... 7; released models use 0 to 4
+HIDDEN_SCORE = -1e30    # added to the score of a hidden key; scores are always float32
+DTYPES = {"fp32": tf.float32, "bf16": tf.bfloat16, "fp16": tf.float16}
+
+# The rows that predict (paper, section 2.3). `positions` [B,P] int32: what each slot predicts;
+# `weights` [B,P] float32: 0 switches a slot off. With `positions` None every position is a slot
+# and `masked` [B,Q] float32 says which of them hide their token.
+Query = collections.namedtuple("Query", "positions weights masked", defaults=(None, None, None))
+
+# sequence: [B,P,D] of the query stream if there is one, else [B,Q,D] of the content stream.
+# new_mems: list over layers of [B,M',D], or None. embedding_table: [V,D].
+Outputs = collections.namedtuple("Outputs", "sequence new_mems embedding_table")
+
+
+def transformer_xl(config, run, *, input_ids, seg_ids=None, direction=None, hidden=None,
+                   mems=None, query=None, attn_type="bi", seed=None,
+                   first_row=None):
+    """Runs the network in variable scope `transformer`.
+
+    Args:
+      config: `XLNetConfig`.
+      run: `RunConfig`; its `bi_data` is not read, see `direction`.
+      input_ids: int32 [B,Q].
+      seg_ids: int32 [B,Q], 0 <= id < NUM_SEGMENTS; memory counts as segment 0. None: no segments.
+      direction: int32 [B], 1 where the text runs backward. None: all forward.
+      hidden: bool [B or 1, Q or 1, Q], True where i may not see j. The content stream sees itself
+        all the same.
+      mems: per layer [B,M,D], the memory of earlier windows, all of it visible. None: M = 0.
+      query: `Query`, or None for the content stream alone.
+      attn_type: "bi", or "uni" for the causal Transformer-XL.
+      first_row: int32 scalar, the number of row 0 in the batch that dropout draws its noise for: a
+        part of a batch then has the noise it has in the whole. None: no larger batch.
+      seed: int32 [2], makes dropout a function of it. Needed if `run.is_training` and a rate > 0.
+
+    Returns:
+      `Outputs`, float32.
+    """
+    net = _Network(config, run, seed, first_row)
+    with tf.variable_scope("transformer"):
+        length, memory_length = shape_of(input_ids)[1], shape_of(mems[0])[1] if mems else 0
+        hidden = _visibility(hidden, length, memory_length, attn_type, run.same_length)
+        table, h, g = _embed(net, input_ids, query)
+        streams = _streams(hidden, seg_ids, query, length, memory_length)
+        position_waves = _position_waves(net, length, memory_length, attn_type, direction)
+        x = net.dropout(h if g is None else tf.concat([h, g], axis=1), run.dropout)  # [B,Q(+P),D]
+        weights = _layer_weights(net, with_segments=seg_ids is not None)
+        layer_of = functools.partial(_layer, config, run)
+        if run.recompute and run.is_training:
+            layer_of = functools.partial(recomputed, layer_of)
+        new_mems = []
+        for layer in range(config.n_layer):
+            memory = mems[layer] if mems else None
+            new_mems.append(remember(x[:, :length], memory, run.mem_len, run.reuse_len))
+            if layer == config.n_layer - 1 and g is not None:
+                streams = streams[-1:]  # nobody reads the content stream above its last keys
+            x = layer_of(net.layer_seed(layer), first_row, weights(layer), x, length, memory,
+                         streams, position_waves)
+        sequence = tf.cast(net.dropout(x, run.dropout), tf.float32)
+    return Outputs(sequence, new_mems if run.mem_len else None, table)
+
+
+class _Network:
+    """What every part of the network needs: sizes, rates, number format, variables, dropout."""
+
+    def __init__(self, config, run, seed, first_row=None):
+        self.config = config
+        self.run = run
+        self.seed = seed
+        self.first_row = first_row
+        self.dtype = DTYPES[run.precision]
+        self._dropouts = 0
+
+    def layer_seed(self, layer):
+        """The seed of a layer's dropouts; negative numbers keep it apart from our own."""
+        if self.seed is None:
+            return None
+        return fold_in(self.seed, -1 - layer)
+
+    def variable(self, name, shape, initializer=None):
+        """A float32 master weight, read in the compute dtype."""
+        return self.cast(get_weight(name, shape, initializer or get_initializer(self.run)))
+
+    def cast(self, x):
+        return tf.cast(x, self.dtype)
+
+    def dropout(self, x, rate, has_rows=True):
+        """Each call site draws its own noise, a pure function of the seed (and the row)."""
+        noise = self.noise(rate, has_rows)
+        return dropout(x, **noise) if noise["rate"] else x
+
+    def noise(self, rate, has_rows=True):
+        """The keywords `rate`, `seed` and `first_row` of one more dropout."""
+        if not self.run.is_training or not rate:
+            return dict(rate=0., seed=None)
+        self._dropouts += 1
+        return dict(rate=rate, first_row=self.first_row if has_rows else None,
+                    seed=fold_in(self.seed, self._dropouts))
+
+
+# ---- variables, small layers ----
+
+def get_initializer(run):
+    """The initializer of all kernels and embeddings, per `run.init`."""
+    if run.init == "uniform":
+        return tf.initializers.random_uniform(-run.init_range, run.init_range)
+    return tf.initializers.random_normal(stddev=run.init_std)
+
+
+def get_weight(name, shape, initializer):
+    return tf.get_variable(name, shape, tf.float32, initializer, use_resource=True)
+
+
+# ---- tokens ----
+
+def _embed(net, input_ids, query):
+    """Returns the table [V,D], content embeddings h [B,Q,D], query embeddings g [B,P,D] or None.
+
+    A prediction slot starts from one learned vector: it must not know its own token.
+    """
+    config = net.config
+    with tf.variable_scope("word_embedding"):
+        table = get_weight("lookup_table", [config.n_token, config.d_model],
+                           get_initializer(net.run))
+    h = net.cast(tf.gather(table, input_ids))
+    if query is None:
+        return table, h, None
+    with tf.variable_scope("mask_emb"):
+        mask_embedding = net.variable("mask_emb", [1, 1, config.d_model])
+    if query.positions is None:
+        masked = net.cast(query.masked)[:, :, None]
+        return table, h, masked * mask_embedding + (1. - masked) * h
+    batch, slots = shape_of(query.positions)
+    return table, h, tf.tile(mask_embedding, [batch, slots, 1])
+
+
+# ---- what a position may see ----
+
+def permutation_mask(rank, is_target):
+    """Turns ranks in the factorization order into `hidden` (paper, section 2.3).
+
+    Args:
+      rank: int32 [B,Q], -1 for tokens that everyone may see.
+      is_target: bool [B,Q], the predicted tokens.
+
+    Returns:
+      bool [B,Q,Q], True where i may not see j: `rank[i] + (0 if target else 1) <= rank[j]`.
+      A target so sees neither itself nor what comes later; a special token sees itself.
+
+    For the order 2, 0, 1 of three predicted tokens, rank = [1, 2, 0]: token 2 comes first and sees
+    none of the three, token 0 sees token 2, token 1 sees both.
+    """
+    self_rank = rank + 1 - tf.cast(is_target, tf.int32)
+    return self_rank[:, :, None] <= rank[:, None, :]
+
+
+def _causal_mask(length, memory_length, same_length):
+    """bool [1,Q,K]: hides what follows and, with `same_length`, what is further than M away."""
+    i = tf.range(length)[:, None]
+    j = tf.range(memory_length + length)[None, :]
+    hidden = j > i + memory_length
+    if same_length:
+        hidden |= j < i
+    return hidden[None]
+
+
+def _visibility(hidden, length, memory_length, attn_type, same_length):
+    """Extends `hidden` to the keys: returns bool [B or 1, Q or 1, K], or None if all is visible."""
+    if attn_type not in ("bi", "uni"):
+        raise ValueError("attn_type is %r, expected bi or uni" % (attn_type,))
+    if hidden is not None:
+        hidden = tf.pad(hidden, [[0, 0], [0, 0], [memory_length, 0]])  # pads False: visible
+    if attn_type == "uni":
+        causal = _causal_mask(length, memory_length, same_length)
+        hidden = causal if hidden is None else hidden | causal
+    return hidden
+
+
+# ---- the two streams ----
+
+# One stream: its rows of x (start, length) and what they see. score_bias: [B or 1,1,rows,K] or
+# None. segments, key_segments: one-hot [B,1,rows,S] and [B,1,K,S], or None. first_distance [B,P]:
+# the number of the distance between each row and the first key, None: Q - i for row i. weights: as
+# in Query.
+_Stream = collections.namedtuple(
+    "_Stream", "start length score_bias segments key_segments first_distance weights")
+
+
+def _streams(hidden, seg_ids, query, length, memory_length):
+    """The content stream and, if there is a query, the query stream."""
+    segments = key_segments = None
+    if seg_ids is not None:
+        key_ids = tf.pad(seg_ids, [[0, 0], [memory_length, 0]])  # memory counts as segment 0
+        segments = tf.one_hot(seg_ids, NUM_SEGMENTS)[:, None]
+        key_segments = tf.one_hot(key_ids, NUM_SEGMENTS)[:, None]
+    itself = tf.pad(tf.eye(length, dtype=tf.bool), [[0, 0], [memory_length, 0]])
+    content_hidden = None if hidden is None else hidden & ~itself
+    streams = [_Stream(0, length, _score_bias(content_hidden), segments, key_segments, None, None)]
+    if query is not None and query.positions is None:
+        streams.append(streams[0]._replace(start=length, score_bias=_score_bias(hidden)))
+    elif query is not None:
+        rows = None if hidden is None else _gather_rows(hidden, query.positions)
+        slot_segments = None if segments is None else _gather_rows(segments[:, 0],
+                                                                   query.positions)[:, None]
+        streams.append(_Stream(length, shape_of(query.positions)[1], _score_bias(rows),
+                               slot_segments, key_segments, length - query.positions,
+                               query.weights))
+    return streams
+
+
+def _gather_rows(x, positions):
+    """Rows `positions` [B,P] of x [B or 1, Q or 1, ...]: [B,P,...]."""
+    batch = shape_of(positions)[0]
+    x = tf.broadcast_to(x, tf.concat([[batch], tf.shape(x)[1:]], axis=0))
+    if x.shape[1] == 1:
+        return x
+    return tf.gather(x, positions, batch_dims=1)
+
+
+def _score_bias(hidden):
+    return None if hidden is None else tf.cast(hidden, tf.float32)[:, None] * HIDDEN_SCORE
+
+
+# ---- how far away it is ----
+
+def relative_distances(length, memory_length, attn_type, clamp_len):
+    """float32 [R]: from K down to -Q+1 ("bi") or to 0 ("uni"), clipped to ±clamp_len if > 0."""
+    last = 0 if attn_type == "uni" else 1 - length
+    distances = tf.cast(tf.range(memory_length + length, last - 1, -1), tf.float32)
+    return tf.clip_by_value(distances, -clamp_len, clamp_len) if clamp_len > 0 else distances
+
+
+def _position_waves(net, length, memory_length, attn_type, direction):
+    """Sinusoids of the relative distances: sine half [R,D/2], cosine half [R,D/2], sign.
+
+    Computed in float32: bfloat16 cannot tell large distances apart. Backward text has negated
+    distances; as the cosine is even and the sine odd, only the sine half changes sign, so that
+    position keys are projected once for both directions. sign: [B,1,1,1] or None.
+    """
+    frequencies = 1. / 10000. ** (tf.range(0., net.config.d_model, 2.) / net.config.d_model)
+    distances = relative_distances(length, memory_length, attn_type, net.run.clamp_len)
+    angles = distances[:, None] * frequencies[None, :]
+    sine, cosine = (net.dropout(net.cast(wave(angles)), net.run.dropout, has_rows=False)
+                    for wave in (tf.sin, tf.cos))
+    sign = None if direction is None else net.cast(1 - 2 * direction)[:, None, None, None]
+    return sine, cosine, sign
+
+
+def _position_keys(net, kernel, position_waves):
+    """Projects the sinusoids by kernel [D,N*H]: [B or 1,N,R,H]."""
+    config, (sine, cosine, sign) = net.config, position_waves
+    sine_kernel, cosine_kernel = tf.split(kernel, 2, axis=0)
+    sine = _split_heads(tf.matmul(sine, sine_kernel)[None], config)
+    cosine = _split_heads(tf.matmul(cosine, cosine_kernel)[None], config)
+    return cosine + (sine if sign is None else sign * sine)
+
+
+# ---- attention ----
+
+def _head_kernel(net, name):
+    """A projection kernel `[D,N,H]`, read as a matrix [D,N*H]."""
+    config = net.config
+    with tf.variable_scope(name):
+        kernel = net.variable("kernel", [config.d_model, config.n_head, config.d_head])
+    return tf.reshape(kernel, [config.d_model, config.n_head * config.d_head])
+
+
+def _split_heads(x, config):
+    """[B,T,N*H] -> [B,N,T,H]."""
+    batch, length, _ = shape_of(x)
+    return tf.transpose(tf.reshape(x, [batch, length, config.n_head, config.d_head]), [0, 2, 1, 3])
+
+
+def _merge_heads(x):
+    """[B,N,T,H] -> [B,T,N*H]."""
+    batch, heads, length, width = shape_of(x)
+    return tf.reshape(tf.transpose(x, [0, 2, 1, 3]), [batch, length, heads * width])
+
+
+# What a layer learns, in the compute dtype except for the norms. q k v r o: [D,N*H]; norms: (gamma,
+# beta), each [D], float32; inner, outer: (kernel, bias) of the feed-forward layer; r_w, r_r, r_s,
+# segment_difference: [N,1,H], the last two None without segments.
+_Weights = collections.namedtuple(
+    "_Weights", "q k v r o attention_norm inner outer feed_forward_norm "
+    "r_w r_r r_s segment_difference")
+
+
+def _dense_weights(net, scope, width_in, width_out):
+    """Kernel [width_in,width_out] and bias [width_out]."""
+    with tf.variable_scope(scope):
+        return (net.variable("kernel", [width_in, width_out]),
+                net.variable("bias", [width_out], tf.initializers.zeros()))
+
+
+def _norm_weights(net):
+    """Gamma and beta of a layer norm, float32 [D] each."""
+    with tf.variable_scope("LayerNorm"):
+        beta = get_weight("beta", [net.config.d_model], tf.initializers.zeros())
+        gamma = get_weight("gamma", [net.config.d_model], tf.initializers.ones())
+    return gamma, beta
+
+
+def _layer_weights(net, with_segments):
+    """Returns a function of the layer that gives its `_Weights`, variables in `layer_<i>`."""
+    biases = _attention_biases(net, with_segments)
+
+    def of_layer(layer):
+        with tf.variable_scope("layer_%d" % layer):
+            with tf.variable_scope("rel_attn"):
+                attention = [_head_kernel(net, name) for name in "qkvro"] + [_norm_weights(net)]
+            with tf.variable_scope("ff"):
+                inner = _dense_weights(net, "layer_1", net.config.d_model, net.config.d_inner)
+                outer = _dense_weights(net, "layer_2", net.config.d_inner, net.config.d_model)
+                norm = _norm_weights(net)
+        return _Weights(*attention, inner, outer, norm, *biases(layer))
+    return of_layer
+
+
+def _attention_biases(net, with_segments):
+    """Returns a function of the layer: r_w, r_r, r_s and segment_difference, each [N,1,H].
+
+    Untied (`untie_r`), a layer has its own; seg_embed is always the layer's own.
+    """
+    config = net.config
+    heads = [config.n_head, config.d_head]
+    shape = [config.n_layer] + heads if config.untie_r else heads
+    names = ["r_w_bias", "r_r_bias"] + (["r_s_bias"] if with_segments else [])
+    stored = [net.variable(name, shape) for name in names]
+    seg_embed = net.variable("seg_embed", [config.n_layer, 2] + heads) if with_segments else None
+
+    def of_layer(layer):
+        mine = [(bias[layer] if config.untie_r else bias)[:, None] for bias in stored]
+        if not with_segments:
+            return mine + [None, None]
+        same, different = seg_embed[layer, 0], seg_embed[layer, 1]
+        return mine + [(same - different)[:, None]]
+    return of_layer
+
+
+def _layer(config, run, seed, first_row, weights, x, length, memory, streams, position_waves):
+    """One layer: attention, then the feed-forward part, for the rows of `streams`.
+
+    x [B,Q(+P),D] starts with the content stream, Q = `length`; `memory` [B,M,D] or None. Returns
+    [B,rows,D]. Reads no variables, so that it can be run again in the backward pass.
+    """
+    net = _Network(config, run, seed, first_row)
+    h = x[:, :length]
+    keys = h if memory is None else tf.concat([net.cast(memory), h], axis=1)  # [B,K,D]
+    if streams[0].start:
+        x = x[:, streams[0].start:]
+        streams = [streams[0]._replace(start=0)]
+    x = _relative_attention(net, weights, x, keys, streams, position_waves)
+    return _feed_forward(net, weights, x)
+
+
+def _relative_attention(net, weights, x, keys, streams, position_waves):
+    """One attention sub-layer over the rows of all streams; x [B,rows,D] -> [B,rows,D].
+
+    Content and query stream share every parameter and the keys; they differ in what they see.
+    """
+    config = net.config
+    q = _split_heads(dense(x, weights.q), config)                   # [B,N,rows,H]
+    k = _split_heads(dense(keys, weights.k), config)                # [B,N,K,H]
+    v = _split_heads(dense(keys, weights.v), config)                # [B,N,K,H]
+    k_r = _position_keys(net, weights.r, position_waves)            # [B or 1,N,R,H]
+    parts = tf.split(q, [stream.length for stream in streams], axis=2)
+    heads = [_attend_stream(net, part, k, v, k_r, stream, weights)
+             for part, stream in zip(parts, streams)]
+    merged = _merge_heads(heads[0] if len(heads) == 1 else tf.concat(heads, axis=2))
+    output = _project_back(merged, weights.o)
+    return layer_norm(x + net.dropout(output, net.run.dropout), *weights.attention_norm)
+
+
+def _project_back(merged, kernel):
+    """[B,rows,N*H] and kernel [D,N*H] -> [B,rows,D]."""
+    sizes = shape_of(merged)
+    output = tf.matmul(tf.reshape(merged, [-1, sizes[-1]]), kernel, transpose_b=True)
+    return tf.reshape(output, sizes[:-1] + [kernel.shape[0]])
+
+
+def _attend_stream(net, q, k, v, k_r, stream, weights):
+    """Attention of one stream (paper, section 2.5 and appendix A.2): [B,N,rows,H].
+
+    score = (q + r_w) k + shift((q + r_r) k_r) + segment, over sqrt(H).
+
+    Segment: (q + r_s) times the vector for "same" or "different". Softmax ignores what is equal
+    for all keys of a row, so it is (q + r_s)(same - different) where the segments agree, else 0;
+    one-hot segment ids beside q and k let the first product add it.
+    """
+    scale = 1. / math.sqrt(net.config.d_head)
+    q_w = (q + weights.r_w) * scale
+    if stream.segments is not None:
+        same = tf.reduce_sum((q + weights.r_s) * weights.segment_difference, axis=-1, keepdims=True)
+        key_segments = tf.broadcast_to(net.cast(stream.key_segments),
+                                       shape_of(k)[:3] + [NUM_SEGMENTS])
+        q_w = tf.concat([q_w, same * scale * net.cast(stream.segments)], axis=-1)
+        k = tf.concat([k, key_segments], axis=-1)
+    heads = attend(q_w, (q + weights.r_r) * scale, k, v, k_r, stream.score_bias,
+                   first_distance=stream.first_distance, recompute=net.run.recompute,
+                   **net.noise(net.run.dropatt))
+    return heads if stream.weights is None else heads * net.cast(stream.weights)[:, None, :, None]
+
+
+# ---- the layer's other half, the recurrence ----
+
+def _feed_forward(net, weights, x):
+    """Position-wise feed-forward sub-layer; [B,rows,D] -> [B,rows,D]."""
+    rate = net.run.dropout
+    output = activated_dense(dense(x, *weights.inner), *weights.outer,
+                             ACTIVATIONS[net.config.ff_activation], **net.noise(rate))
+    return layer_norm(x + net.dropout(output, rate), *weights.feed_forward_norm)
+
+
+def remember(h, memory, mem_len, reuse_len):
+    """The memory for the next window (Transformer-XL, section 3.2).
+
+    The first `reuse_len` positions of the layer's input h [B,Q,D] (None: all) follow the old memory
+    [B,M,D]; the last `mem_len` are kept, as numbers without gradient. None if `mem_len` is.
+    """
+    if not mem_len:
+        return None
+    new = h[:, :reuse_len] if reuse_len else h
+    if memory is not None:
+        new = tf.concat([tf.cast(memory, h.dtype), new], axis=1)
+    return tf.stop_gradient(new[:, -mem_len:])
+
+
+# ---- summary ----
+
+def summarize(config, run, sequence, *, summary_type="last", padding=None, use_proj=True,
+              seed=None, first_row=None, scope="sequnece_summary"):
+    """One vector per example, variables under `scope`.
+
+    Args:
+      sequence: float32 [B,Q,D].
+      summary_type: "last" position, "first", "mean", or "attn" (attention by one learned query).
+      padding: [B,Q], 1 is padding: "first" is then the first real token, and "mean" and "attn"
+        leave padding out. None: all positions count, as in the reference.
+      use_proj: adds a dense tanh layer.
+      seed, first_row: as in `transformer_xl`.
+      scope: misspelt in the released checkpoints, and so for good.
+
+    Returns:
+      float32 [B,D].
+    """
+    # The network's dropouts fold in 1, 2, ...; folding in 0 first keeps this noise apart.
+    seed = None if seed is None else fold_in(seed, 0)
+    net = _Network(config, run, seed, first_row)
+    net.dtype = tf.float32
+    with tf.variable_scope(scope, reuse=tf.AUTO_REUSE):
+        summary = _summary(net, sequence, summary_type, padding)
+        if use_proj:
+            weights = _dense_weights(net, "summary", config.d_model, config.d_model)
+            summary = tf.tanh(dense(summary, *weights))
+        return net.dropout(summary, run.dropout)
+
+
+def _summary(net, sequence, summary_type, padding):
+    if summary_type == "last":
+        return sequence[:, -1]
+    if summary_type == "first":
+        if padding is None:
+            return sequence[:, 0]
+        return tf.gather(sequence, tf.argmin(padding, axis=1), batch_dims=1)
+    if summary_type == "mean":
+        if padding is None:
+            return tf.reduce_mean(sequence, axis=1)
+        real = 1. - tf.cast(padding, tf.float32)
+        return tf.matmul(real[:, None], sequence)[:, 0] / tf.reduce_sum(real, axis=1, keepdims=True)
+    if summary_type == "attn":
+        return _attention_summary(net, sequence, padding)
+    raise ValueError("summary_type is %r, expected last, first, mean or attn" % (summary_type,))
+
+
+def _attention_summary(net, sequence, padding):
+    """Plain multi-head attention with one learned query: [B,Q,D] -> [B,D]."""
+    config = net.config
+    query = net.variable("summary_bias", [config.d_model])
+    query = tf.tile(query[None, None], [shape_of(sequence)[0], 1, 1])
+    with tf.variable_scope("abs_attn"):
+        q, k, v = (_split_heads(dense(x, _head_kernel(net, name)), config)
+                   for name, x in (("q", query), ("k", sequence), ("v", sequence)))
+        score = tf.matmul(q, k, transpose_b=True) / math.sqrt(config.d_head)
+        if padding is not None:
+            score += _score_bias(tf.cast(padding, tf.bool)[:, None])
+        probability = net.dropout(tf.nn.softmax(score), net.run.dropatt)
+        merged = _merge_heads(tf.matmul(probability, v))[:, 0]
+        output = net.dropout(_project_back(merged, _head_kernel(net, "o")), net.run.dropout)
+        return layer_norm(output, *_norm_weights(net))

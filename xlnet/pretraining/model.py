@@ -1,0 +1,131 @@
+"""What a pretraining step computes, on each replica: one model function for all objectives.
+
+Shape letters as in `modeling`; b rows of this replica, P predicted slots.
+"""
+
+import dataclasses
+
+import tensorflow as tf2
+import tensorflow.compat.v1 as tf
+
+from xlnet.config import NetworkSettings, OptimizationSettings, PretrainingSettings, XLNetConfig
+from xlnet.engine import distribution, memory, optimization, training
+from xlnet.pretraining import objectives
+from xlnet.tokenization import Tokenizer
+
+SAMPLE = "sample_window"    # scope of the tensors of a held-out window, for people to read
+
+
+@dataclasses.dataclass(frozen=True)
+class PretrainingModel:
+    """A network with what it is to learn; `model_fn` is the Estimator's.
+
+    `reuse_len` is that of the data.
+    """
+    config: XLNetConfig
+    network: NetworkSettings
+    optimization: OptimizationSettings
+    settings: PretrainingSettings
+    reuse_len: int
+    tokenizer: Tokenizer
+
+    def model_fn(self, features, mode):
+        """features: dict of `input_pipeline.pretraining_batches`, [b,...]."""
+        is_training = mode == tf2.estimator.ModeKeys.TRAIN
+        ids, weights = objectives.targets(self.settings.objective, features, self._special_ids())
+        batch = dict(features, ids=ids, weights=weights)
+        store = self._memory(features, is_training)
+        if store:
+            batch["memory"] = store.value
+        return self._training(batch, store) if is_training else self._held_out(mode, batch, store)
+
+    def _special_ids(self):
+        return [self.tokenizer.sep_id, self.tokenizer.cls_id]
+
+    def _mem_len(self, is_training):
+        settings = self.settings
+        return settings.mem_len if is_training or settings.eval_mem_len is None \
+            else settings.eval_mem_len
+
+    def _memory(self, features, is_training):
+        """The replica's `memory.Memory`; None without memory."""
+        mem_len = self._mem_len(is_training)
+        if not mem_len:
+            return None
+        with training.model_scope():
+            return memory.Memory(self.config, mem_len, features["starts_stream"])
+
+    def _predict(self, batch, first_row, is_training):
+        """`objectives.Predictions` of some rows, and what they leave behind."""
+        settings = self.settings
+        run = training.run_config(
+            self.network, is_training, mem_len=self._mem_len(is_training),
+            reuse_len=self.reuse_len, same_length=settings.same_length)
+        mems = tf.unstack(batch["memory"], axis=1) if "memory" in batch else None
+        seed = training.dropout_seed(settings.seed, tf.train.get_global_step())
+        with training.model_scope():
+            predictions = objectives.predict(
+                settings.objective, self.config, run, batch, mems, ids=batch["ids"],
+                noise=objectives.Noise(seed, first_row), mask_id=self.tokenizer.mask_id,
+                with_segments=settings.next_segment_loss > 0)
+        return predictions, {} if mems is None else {
+            "memory": tf.stack(predictions.new_mems, axis=1)}
+
+    # -- training
+
+    def _training(self, batch, store):
+        settings = self.settings
+        rows = batch["ids"].shape.as_list()[0]
+        first_row = distribution.replica_number() * rows
+        # Every target of the global batch counts the same, whichever micro-batch it is in.
+        targets, = distribution.mean_over_replicas([tf.reduce_sum(batch["weights"])])
+        targets /= settings.grad_accum_steps
+
+        def compute(part, row):
+            predictions, kept = self._predict(part, first_row + row, is_training=True)
+            loss = tf.reduce_sum(predictions.losses * part["weights"]) / targets
+            if settings.next_segment_loss:
+                loss += settings.next_segment_loss * tf.reduce_mean(
+                    _segment_losses(predictions, part["label"]))
+            return loss, kept
+        scale = training.loss_scale(self.network)
+        loss, gradients, kept = training.accumulate(compute, batch, settings.grad_accum_steps,
+                                                    scale)
+        training.start_from(settings.init_checkpoint, self.config, settings.model_dir)
+        return training.training_spec(loss, self.optimization, gradients, scale,
+                                      updates=[store.update(kept["memory"])] if store else [])
+
+    # -- held-out evaluation
+
+    def _held_out(self, mode, batch, store):
+        settings = self.settings
+        predictions, kept = self._predict(batch, 0, is_training=False)
+        training.start_from(settings.init_checkpoint, self.config, settings.model_dir)
+        with tf.control_dependencies([store.update(kept["memory"])] if store else []):
+            losses = tf.identity(predictions.losses)
+        weights = batch["weights"]
+        metrics = {"nats_per_target": tf.metrics.mean(losses, weights)}
+        if settings.next_segment_loss:
+            metrics["next_segment_accuracy"] = tf.metrics.accuracy(
+                batch["label"], tf.argmax(predictions.segment_logits, axis=1))
+        with tf.name_scope(SAMPLE):
+            for name in ("input_ids", "ids", "weights", "positions", "direction"):
+                tf.identity(batch[name][0], name)
+            tf.identity(predictions.guesses, "guesses")
+        return tf2.estimator.EstimatorSpec(
+            mode, loss=tf.reduce_sum(losses * weights) / tf.reduce_sum(weights),
+            eval_metric_ops=metrics, scaffold=self._averaged())
+
+    def _averaged(self):
+        """Restores moving averages in the place of the weights, where a run keeps them."""
+        if not self.optimization.average_decay:
+            return None
+        averages = {"%s/%s" % (v.op.name, optimization.AVERAGE): v
+                    for v in tf.trainable_variables()}
+        return tf.train.Scaffold(saver=tf.train.Saver(
+            dict(averages, global_step=tf.train.get_global_step())))
+
+
+def _segment_losses(predictions, label):
+    return tf.nn.sparse_softmax_cross_entropy_with_logits(
+        labels=label, logits=predictions.segment_logits)

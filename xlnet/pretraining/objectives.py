@@ -1,0 +1,124 @@
+"""What pretraining predicts, and from what: three objectives on one network, and a fourth beside.
+
+permutation: the tokens at `positions`, each from those before it in the factorization order
+  (XLNet, section 2.3).
+masked: the same tokens, from a text in which they are masked (BERT,
+  https://arxiv.org/abs/1810.04805, section 3.1).
+causal: each token from those on its left (Transformer-XL, https://arxiv.org/abs/1901.02860).
+
+Shape letters as in `modeling`; P predicted slots.
+"""
+
+import collections
+
+import tensorflow.compat.v1 as tf
+
+from xlnet.network import heads, modeling
+from xlnet.network.kernels import fold_in
+from xlnet.network.noise import uniform
+
+_MASK_SHARE, _RANDOM_SHARE = 0.8, 0.1   # of the masked tokens; the rest stays as it is
+
+# losses: float32 [B,P] in nats. guesses: int32 [P], the likeliest tokens of row 0. new_mems: list
+# over layers of [B,M,D], or None. segment_logits: [B,2], or None.
+Predictions = collections.namedtuple("Predictions", "losses guesses new_mems segment_logits")
+
+# The noise of one step: seed int32 [2]; first_row, the number of row 0 in the global batch.
+Noise = collections.namedtuple("Noise", "seed first_row")
+
+
+def targets(objective, features, special_ids):
+    """What is predicted: ids int32 [B,P], weights float32 [B,P] (0: does not count).
+
+    The causal objective leaves out `special_ids`, which depend on how windows are cut.
+    """
+    input_ids = features["input_ids"]
+    if objective == "causal":
+        ids = input_ids[:, 1:]
+        is_special = tf.reduce_any(tf.equal(ids[:, :, None], special_ids), axis=2)
+        return ids, 1. - tf.cast(is_special, tf.float32)
+    ids = tf.gather(input_ids, features["positions"], batch_dims=1)
+    return ids, features.get("weights", tf.ones(ids.shape, tf.float32))
+
+
+def predict(objective, config, run, features, mems, *, ids, noise, mask_id, with_segments=False):
+    """Runs the network on a batch.
+
+    Args:
+      config, run: `XLNetConfig`, `RunConfig`. features: dict of the pipeline's tensors [B,...].
+      mems: list over layers of [B,M,D], or None. ids: int32 [B,P], as `targets` gives them.
+      noise: `Noise` of dropout and masking. mask_id: of <mask>; for the masked objective alone.
+      with_segments: whether to judge, from <cls>, if segment B continues A.
+
+    Returns:
+      `Predictions`.
+    """
+    if objective == "masked":
+        features = dict(features, input_ids=_mask(config, features, noise, mask_id))
+    slots, summary, outputs = _SEQUENCES[objective](config, run, features, mems, noise,
+                                                    with_segments)
+    losses = heads.lm_loss(slots, ids, outputs.embedding_table, run.precision)
+    segment_logits = None
+    if with_segments:
+        summary = modeling.summarize(config, run, summary[:, None], **noise._asdict())
+        segment_logits = heads.classification(run, summary, features["label"], num_classes=2,
+                                              scope="classification_next_segment").logits
+    return Predictions(losses, _guesses(slots[0], outputs.embedding_table), outputs.new_mems,
+                       segment_logits)
+
+
+def _guesses(slots, table):
+    """The likeliest token of each slot: [P,D], [V,D] -> int32 [P]."""
+    with tf.variable_scope("lm_loss", reuse=True):
+        bias = modeling.get_weight("bias", [table.shape[0]], None)
+    return tf.argmax(tf.matmul(slots, table, transpose_b=True) + bias, axis=1,
+                     output_type=tf.int32)
+
+
+# Each gives the slots' vectors [B,P,D], that of <cls> [B,D], and the network's outputs.
+
+def _permutation(config, run, features, mems, noise, with_segments):
+    input_ids, positions = features["input_ids"], features["positions"]
+    length = input_ids.shape[1]
+    is_target = tf.reduce_any(tf.one_hot(positions, length, True, False, dtype=tf.bool), axis=1)
+    queried = positions
+    if with_segments:   # <cls>, at the end, gets a query of its own: the content stream ends early
+        last = tf.fill([positions.shape[0], 1], length - 1)
+        queried = tf.concat([positions, last], axis=1)
+    outputs = modeling.transformer_xl(
+        config, run, input_ids=input_ids, seg_ids=features["seg_ids"], mems=mems,
+        direction=features["direction"], query=modeling.Query(positions=queried),
+        hidden=modeling.permutation_mask(features["rank"], is_target), **noise._asdict())
+    return outputs.sequence[:, :positions.shape[1]], outputs.sequence[:, -1], outputs
+
+
+def _masked(config, run, features, mems, noise, with_segments):
+    positions = features["positions"]
+    outputs = modeling.transformer_xl(
+        config, run, input_ids=features["input_ids"], seg_ids=features["seg_ids"], mems=mems,
+        direction=features["direction"], **noise._asdict())
+    return tf.gather(outputs.sequence, positions, batch_dims=1), outputs.sequence[:, -1], outputs
+
+
+def _mask(config, features, noise, mask_id):
+    """The window with its targets replaced by <mask>, a random token or themselves."""
+    input_ids, positions = features["input_ids"], features["positions"]
+    seed = fold_in(noise.seed, -1)   # apart from dropout's
+    choice, other = tf.unstack(
+        uniform(positions.shape.as_list() + [2], seed, noise.first_row), axis=2)
+    kept = tf.gather(input_ids, positions, batch_dims=1)
+    random = tf.cast(other * config.n_token, tf.int32)
+    shown = tf.where(choice < _MASK_SHARE, tf.fill(positions.shape, mask_id),
+                     tf.where(choice < _MASK_SHARE + _RANDOM_SHARE, random, kept))
+    rows = tf.broadcast_to(tf.range(positions.shape[0])[:, None], positions.shape)
+    return tf.tensor_scatter_nd_update(input_ids, tf.stack([rows, positions], axis=2), shown)
+
+
+def _causal(config, run, features, mems, noise, with_segments):
+    outputs = modeling.transformer_xl(
+        config, run, input_ids=features["input_ids"], seg_ids=features["seg_ids"], mems=mems,
+        direction=features["direction"], attn_type="uni", **noise._asdict())
+    return outputs.sequence[:, :-1], outputs.sequence[:, -1], outputs
+
+
+_SEQUENCES = {"permutation": _permutation, "masked": _masked, "causal": _causal}

@@ -1,0 +1,62 @@
+"""What a pretraining run reads: manifests, and the rule by which targets are drawn."""
+
+import os
+
+from xlnet import files
+from xlnet.batches import legacy_records
+from xlnet.batches.records import Manifest
+from xlnet.errors import UserError
+from xlnet.network.permutation import Permutation
+
+
+def read_manifest(directory, spiece_model_file):
+    """The `records.Manifest` of our records, the `LegacyManifest` of the reference's.
+
+    Args:
+      spiece_model_file: the vocabulary of the reference's records; None: as they say. Ours have
+        their own, and another one is an error.
+    """
+    if legacy_records.is_in(directory):
+        return legacy_records.LegacyManifest.read(directory, spiece_model_file)
+    manifest = Manifest.read(directory)
+    if spiece_model_file:
+        files.require_file(spiece_model_file, "spiece_model_file")
+        if files.sha256(spiece_model_file) != manifest.sp_model_sha256:
+            raise UserError("spiece_model_file: %s is not the vocabulary of the records in %s"
+                            % (spiece_model_file, directory))
+    return manifest
+
+
+def choose_permutation(settings, manifest):
+    """How targets are drawn.
+
+    Raises:
+      UserError: more targets than a window can have.
+    """
+    permutation = Permutation(
+        reuse_len=manifest.reuse_len, num_predict=settings.num_predict,
+        perm_size=settings.perm_size, mask_alpha=settings.mask_alpha, mask_beta=settings.mask_beta,
+        mask_mode=settings.mask_mode)
+    permutation.check(manifest.seq_len)
+    if isinstance(manifest, legacy_records.LegacyManifest):
+        manifest.check_targets(settings.num_predict)
+    return permutation
+
+
+def held_out_manifest(settings, manifest):
+    """The manifest of the held-out records, checked to be cut like the training records."""
+    if not settings.eval_record_info_dir:
+        return None
+    if legacy_records.is_in(settings.eval_record_info_dir):
+        held_out = legacy_records.LegacyManifest.read(
+            settings.eval_record_info_dir,
+            os.path.join(settings.record_info_dir, manifest.sp_model))
+        held_out.check_targets(settings.num_predict)
+    else:
+        held_out = Manifest.read(settings.eval_record_info_dir)
+    for name in ("seq_len", "reuse_len", "sp_model_sha256", "uncased", "keep_accents"):
+        if getattr(held_out, name) != getattr(manifest, name):
+            raise UserError("eval_record_info_dir: %s is %s in %s, %s in %s" % (
+                name, getattr(held_out, name), settings.eval_record_info_dir,
+                getattr(manifest, name), settings.record_info_dir))
+    return held_out

@@ -1,0 +1,6 @@
+"""Raw text to records.
+
+`reading`, `text_forms` and `sentences` make lines of files, `corpus` tokens of lines, `windows`
+streams of windows of tokens; `record_writer` writes them; `preparation` shares the work out and
+resumes it; `merging` and `beam` are for corpora made in several places.
+"""

@@ -1,0 +1,124 @@
+"""The job of `preparation` as an Apache Beam pipeline, for text that one machine cannot hold.
+
+The functions and the bytes they make are the same; Beam moves the tokens between machines instead
+of a folder. Input and output may be wherever Beam's file systems reach.
+"""
+
+import collections
+import contextlib
+import itertools
+import os
+import tempfile
+import uuid
+
+import apache_beam as beam
+import numpy as np
+from apache_beam.io.filesystems import FileSystems
+
+from xlnet.batches import records
+from xlnet.text import corpus, preparation, record_writer, windows
+from xlnet.tokenization import SPIECE_NAME
+
+
+def run(settings, options=None):
+    """Makes the records that `settings` (`CorpusSettings`) describe; waits for the pipeline's end.
+
+    Args:
+      options: `apache_beam.options.pipeline_options.PipelineOptions`; None runs here.
+
+    Returns:
+      False if the records had been made before.
+
+    Raises:
+      UserError: as `preparation.make_records`; what happens on the workers, in the runner's words.
+    """
+    job = preparation.plan_job(settings)
+    if preparation.is_finished(job):
+        return False
+    with beam.Pipeline(options=options) as pipeline:
+        text = (pipeline
+                | "chunks" >> beam.Create(list(enumerate(job.chunks)))
+                | "spread" >> beam.Reshuffle()
+                | "tokenize" >> beam.FlatMap(_tokenize, settings).with_outputs(
+                    "counts", main="blocks"))
+        counts = text.counts | "gather counts" >> beam.combiners.ToList() | beam.Map(_in_order)
+        layout = beam.pvalue.AsSingleton(
+            counts | "plan" >> beam.Map(lambda c: preparation.make_layout(settings, c)))
+        (text.blocks
+         | "arrange" >> beam.FlatMap(_arrange, settings.num_passes, layout)
+         | "gather parts" >> beam.GroupByKey()
+         | "write streams" >> beam.FlatMap(_write_streams, job, layout)
+         | "gather entries" >> beam.combiners.ToList()
+         | "write manifest" >> beam.Map(_write_manifest, job, layout,
+                                        beam.pvalue.AsSingleton(counts)))
+    return True
+
+
+def _in_order(numbered):
+    return [value for _, value in sorted(numbered, key=lambda pair: pair[0])]
+
+
+def _tokenize(numbered_chunk, settings):
+    """Yields ((chunk, block), tokens), and the chunk's (number, counts) beside them."""
+    number, chunk = numbered_chunk
+    counts = collections.Counter()
+    arrays = corpus.tokenize(chunk, settings, preparation.tokenizer_of(settings), counts)
+    for block, tokens in enumerate(corpus.in_blocks(arrays)):
+        yield (number, block), tokens
+    yield beam.pvalue.TaggedOutput("counts", (number, dict(counts)))
+
+
+def _arrange(numbered_block, num_passes, layout):
+    """Yields (part, (pass, position in the part, tokens)) for all that reads a block."""
+    (chunk, index), tokens = numbered_block
+    number = layout.block_number(chunk, index)
+    size = layout.plan.part_len
+    for pass_number in range(num_passes):
+        order = layout.order(pass_number)
+        arranged, begin = order.arrange(number, tokens), int(order.begins[number])
+        end = min(begin + len(tokens), size * layout.plan.parts)
+        for part in range(begin // size, -(-end // size)):
+            low, high = max(begin, part * size), min(end, (part + 1) * size)
+            yield part, (pass_number, low - part * size, arranged[low - begin:high - begin])
+
+
+def _write_streams(part_and_pieces, job, layout):
+    """Writes the streams of a part; yields their entries in the manifest."""
+    part, pieces = part_and_pieces
+    pieces = sorted(pieces, key=lambda piece: piece[:2])
+    texts = [np.concatenate([tokens for _, _, tokens in group])
+             for _, group in itertools.groupby(pieces, key=lambda piece: piece[0])]
+    vocabulary = windows.Vocabulary.of(preparation.tokenizer_of(job.settings))
+    for stream in range(layout.plan.num_streams):
+        if layout.plan.part(stream) == part:
+            batches = record_writer.stream_records(
+                job.settings, vocabulary, layout.plan, stream,
+                lambda number: lambda low, high: texts[number][low:high])
+            name = preparation.stream_name(stream, layout.plan.num_streams)
+            with _replacing(FileSystems.join(job.directory, name)) as f:
+                yield preparation.stream_entry(layout.plan, stream, f, batches)
+
+
+def _write_manifest(entries, job, layout, counts):
+    """Writes the SentencePiece model and, last, the manifest."""
+    manifest = preparation.make_manifest(job, layout.plan, counts,
+                                         sorted(entries, key=lambda entry: entry["file"]))
+    with tempfile.TemporaryDirectory() as folder:
+        preparation.tokenizer_of(job.settings).save(os.path.join(folder, SPIECE_NAME))
+        manifest.write(folder)
+        for name in sorted(os.listdir(folder), key=lambda name: name == records.MANIFEST_NAME):
+            with open(os.path.join(folder, name), "rb") as source, \
+                    _replacing(FileSystems.join(job.directory, name)) as f:
+                f.write(source.read())
+
+
+@contextlib.contextmanager
+def _replacing(path):
+    """A file of Beam's file systems that bears its name only when it is whole."""
+    temporary = "%s.partial-%s" % (path, uuid.uuid4().hex)
+    folder = os.path.dirname(path)
+    if not FileSystems.exists(folder):
+        FileSystems.mkdirs(folder)
+    with FileSystems.create(temporary) as f:
+        yield f
+    FileSystems.rename([temporary], [path])

@@ -1,0 +1,72 @@
+"""The records of several machines, joined to one data set."""
+
+import collections
+import dataclasses
+import glob
+import os
+
+from xlnet.batches import records
+from xlnet.errors import UserError
+from xlnet.text import corpus
+from xlnet.tokenization import SPIECE_NAME, Tokenizer
+
+MOST_LEFT_OUT = 0.1              # share of the windows
+
+
+def merge(save_dir):
+    """Joins the records of all tasks in `save_dir` to one data set; returns its manifest.
+
+    Streams of all tasks become streams of one data set. Tasks have about equally much text; what
+    the longest have more than the shortest is left out, so that all streams are equally long.
+
+    Raises:
+      UserError: a task is missing, was made with other settings or input, or is much shorter.
+    """
+    folders = sorted(glob.glob(os.path.join(glob.escape(save_dir), "task-*-of-*")))
+    if not folders:
+        raise UserError("save_dir: no task-...-of-... in %s; make them with data_utils.py --task=K "
+                        "--num_task=N" % save_dir)
+    manifests = [records.Manifest.read(folder) for folder in folders]
+    _check_tasks(folders, manifests)
+    _check_lengths(folders, manifests)
+    first = manifests[0]
+    add = lambda name: sum(getattr(manifest, name) for manifest in manifests)  # noqa: E731
+    streams = [dict(stream, file=os.path.basename(folder) + "/" + stream["file"])
+               for folder, manifest in zip(folders, manifests) for stream in manifest.streams]
+    merged = dataclasses.replace(
+        first, num_streams=len(streams), streams=tuple(streams),
+        windows_per_stream=min(manifest.windows_per_stream for manifest in manifests),
+        skipped=dict(sum((collections.Counter(m.skipped) for m in manifests),
+                         collections.Counter())),
+        made_from={name: value for name, value in first.made_from.items() if name != "task"},
+        **{name: add(name) for name in (*corpus.COUNTS, "dropped")})
+    Tokenizer(os.path.join(folders[0], SPIECE_NAME)).save(os.path.join(save_dir, SPIECE_NAME))
+    merged.write(save_dir)
+    return merged
+
+
+def _check_tasks(folders, manifests):
+    count = manifests[0].made_from["num_task"]
+    found = [manifest.made_from["task"] for manifest in manifests]
+    missing = sorted(set(range(count)) - set(found))
+    if missing:
+        raise UserError("save_dir: task %d of %d is missing" % (missing[0], count))
+    for folder, manifest in zip(folders, manifests):
+        for name, value in manifests[0].made_from.items():
+            other = manifest.made_from.get(name)
+            if name != "task" and other != value:
+                raise UserError("save_dir: %s %s in %s, %s in %s; make the tasks anew with equal "
+                                "settings" % (name, value, folders[0], other, folder))
+
+
+def _check_lengths(folders, manifests):
+    lengths = [manifest.windows_per_stream for manifest in manifests]
+    made = sum(manifest.windows_per_stream * manifest.num_streams for manifest in manifests)
+    kept = min(lengths) * sum(manifest.num_streams for manifest in manifests)
+    if made - kept > MOST_LEFT_OUT * made:
+        shortest, longest = lengths.index(min(lengths)), lengths.index(max(lengths))
+        raise UserError("save_dir: streams of %s have %d windows, those of %s %d: %d %% would be "
+                        "left out; make the tasks anew with the same --num_streams and more even "
+                        "files (a .gz file is not split)" % (
+                            folders[shortest], min(lengths), folders[longest], max(lengths),
+                            100 * (made - kept) / made))

@@ -1,0 +1,373 @@
+"""The job of making records: text to token chunks to streams, by any number of processes.
+
+Both steps are pure: what a chunk or a stream becomes depends on the settings and the input alone.
+So it does not matter which process makes it, or whether it was made before the job was killed.
+What is not finished stands in a folder of its own; only whole files bear final names, and the
+manifest, written last, vouches for all of them.
+"""
+
+import collections
+import concurrent.futures
+import contextlib
+import dataclasses
+import functools
+import glob
+import hashlib
+import os
+import shutil
+import signal
+import sys
+import threading
+import time
+
+from xlnet import files
+from xlnet.batches import records
+from xlnet.errors import UserError
+from xlnet.text import corpus, reading, record_writer, windows
+from xlnet.tokenization import SPIECE_NAME, Tokenizer
+
+CHUNK_BYTES = 8 << 20
+CHUNKS_PER_TASK = 16             # at least, so that machines get about as much each
+_UNFINISHED = "unfinished"
+# Settings that do not change what is made, or stand in the description in another form.
+_NOT_DESCRIBED = ("input_glob", "save_dir", "sp_path", "num_workers", "overwrite", "bsz_per_host")
+
+
+@contextlib.contextmanager
+def silent(description, total, unit):
+    """The default `progress`: a context manager that yields a function `advance(n)`."""
+    yield lambda n: None
+
+
+@dataclasses.dataclass(frozen=True)
+class Summary:
+    """What `make_records` did. `seconds` is None where all had been made before."""
+    manifest: records.Manifest
+    directory: str
+    seconds: float = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """One task's share of the input, and where its records go.
+
+    `chunks`: tuple of `reading.Chunk`. `description`: what the records depend on, as JSON.
+    """
+    settings: object             # CorpusSettings
+    directory: str
+    chunks: tuple
+    description: dict
+
+    @property
+    def unfinished(self):
+        return os.path.join(self.directory, _UNFINISHED)
+
+
+def make_records(settings, progress=silent):
+    """Turns text into the record directory that `settings` (`CorpusSettings`) describe.
+
+    The same settings and input give the same bytes, whatever the number of workers. A job that was
+    killed is continued; one that is finished is left as it is.
+
+    Raises:
+      UserError: settings that do not fit together, unreadable or too little text, a directory that
+        holds records of other settings or input.
+    """
+    began = time.time()
+    job = plan_job(settings)
+    if is_finished(job):
+        return Summary(records.Manifest.read(job.directory), job.directory)
+    _begin(job)
+    try:
+        manifest = _write_all(job, _tokenize_all(job, progress), progress)
+    except UserError:            # other input or settings are needed: what is there fits neither
+        _abandon(job)
+        raise
+    tokenizer_of(settings).save(os.path.join(job.directory, SPIECE_NAME))
+    _clear_partial(job.directory)
+    manifest.write(job.directory)
+    shutil.rmtree(job.unfinished, ignore_errors=True)
+    return Summary(manifest, job.directory, time.time() - began)
+
+
+# What is to be done.
+
+def plan_job(settings):
+    """Checks the settings, finds the input, and takes this task's share of it; writes nothing."""
+    check_settings(settings)
+    tokenizer = tokenizer_of(settings)
+    paths = reading.find_files(settings.input_glob)
+    chunks = cut(paths, settings.num_task)
+    share = tuple(split_chunks(chunks, settings.num_task)[settings.task])
+    if not share:
+        raise UserError("input_glob: no text in %s for task %d of %d" % (
+            _some(paths), settings.task, settings.num_task) if chunks else
+            "input_glob: no text in %s" % _some(paths))
+    return Job(settings, task_directory(settings), share, _describe(settings, tokenizer, paths))
+
+
+def check_settings(settings):
+    """Raises UserError for settings that no text could fit."""
+    reading.check_settings(settings)
+    if not settings.from_raw_text and settings.text_format != "lines":
+        raise UserError("text_format is %s, expected lines where from_raw_text is False: a line of "
+                        "ids is a sentence" % settings.text_format)
+    smallest = windows.SPECIAL_TOKENS + 3    # one token of the reused part, of A and of B
+    if settings.seq_len < smallest:
+        raise UserError("sequence too short: seq_len is %d, expected at least %d"
+                        % (settings.seq_len, smallest))
+    longest = settings.seq_len - windows.SPECIAL_TOKENS - 2
+    if not 1 <= settings.reuse_len <= longest:
+        raise UserError("reuse_len is %d, expected 1 <= reuse_len <= seq_len - 5 = %d (the rest of "
+                        "a window is two segments, <sep> <sep> <cls>)"
+                        % (settings.reuse_len, longest))
+    if settings.num_streams and settings.bsz_per_host not in (None, settings.num_streams):
+        raise UserError("num_streams is %d but bsz_per_host, its other name, is %d; give one"
+                        % (settings.num_streams, settings.bsz_per_host))
+    if settings.task >= settings.num_task:
+        raise UserError("task is %d, expected less than num_task, %d (tasks count from 0)"
+                        % (settings.task, settings.num_task))
+    if os.path.exists(settings.save_dir) and not os.path.isdir(settings.save_dir):
+        raise UserError("save_dir: %s is a file, expected a directory" % settings.save_dir)
+
+
+def cut(paths, num_task):
+    """Returns the `reading.Chunk`s of the input."""
+    total = sum(chunk.end for chunk in reading.cut(paths, sys.maxsize))
+    most = CHUNK_BYTES if num_task == 1 else total // (CHUNKS_PER_TASK * num_task) + 1
+    return reading.cut(paths, min(CHUNK_BYTES, most))
+
+
+def split_chunks(chunks, num_task):
+    """Cuts the list of chunks into `num_task` runs of about as many bytes each."""
+    total = sum(chunk.end - chunk.begin for chunk in chunks)
+    shares, done = [[] for _ in range(num_task)], 0
+    for chunk in chunks:
+        size = chunk.end - chunk.begin
+        shares[min(num_task - 1, (2 * done + size) * num_task // (2 * total))].append(chunk)
+        done += size
+    return shares
+
+
+def task_directory(settings):
+    """`save_dir`, or this task's own folder in it."""
+    if settings.num_task == 1:
+        return settings.save_dir
+    return os.path.join(settings.save_dir, "task-%05d-of-%05d" % (settings.task, settings.num_task))
+
+
+def _describe(settings, tokenizer, paths):
+    described = {name: value for name, value in dataclasses.asdict(settings).items()
+                 if name not in _NOT_DESCRIBED}
+    described["num_streams"] = settings.num_streams or settings.bsz_per_host or 0
+    sizes = [(os.path.basename(path), files.size(path)) for path in paths]
+    described["input"] = "%d files, %d bytes, checksum of names and sizes %s" % (
+        len(sizes), sum(size for _, size in sizes),
+        hashlib.sha256(repr(sizes).encode("utf-8")).hexdigest()[:16])
+    return dict(described, sp_model_sha256=tokenizer.sha256, uncased=tokenizer.uncased,
+                keep_accents=tokenizer.keep_accents)
+
+
+def _some(paths):
+    return paths[0] if len(paths) == 1 else "%d files (%s, ...)" % (len(paths), paths[0])
+
+
+# What is there already.
+
+def is_finished(job):
+    """Whether the directory has these very records; refuses one that has others."""
+    path = os.path.join(job.directory, records.MANIFEST_NAME)
+    if job.settings.overwrite or not files.exists(path):
+        return False
+    made = files.read_json(path, "save_dir").get("made_from")
+    _refuse_difference(made or {}, job.description, "has records")
+    return True
+
+
+def _refuse_difference(made, wanted, what):
+    """Raises UserError that shows where the descriptions `made` and `wanted` differ, if they do."""
+    different = ["%s %s there, %s now" % (name, made.get(name), value)
+                 for name, value in wanted.items() if made.get(name) != value]
+    if different:
+        raise UserError("save_dir: it %s of other settings or input: %s; give another directory or "
+                        "--overwrite=True" % (what, "; ".join(different)))
+
+
+def _begin(job):
+    """Makes the directory, or sees that what stands unfinished in it belongs to this job."""
+    path = os.path.join(job.unfinished, "made_from.json")
+    try:
+        if job.settings.overwrite:
+            clear(job.directory)
+        elif os.path.exists(path):
+            _refuse_difference(files.read_json(path, "save_dir"), job.description,
+                               "has unfinished records")
+        for folder in (job.directory, job.unfinished):
+            os.makedirs(folder, exist_ok=True)
+            _clear_partial(folder)
+        files.write_json(path, job.description)
+    except OSError as e:
+        raise UserError("save_dir: cannot write to %s: %s" % (job.directory, e.strerror)) from None
+
+
+def _clear_partial(directory):
+    """Removes what killed processes were writing; some may be ending just now."""
+    for partial in glob.glob(os.path.join(glob.escape(directory), "*.partial-*")):
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(partial)
+
+
+def clear(directory):
+    """Removes the records in `directory`: first the manifest that vouches for them."""
+    with contextlib.suppress(FileNotFoundError):
+        os.remove(os.path.join(directory, records.MANIFEST_NAME))
+    shutil.rmtree(os.path.join(directory, _UNFINISHED), ignore_errors=True)
+    for path in glob.glob(os.path.join(glob.escape(directory), "stream-*-of-*.tfrecord*")):
+        os.remove(path)
+
+
+def _abandon(job):
+    clear(job.directory)
+    with contextlib.suppress(OSError):       # it holds something else
+        os.rmdir(job.directory)
+
+
+# The two steps.
+
+def _tokenize_all(job, progress):
+    """Tokenizes all chunks; returns their counts, a list of dicts."""
+    total = sum(chunk.end - chunk.begin for chunk in job.chunks)
+    counts = [None] * len(job.chunks)
+    with progress("reading", total, "B") as advance:
+        for number, result in _in_processes(tokenize_chunk, job, range(len(job.chunks))):
+            counts[number] = result
+            advance(job.chunks[number].end - job.chunks[number].begin)
+    return counts
+
+
+def tokenize_chunk(job, number):
+    """Writes the tokens of one chunk, unless that was done before; returns the counts, a dict."""
+    done = os.path.join(job.unfinished, "chunk-%06d.json" % number)
+    if not os.path.exists(done):
+        counts = collections.Counter()
+        tokens = corpus.tokenize(job.chunks[number], job.settings, tokenizer_of(job.settings),
+                                 counts)
+        corpus.TokenStore(job.unfinished).write(number, tokens)
+        files.write_json(done, counts)
+    return files.read_json(done, "save_dir")
+
+
+def _write_all(job, chunk_counts, progress):
+    """Writes all streams; returns the manifest."""
+    layout = make_layout(job.settings, chunk_counts)
+    plan = layout.plan
+    streams = [None] * plan.num_streams
+    with progress("writing", plan.num_streams * plan.windows * job.settings.num_passes,
+                  " windows") as advance:
+        for number, entry in _in_processes(write_stream, job, range(plan.num_streams), layout):
+            streams[number] = entry
+            advance(entry["windows"])
+    return make_manifest(job, plan, chunk_counts, streams)
+
+
+def make_layout(settings, chunk_counts):
+    """The `corpus.Layout` of a text of which all chunks have been counted."""
+    sizes = [counts.get("tokens", 0) for counts in chunk_counts]
+    if not sum(sizes):
+        raise UserError("input_glob: no text in %s" % settings.input_glob)
+    plan = windows.plan_streams(sum(sizes), settings.seq_len, settings.reuse_len,
+                                settings.num_streams or settings.bsz_per_host or 0,
+                                settings.bi_data)
+    return corpus.Layout(plan, sizes, settings.seed)
+
+
+def write_stream(job, number, layout):
+    """Writes one stream, unless that was done before; returns its entry in the manifest."""
+    done = os.path.join(job.unfinished, "stream-%06d.json" % number)
+    if not os.path.exists(done):
+        store = corpus.TokenStore(job.unfinished)
+        path = os.path.join(job.directory, stream_name(number, layout.plan.num_streams))
+        with files.replacing(path) as temporary, open(temporary, "wb") as f:
+            entry = stream_entry(layout.plan, number, f, record_writer.stream_records(
+                job.settings, windows.Vocabulary.of(tokenizer_of(job.settings)), layout.plan,
+                number, functools.partial(layout.part_reader, store, number)))
+        files.write_json(done, entry)
+    return files.read_json(done, "save_dir")
+
+
+def stream_name(stream, num_streams):
+    return "stream-%05d-of-%05d.tfrecord" % (stream, num_streams)
+
+
+def stream_entry(plan, stream, f, batches):
+    """Writes a stream's records to the open file `f`; returns what the manifest says of it."""
+    digest, size, count = hashlib.sha256(), 0, 0
+    for batch, number in batches:
+        f.write(batch)
+        digest.update(batch)
+        size += len(batch)
+        count += number
+    return {"file": stream_name(stream, plan.num_streams), "direction": plan.direction(stream),
+            "windows": count, "bytes": size, "sha256": digest.hexdigest()}
+
+
+def make_manifest(job, plan, chunk_counts, streams):
+    """Returns the manifest of records whose chunks are counted and whose `streams` (entries) are
+    written."""
+    settings, tokenizer = job.settings, tokenizer_of(job.settings)
+    counts = sum(map(collections.Counter, chunk_counts), collections.Counter())
+    found = {name: counts.pop(name, 0) for name in corpus.COUNTS}
+    return records.Manifest(
+        vocab_size=tokenizer.vocab_size, sp_model=SPIECE_NAME, sp_model_sha256=tokenizer.sha256,
+        uncased=tokenizer.uncased, keep_accents=tokenizer.keep_accents, seq_len=settings.seq_len,
+        reuse_len=settings.reuse_len, bi_data=settings.bi_data, num_streams=plan.num_streams,
+        num_passes=settings.num_passes, windows_per_stream=plan.windows * settings.num_passes,
+        seed=settings.seed, dropped=dropped_tokens(settings, plan, found["tokens"]),
+        skipped=dict(sorted(counts.items())), streams=tuple(streams), made_from=job.description,
+        **found)
+
+
+def dropped_tokens(settings, plan, num_tokens):
+    """Tokens at the ends of parts that are in no window of a pass."""
+    used = (plan.windows - 1) * settings.reuse_len + settings.seq_len - windows.SPECIAL_TOKENS
+    return num_tokens - plan.parts * used
+
+
+# Processes.
+
+def _in_processes(function, job, numbers, *arguments):
+    """Yields (number, function(job, number, *arguments)) for all numbers, in any order."""
+    count = min(job.settings.num_workers or os.cpu_count() or 1, len(numbers))
+    if count == 1:
+        for number in numbers:
+            yield number, function(job, number, *arguments)
+        return
+    pool = concurrent.futures.ProcessPoolExecutor(count, initializer=_start_worker,
+                                                  initargs=(os.getpid(),))
+    try:
+        futures = {pool.submit(function, job, number, *arguments): number for number in numbers}
+        for future in concurrent.futures.as_completed(futures):
+            yield futures[future], future.result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _start_worker(parent):
+    """Leaves interrupts to the parent, and ends when the parent does, however it ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def watch():
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os._exit(1)
+    threading.Thread(target=watch, daemon=True).start()
+
+
+@functools.lru_cache(maxsize=1)
+def _load_tokenizer(path, uncased, keep_accents):
+    return Tokenizer(path, uncased, keep_accents)
+
+
+def tokenizer_of(settings):
+    """The `Tokenizer` of the settings, loaded once in each process."""
+    return _load_tokenizer(settings.sp_path, settings.uncased, settings.keep_accents)

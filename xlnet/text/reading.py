@@ -1,0 +1,368 @@
+"""Files to lines: which files, which bytes of them, what is wrong with them; layouts are those of
+`text_forms`.
+
+Files are plain text, `.jsonl` (a document a line), or either with `.gz`; `text_format` says how
+plain text is laid out. Whatever the form, a reader gets `Line`s: sentences, in order, the last one
+of each document marked.
+
+Files are read in chunks that nobody else needs to wait for. A chunk answers for the lines (books:
+paragraphs) that begin in its byte range; what stands at its edges is found by looking one line
+back and as far ahead as it takes. So the chunks of a file, one after the other, give the same
+lines wherever it is cut. No file, and no line longer than `LONGEST_LINE`, is ever held whole.
+"""
+
+import collections
+import contextlib
+import glob
+import gzip
+import hashlib
+import itertools
+import os
+import sys
+import zlib
+
+from xlnet import files
+from xlnet.errors import UserError
+from xlnet.text.text_forms import END, LONGEST_LINE, events_of
+
+Chunk = collections.namedtuple("Chunk", "path begin end")          # [bytes]
+# `offset`: where in the (unpacked) file its line, paragraph or record begins [bytes].
+Line = collections.namedtuple("Line", "path offset text ends_document")
+
+LONGEST_RECORD = 1 << 24     # [bytes] a line of .jsonl is a document: the longest novels fit
+LONGEST_HELD_OUT = 1 << 23   # [characters] longer documents are trained on
+_BLOCK = 1 << 16
+_CUT = "cut"                 # an event, as END is: see `_owned`
+
+
+# Files and chunks.
+
+def find_files(patterns, what="input_glob"):
+    """Returns the files that comma-separated names, glob patterns and directories stand for.
+
+    A directory stands for all *.txt, *.jsonl and *.gz in it and below it, hidden ones left out;
+    of remote files (`gs://...`) only names and patterns are known. Sorted, each file once.
+
+    Args:
+      what: the flag's name, for errors.
+
+    Raises:
+      UserError: a part stands for no file.
+    """
+    parts = [part.strip() for part in patterns.split(",") if part.strip()]
+    if not parts:
+        raise UserError("%s: no file given" % what)
+    found = {}
+    for part in parts:
+        paths = files.match(part) if files.is_remote(part) else _local_files(part)
+        if not paths:
+            raise UserError("%s: %s '%s'" % (
+                what, "no .txt, .jsonl or .gz file in directory" if os.path.isdir(part)
+                else "no file matches", part))
+        for path in sorted(paths):
+            found.setdefault(path if files.is_remote(path) else os.path.realpath(path), path)
+    return sorted(found.values())
+
+
+def _local_files(pattern):
+    names = [pattern] if os.path.exists(pattern) else glob.glob(pattern, recursive=True)
+    return [path for name in names for path in _files_of(name)]
+
+
+def _files_of(name):
+    if os.path.isfile(name):
+        return [name]
+    paths = []
+    for directory, below, names in os.walk(name):
+        below[:] = [each for each in below if each[0] != "."]
+        paths += [os.path.join(directory, each) for each in names
+                  if each[0] != "." and each.lower().endswith((".txt", ".jsonl", ".gz"))]
+    return paths
+
+
+def cut(paths, chunk_bytes):
+    """Returns the chunks of files, in order: `chunk_bytes` of plain ones each, `.gz` files whole.
+
+    Empty files have none.
+    """
+    chunks = []
+    for path in paths:
+        try:
+            size = files.size(path)
+        except OSError as e:
+            raise _unreadable(path, e) from None
+        step = size if _is_gzip(path) else chunk_bytes
+        chunks += [Chunk(path, begin, min(begin + step, size))
+                   for begin in range(0, size, step or 1)]
+    return chunks
+
+
+def _is_gzip(path):
+    return path.lower().endswith(".gz")
+
+
+def _is_jsonl(path):
+    return path.lower().endswith((".jsonl", ".jsonl.gz"))
+
+
+class _File:
+    """The (unpacked) bytes of a file; `damage` says why those of a .gz end too early."""
+
+    def __init__(self, path):
+        self.path, self.damage = path, None
+        try:
+            self._packed = files.open_binary(path, _BLOCK)
+            self._file = gzip.open(self._packed) if _is_gzip(path) else self._packed
+        except OSError as e:
+            raise _unreadable(path, e) from None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._file.close()
+        self._packed.close()
+
+    def seek(self, offset):
+        self._file.seek(offset)
+
+    def read(self, size):
+        """Returns up to `size` bytes, none at the end only."""
+        return self._guarded(self._file.read1, size)
+
+    def read_exactly(self, size):
+        """Returns `size` bytes, fewer at the end only."""
+        return self._guarded(self._file.read, size)
+
+    def readline(self, size):
+        """Returns the rest of the line, or `size` bytes of it."""
+        return self._guarded(self._file.readline, size)
+
+    def _guarded(self, read, size):
+        try:
+            return b"" if self.damage else read(size)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as e:
+            self.damage = str(e)
+            return b""
+        except OSError as e:
+            raise _unreadable(self.path, e) from None
+
+
+def _unreadable(path, error):
+    return UserError("cannot read %s: %s" % (path, error.strerror or error))
+
+
+def place(line):
+    """Returns "PATH, line N" for a `Line`: reads the file up to it, so only for messages."""
+    return _place(line.path, line.offset)
+
+
+def _place(path, offset):
+    newlines = 0
+    with _File(path) as f:
+        while offset > 0:
+            block = f.read(min(offset, _BLOCK))
+            newlines += block.count(b"\n")
+            offset = offset - len(block) if block else 0
+    return "%s, line %d" % (path, newlines + 1)
+
+
+# A chunk's lines.
+
+def check_settings(settings):
+    """Raises UserError for input settings that do not fit together."""
+    if not 0 < settings.heldout_percent < 100:
+        raise UserError("heldout_percent is %r, expected 0 < heldout_percent < 100"
+                        % settings.heldout_percent)
+    if not settings.json_field:
+        raise UserError("json_field is empty, expected the name of the text's field")
+
+
+def read_chunk(chunk, settings, skipped):
+    """Yields the lines of a chunk, those that are blank left out.
+
+    Args:
+      settings: has `text_format json_field on_error split heldout_percent` (`CorpusSettings`).
+      skipped: a Counter; with on_error "skip", what is left out is counted in it by its reason.
+
+    Raises:
+      UserError: bad text with on_error "fail", named by file and line; an unreadable file.
+    """
+    begin, end = (0, sys.maxsize) if _is_gzip(chunk.path) else (chunk.begin, chunk.end)
+    faults = _Faults(chunk.path, begin, end, settings.on_error, skipped)
+    longest = LONGEST_RECORD if _is_jsonl(chunk.path) else LONGEST_LINE
+    with _File(chunk.path) as f:
+        texts = _texts(f, longest, faults)
+        events = _owned(events_of(texts, settings, faults, _is_jsonl(chunk.path)), begin, end)
+        if settings.split != "all":
+            events = _select(events, settings.split, settings.heldout_percent / 100)
+        yield from _mark_ends(chunk.path, events)
+
+
+class _Faults:
+    """What is wrong with the text of a chunk: refused, or counted and left out.
+
+    A fault belongs to the chunk in which its line begins; others that meet it pass over it.
+    """
+
+    def __init__(self, path, begin, end, on_error, skipped):
+        self.path, self.begin, self.end = path, begin, end
+        self._skip = on_error == "skip"
+        self._skipped = skipped
+
+    def add(self, offset, reason, detail):
+        if not self.begin <= offset < self.end:
+            return
+        if not self._skip:
+            raise UserError("%s: %s" % (_place(self.path, offset), detail)) from None
+        self._skipped[reason] += 1
+
+
+def _texts(f, longest, faults):
+    """Yields (offset, text) of every line, text None where it is bad: one before the chunk if
+    there is one, the chunk's, and those behind it to the file's end."""
+    begin = 0
+    if faults.begin:
+        begin = _line_before(f, faults.begin, longest)
+        if begin is None:                    # so long that it is bad
+            begin = faults.begin - 1
+            yield begin, None
+            f.seek(begin)
+            begin += _skip_line(f, faults.end - begin)
+            if begin >= faults.end:
+                return
+        f.seek(begin)
+    for offset, block in _blocks(f, begin, longest, faults):
+        lines = block.split(b"\n")           # bytes: split at \n only, never at U+0085
+        if not lines[-1]:
+            lines.pop()
+        offsets = list(itertools.accumulate([offset] + [len(line) + 1 for line in lines[:-1]]))
+        yield from zip(offsets, _decode(block, lines, offsets, longest, faults))
+
+
+def _blocks(f, offset, longest, faults):
+    """Yields (offset, bytes): some whole lines each, the last cut off if longer than `longest`."""
+    block = f.read(_BLOCK)
+    while block:
+        if not block.endswith(b"\n"):
+            block += f.readline(longest + 1)
+        if f.damage:
+            block = block[:block.rfind(b"\n") + 1]
+        yield offset, block
+        offset += len(block)
+        if not f.damage and not block.endswith(b"\n"):
+            offset += _skip_line(f, sys.maxsize)
+        block = f.read(_BLOCK)
+    if f.damage:
+        faults.add(offset, "damaged .gz", "the .gz file is damaged or cut off here (%s)" % f.damage)
+
+
+def _decode(block, lines, offsets, longest, faults):
+    """Returns the texts of the lines of a block: at once if all are good, else one by one."""
+    if max(map(len, lines), default=0) <= longest:
+        with contextlib.suppress(UnicodeDecodeError):
+            text = block.decode("utf-8" if offsets[0] else "utf-8-sig")
+            if "\0" not in text:
+                return text.split("\n")
+    return [_decode_line(line, offset, longest, faults) for line, offset in zip(lines, offsets)]
+
+
+def _decode_line(line, offset, longest, faults):
+    """Returns the text of a line, None with a fault where it is bad."""
+    if len(line) > longest:
+        return faults.add(offset, "line too long", "a line of more than %d bytes; expected a "
+                          "sentence, a paragraph or a record a line" % longest)
+    try:
+        text = line.decode("utf-8" if offset else "utf-8-sig")
+    except UnicodeDecodeError as e:
+        return faults.add(offset, "not UTF-8", "not UTF-8: byte 0x%02x at column %d; convert the "
+                          "file first" % (e.object[e.start], e.start + 1))
+    if "\0" in text:
+        return faults.add(offset, "NUL byte", "a NUL byte at column %d; expected plain UTF-8 text"
+                          % (text.index("\0") + 1))
+    return text
+
+
+def _line_before(f, position, longest):
+    """Where the line that holds the byte before `position` begins; None if it is too long."""
+    low = position - 1                       # that byte may be the line's own end
+    while low > 0:
+        high, low = low, max(0, low - 4096)
+        f.seek(low)
+        found = f.read_exactly(high - low).rfind(b"\n")
+        if found >= 0:
+            return low + found + 1
+        if position - low > longest + 1:
+            return None
+    return 0
+
+
+def _skip_line(f, most):
+    """Reads up to the end of the line, or at least `most` bytes; returns how many."""
+    size, raw = 0, None
+    while size < most and raw != b"" and not (raw or b"").endswith(b"\n"):
+        raw = f.readline(_BLOCK)
+        size += len(raw)
+    return size
+
+
+# From events to lines.
+
+def _owned(events, begin, end):
+    """Yields the sentences that begin in the chunk, END where a document ends, _CUT where one
+    comes from before the chunk or goes on behind it."""
+    if begin:
+        yield _CUT
+    for event in events:
+        if event is END:
+            yield END
+        elif event[0] < begin:
+            yield _CUT
+        elif event[0] < end:
+            yield event
+        else:
+            yield _CUT
+            return
+    yield END
+
+
+def _select(events, split, share):
+    """Leaves the sentences of one part: whole documents, by a hash of their text.
+
+    A document that a chunk's edge cuts, or of more than `LONGEST_HELD_OUT` characters, is trained
+    on: no chunk knows all of it, and so the chunks agree without asking, and never is one
+    document in both parts.
+    """
+    document, size, is_cut = [], 0, False
+    for event in events:
+        if event is END or event is _CUT:
+            is_cut = is_cut or event is _CUT
+            if (split == "heldout") == (not is_cut and _is_held_out(document, share)):
+                yield from document
+            document, size, is_cut = [], 0, event is _CUT
+            yield event
+            continue
+        document.append(event)
+        size += len(event[1])
+        if size > LONGEST_HELD_OUT:
+            is_cut = True
+            if split == "train":
+                yield from document
+            document = []
+
+
+def _is_held_out(document, share):
+    """Draws the part from the text alone: the same wherever and whenever it is read."""
+    digest = hashlib.blake2b(digest_size=8)
+    for _, text in document:
+        digest.update(text.encode("utf-8") + b"\n")
+    return int.from_bytes(digest.digest(), "big") < share * 2 ** 64
+
+
+def _mark_ends(path, events):
+    """Yields a `Line` for each sentence: the event that follows says whether it ends a document."""
+    held = None
+    for event in events:
+        if held:
+            yield Line(path, held[0], held[1], event is END)
+        held = None if event is END or event is _CUT else event

@@ -1,0 +1,199 @@
+"""The layouts of text: lines of a file to sentences and the ends of documents.
+
+A layout is a generator: it takes the lines, (offset, text) with text None where a line is bad,
+and yields events, (offset, text) for a sentence and `END` between documents. `faults` has the byte
+range of the chunk that is read, `begin` and `end`, and is told what is wrong, `add(offset, reason,
+detail)`.
+"""
+
+import json
+import re
+
+from xlnet.text.sentences import split_sentences
+
+LONGEST_LINE = 1 << 20       # [bytes] some 200,000 words: beyond any paragraph, far below memory
+END = "end"
+
+
+def events_of(texts, settings, faults, is_jsonl):
+    """The events of a file's lines: of JSON lines by `settings.json_field`, of any other file by
+    `settings.text_format`."""
+    if is_jsonl:
+        return _from_records(texts, settings.json_field, faults)
+    if settings.text_format == "lines":
+        return _from_lines(texts)
+    if settings.text_format == "paragraphs":
+        return _from_paragraphs(texts)
+    if settings.text_format == "wikitext":
+        return _from_wikitext(texts, faults)
+    return _from_book(texts, faults)
+
+
+def _from_lines(texts):
+    """A sentence a line, a blank line between documents."""
+    for offset, text in texts:
+        if text is None:
+            continue
+        text = text.strip()
+        yield (offset, text) if text else END
+
+
+def _from_paragraphs(texts):
+    """A paragraph a line, a blank line between documents."""
+    for event in _from_lines(texts):
+        if event is END:
+            yield END
+        else:
+            for sentence in split_sentences(event[1]):
+                yield event[0], sentence
+
+
+def _from_records(texts, field, faults):
+    """A JSON object a line, a document each; newlines in its text end sentences too."""
+    for offset, text in texts:
+        if text is None or text.isspace() or not text:
+            continue
+        document = _field_of(text, field, offset, faults)
+        yield END
+        if document is not None:
+            for line in document.split("\n"):
+                for sentence in split_sentences(line):
+                    yield offset, sentence
+        yield END
+
+
+def _field_of(text, field, offset, faults):
+    """The text of a record, None with a fault where it has none."""
+    try:
+        record = json.loads(text)
+    except (ValueError, RecursionError) as e:
+        return faults.add(offset, "not JSON", "not JSON: %s" % (
+            "%s at column %d" % (e.msg, e.colno) if isinstance(e, json.JSONDecodeError)
+            else "a number too long or lists too deep"))
+    if not isinstance(record, dict) or field not in record:
+        found = ", ".join(record) if isinstance(record, dict) else type(record).__name__
+        return faults.add(offset, "no field '%s'" % field,
+                          "no field '%s'; expected a JSON object with it (json_field), found %.200s"
+                          % (field, found or "none"))
+    document = record[field]
+    if not isinstance(document, str):
+        return faults.add(offset, "field '%s' is not text" % field,
+                          "field '%s' is %s, expected text" % (field, type(document).__name__))
+    if "\0" in document:
+        return faults.add(offset, "NUL byte", "a NUL character in field '%s'" % field)
+    if re.search("[\ud800-\udfff]", document):
+        return faults.add(offset, "not UTF-8", "half of a surrogate pair in field '%s'" % field)
+    if any(len(line) > LONGEST_LINE for line in document.split("\n")):
+        return faults.add(offset, "line too long", "a line of more than %d characters in field '%s'"
+                          % (LONGEST_LINE, field))
+    return document
+
+
+_ESCAPE = re.compile(r" @([-,.])@ ")
+
+
+def _from_wikitext(texts, faults):
+    """WikiText: a paragraph a line; ` = Title = ` between blank lines begins a document.
+
+    Headings of sections, ` = = Name = = `, are sentences of their own, as titles are: text that
+    follows speaks of them. Their marks, and those of ` @-@ `, are taken away.
+    """
+    after_blank = faults.begin == 0
+    for offset, text, before_blank in _with_next(texts):
+        depth = _heading_depth(text) if text and after_blank and before_blank else 0
+        if depth == 1:
+            yield END
+        if depth:
+            yield offset, _ESCAPE.sub(r"\1", text[2 * depth:-2 * depth].strip())
+        elif text:
+            for sentence in split_sentences(_ESCAPE.sub(r"\1", text)):
+                yield offset, sentence
+        after_blank = text == ""
+
+
+def _heading_depth(text):
+    """How many = stand on both sides of a heading: 1 for a title; 0 if it is none."""
+    words = text.split(" ")
+    left = next((i for i, word in enumerate(words) if word != "="), 0)
+    right = next((i for i, word in enumerate(reversed(words)) if word != "="), 0)
+    return left if left == right else 0
+
+
+def _with_next(texts):
+    """Yields (offset, stripped text, whether a blank line or the file's end follows)."""
+    held = None
+    for offset, text in texts:
+        text = text if text is None else text.strip()
+        if held:
+            yield (*held, text == "")
+        held = offset, text
+    if held:
+        yield (*held, True)
+
+
+def _from_book(texts, faults):
+    """Hard-wrapped paragraphs between blank lines; a file or a form feed's part is a document."""
+    for offset, text in _paragraphs(texts, faults):
+        if text is None:
+            yield END
+        else:
+            for sentence in split_sentences(text):
+                yield offset, sentence
+
+
+def _paragraphs(texts, faults):
+    """Yields (offset, text) of each paragraph, joined, and (offset, None) for a form feed.
+
+    A paragraph begins at its first line that is not blank, be that bad or good: what is before a
+    chunk's own lines decides whether its first line begins one.
+    """
+    first, lines, size = None, [], 0
+    for offset, text in _book_lines(texts):
+        if text in ("", "\f"):
+            if lines:
+                yield first, _join(lines)
+            first, lines, size = None, [], 0
+            if text:
+                yield offset, None
+            continue
+        first = offset if first is None else first
+        if first < faults.begin and offset >= faults.end:
+            return                           # a paragraph from before the chunk goes on beyond it
+        is_fine, size = size <= LONGEST_LINE, size + len(text or "")
+        if size <= LONGEST_LINE:
+            lines.append(text or "")
+        elif is_fine:
+            lines = []
+            faults.add(first, "paragraph too long", "a paragraph of more than %d characters, "
+                       "expected blank lines between paragraphs (text_format=book)" % LONGEST_LINE)
+    if lines:
+        yield first, _join(lines)
+
+
+def _book_lines(texts):
+    """Yields (offset, stripped text), a form feed as a line "\\f" of its own; bad lines as None."""
+    for offset, text in texts:
+        if text is None:
+            yield offset, None
+            continue
+        for number, part in enumerate(text.split("\f")):
+            if number:
+                yield offset, "\f"
+            yield offset, part.strip()
+
+
+_CJK = re.compile("[\u3000-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uff60\U00020000-\U0003ffff]")
+
+
+def _join(lines):
+    """Joins hard-wrapped lines: with a blank, but not behind a hyphen or between CJK characters."""
+    joined = []
+    for line in filter(None, lines):
+        if joined and not _joins_without_blank(joined[-1][-1], line[0]):
+            joined.append(" ")
+        joined.append(line)
+    return "".join(joined)
+
+
+def _joins_without_blank(last, first):
+    return last in "-—" or bool(_CJK.match(last) and _CJK.match(first))

@@ -1,0 +1,1 @@
+"""What records hold, to look at: `inspection` as text, `pictures` as images."""
