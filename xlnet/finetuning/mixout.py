@@ -14,7 +14,8 @@ import tensorflow.compat.v1 as tf
 
 from xlnet.engine import checkpoint, distribution
 from xlnet.errors import UserError
-from xlnet.network.kernels import dropout, fold_in
+from xlnet.network.kernels import dropout
+from xlnet.network.noise import fold_in
 
 _SLOT = "/" + checkpoint.PRETRAINED
 

@@ -14,7 +14,7 @@ from xlnet.engine import distribution, training
 from xlnet.finetuning import mixout
 from xlnet.finetuning.tasks import Task
 from xlnet.network import heads, modeling
-from xlnet.network.kernels import fold_in
+from xlnet.network.noise import fold_in
 
 
 @dataclasses.dataclass(frozen=True)

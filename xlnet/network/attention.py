@@ -8,7 +8,8 @@ import collections
 
 import tensorflow.compat.v1 as tf
 
-from xlnet.network.kernels import dropout_keep, dropout_scale, fold_in, shape_of
+from xlnet.network.kernels import dropout_keep, dropout_scale, shape_of
+from xlnet.network.noise import fold_in
 
 BLOCK = 128     # rows worked on together, so that their scores stay in the processor's cache
 

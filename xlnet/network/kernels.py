@@ -10,7 +10,6 @@ import tensorflow.compat.v1 as tf
 from xlnet.network.noise import bits16
 
 LAYER_NORM_EPSILON = 1e-12
-GENERATOR = "philox"    # of random bits; without a name XLA takes another than TensorFlow's kernels
 
 
 def recomputed(function, *inputs):
@@ -41,8 +40,11 @@ def recomputed(function, *inputs):
 
 def shape_of(x):
     """The shape as a list: Python ints where they are static, scalar tensors elsewhere."""
+    sizes = x.shape.as_list()
+    if None not in sizes:
+        return sizes
     dynamic = tf.shape(x)
-    return [dynamic[i] if size is None else size for i, size in enumerate(x.shape.as_list())]
+    return [dynamic[i] if size is None else size for i, size in enumerate(sizes)]
 
 
 def dropout(x, rate, seed, first_row=None):
@@ -62,27 +64,13 @@ def dropout(x, rate, seed, first_row=None):
     return drop(x)
 
 
-def fold_in(seed, number):
-    """A new seed int32 [2], a function of both."""
-    return tf.random.experimental.stateless_fold_in(seed, number, alg=GENERATOR)
-
-
 def dropout_keep(shape, rate, seed, first_row=None):
     """Which elements of `shape` stay: bool, a function of `seed` int32 [2].
 
     16 random bits decide on an element, at a third of the cost of a random float32. `first_row`:
     the number of the first row in a larger batch that the noise is drawn for; None: there is none.
     """
-    if first_row is not None:
-        return bits16(shape, seed, first_row) >= tf.constant(_dropped_of_65536(rate), tf.uint16)
-    is_static = all(isinstance(size, int) for size in shape)
-    count = math.prod(shape) if is_static else tf.reduce_prod(shape)
-    words = tf.random.stateless_uniform([(count + 1) // 2], seed, None, None, tf.uint32,
-                                        alg=GENERATOR)
-    bits = tf.reshape(tf.bitcast(words, tf.uint16), [-1])
-    if not is_static or count % 2:
-        bits = bits[:count]
-    return tf.reshape(bits, shape) >= tf.constant(_dropped_of_65536(rate), tf.uint16)
+    return bits16(shape, seed, first_row) >= tf.constant(_dropped_of_65536(rate), tf.uint16)
 
 
 def dropout_scale(rate):

@@ -17,8 +17,9 @@ import math
 import tensorflow.compat.v1 as tf
 
 from xlnet.network.attention import attend
-from xlnet.network.kernels import (ACTIVATIONS, activated_dense, dense, dropout, fold_in,
-                                   layer_norm, recomputed, shape_of)
+from xlnet.network.kernels import (ACTIVATIONS, activated_dense, dense, dropout, layer_norm,
+                                   recomputed, shape_of)
+from xlnet.network.noise import fold_in
 
 NUM_SEGMENTS = 8        # segment ids are 0 ... 7; released models use 0 to 4
 HIDDEN_SCORE = -1e30    # added to the score of a hidden key; scores are always float32

@@ -14,8 +14,7 @@ import collections
 import tensorflow.compat.v1 as tf
 
 from xlnet.network import heads, modeling
-from xlnet.network.kernels import fold_in
-from xlnet.network.noise import uniform
+from xlnet.network.noise import fold_in, uniform
 
 _MASK_SHARE, _RANDOM_SHARE = 0.8, 0.1   # of the masked tokens; the rest stays as it is
 
