@@ -1,6 +1,7 @@
 """Schedules and optimizer against the reference's numbers, and the rules that differ from it."""
 
 import dataclasses
+import time
 
 import numpy as np
 import pytest
@@ -123,6 +124,20 @@ def test_adamw_follows_its_definition(graph):
             decay = 0.1 * weight if name.endswith("q/kernel") else 0.
             weight = weight - 0.01 * (m / (1 - 0.9 ** t) / np.sqrt(v / (1 - 0.999 ** t)) + decay)
         assert_close(final[name], weight, name, rtol=3e-5)
+
+
+def test_a_weight_decays_after_it_was_read(graph):
+    """However late in a step that is: the loss is that of the weights the step began with."""
+    weight = tf.get_variable("kernel", initializer=tf.ones([2]), use_resource=True)
+    with tf.control_dependencies([tf.numpy_function(lambda: time.sleep(0.5), [], [])]):
+        loss = tf.reduce_sum(tf.square(weight.read_value()))
+    train_op, _ = optimization.minimize(
+        loss, OptimizationSettings(learning_rate=1., weight_decay=0.5, decay_method="constant"),
+        tf.train.get_or_create_global_step())
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        assert session.run([loss, train_op])[0] == 2
+        assert_close(session.run(weight), [-0.5, -0.5], "weight", rtol=1e-5)  # 1 - 0.5 - Adam's 1
 
 
 def test_layer_decay_changes_the_learning_rate(graph):

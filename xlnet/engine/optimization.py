@@ -114,7 +114,11 @@ class AdamW(tf.train.Optimizer):
             grad = tf.where(self._is_valid, grad, tf.zeros_like(grad))
         decayed = []
         if self._weight_decay and not re.search("LayerNorm|bias", name):
-            decayed = [var.assign_sub(rate * self._weight_decay * var.read_value())]
+            # After the gradient: whoever reads a weight in this step has read it by then, and so
+            # sees it whole; and the variable is changed where it is, as nobody holds its old value.
+            with tf.control_dependencies([grad]):
+                decayed = [var.assign_sub(rate * self._weight_decay * var.read_value(),
+                                          read_value=False)]
         with tf.control_dependencies(decayed):
             update = training_ops.resource_apply_adam(
                 var.handle, self.get_slot(var, "m").handle, self.get_slot(var, "v").handle,
