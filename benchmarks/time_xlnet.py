@@ -8,16 +8,16 @@ import numpy as np
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import work as works
 from xlnet import config as settings
-from xlnet.engine import optimization
+from xlnet.engine import optimization, training
 from xlnet.network import heads, modeling
 
 import tensorflow.compat.v1 as tf
 
 
 def run_config(work, options):
-    training = work.kind != "infer"
+    is_training = work.kind != "infer"
     return settings.RunConfig(
-        is_training=training, use_tpu=False, use_bfloat16=False, precision=options["precision"],
+        is_training=is_training, use_tpu=False, use_bfloat16=False, precision=options["precision"],
         recompute=options["recompute"], dropout=0.1, dropatt=0.1, mem_len=work.memory or None,
         reuse_len=work.length // 2 if work.memory else None)
 
@@ -89,6 +89,7 @@ def matrix_rates(repeats=8):
 def main():
     options = works.arguments()
     tf.disable_eager_execution()
+    training.share_one_heap()
     rates = matrix_rates()
     work = works.Work(**options["work"])
     config = settings.XLNetConfig(**options["config"])

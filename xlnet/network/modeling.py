@@ -144,7 +144,8 @@ def _embed(net, input_ids, query):
     with tf.variable_scope("word_embedding"):
         table = get_weight("lookup_table", [config.n_token, config.d_model],
                            get_initializer(net.run))
-    h = net.cast(tf.gather(table, input_ids))
+    # Read whole, at no cost: a gather from the variable itself would make later reads copy it.
+    h = net.cast(tf.gather(tf.convert_to_tensor(table), input_ids))
     if query is None:
         return table, h, None
     with tf.variable_scope("mask_emb"):
