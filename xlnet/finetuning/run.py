@@ -247,8 +247,9 @@ class Run:
             results, answers = [], []
             for step, prefix in self._checkpoints():
                 answers.append(self._answer(split, rows, prefix))
-                results.append(dict(step=step, **evaluation.score(answers[-1], rows)))
-                evaluation.report(split, "step %d" % step, results[-1], rows)
+                result = evaluation.score(answers[-1], rows)
+                evaluation.report(split, "step %d" % step, result, rows)
+                results.append(dict(step=step, **result))
             best = evaluation.keep_results(split, rows, baseline, results)
             evaluation.keep_tables(split, rows, answers[results.index(best)].values)
 
