@@ -26,9 +26,8 @@ from xlnet.text import reading  # noqa: E402
 from xlnet.tokenization import Tokenizer  # noqa: E402
 
 # raw_text: (directory, its text_format). tasks: by name, (directory, split to evaluate, epochs).
-# more_text: tasks whose texts are read, and nothing else. layers, width: of the network.
-# steps: of pretraining.
-Language = collections.namedtuple("Language", "raw_text tasks more_text layers width steps")
+# more_text: tasks whose texts are read, and nothing else. steps: of pretraining.
+Language = collections.namedtuple("Language", "raw_text tasks more_text steps")
 
 LANGUAGES = {
     "english": Language(
@@ -36,15 +35,15 @@ LANGUAGES = {
                   ("pretrain_en/xlnet_lines", "lines")),
         tasks={"sst-2": ("glue/SST-2", "dev", 1), "cola": ("glue/CoLA", "dev", 4),
                "ag_news": ("ag_news_csv", "test", 4), "qqp": ("glue/QQP", "dev", 3)},
-        more_text={"imdb": "aclImdb", "race": "RACE", "mrpc": "glue/MRPC", "rte": "glue/RTE",
-                   "qnli": "glue/QNLI", "sts-b": "glue/STS-B"},
-        layers=3, width=256, steps=6500),
+        more_text={"imdb": "aclImdb", "race": "RACE"}, steps=4000),
     "chinese": Language(
         raw_text=(("pretrain_zh", "paragraphs"),),
         tasks={"chnsenticorp": ("ChnSentiCorp", "dev", 3)},
-        more_text={"tnews": "clue/tnews", "afqmc": "clue/afqmc"},
-        layers=2, width=192, steps=2000),
+        more_text={"tnews": "clue/tnews", "afqmc": "clue/afqmc"}, steps=2000),
 }
+ARCHITECTURE = dict(n_layer=2, d_model=192, n_head=4, d_head=48, d_inner=768,
+                    ff_activation="gelu", untie_r=True)
+INIT_STD = "--init_std=0.07"    # 1/sqrt(d_model): benchmarks/README.md
 PRETRAINING = dict(train_batch_size=16, mem_len=64, perm_size=64, num_predict=64, mask_alpha=5,
                    mask_beta=3, dropout=0, dropatt=0, learning_rate=1.5e-3, warmup_share=0.03,
                    weight_decay=0.01, log_steps=100, save_steps=1000, parallel_ops=True)
@@ -76,7 +75,7 @@ def run(settings, name, language):
     out = os.path.join(os.path.abspath(settings.out_dir), name)
     pretrain(settings, name, language, out)
     for task, where in language.tasks.items():
-        yield from compare(settings, out, language, task, *where)
+        yield from compare(settings, out, task, *where)
 
 
 # ---- text and pretraining ----
@@ -97,23 +96,11 @@ def pretrain(settings, name, language, out):
               save_dir=flags[flag], sp_path=spiece, seq_len=128, reuse_len=64, num_streams=streams,
               heldout_percent=1)
     files.write_json(os.path.join(out, "config.json"),
-                     architecture(language, Tokenizer(spiece).vocab_size))
-    stage("%s: pretraining" % name, "train_gpu.py",
-          init_std=init_std(language), model_dir=os.path.join(out, "pretrained"),
+                     dict(ARCHITECTURE, n_token=Tokenizer(spiece).vocab_size))
+    stage("%s: pretraining" % name, "train_gpu.py", INIT_STD,
+          model_dir=os.path.join(out, "pretrained"),
           model_config_path=os.path.join(out, "config.json"),
           train_steps=settings.pretrain_steps or language.steps, **flags, **PRETRAINING)
-
-
-def architecture(language, vocab_size):
-    """The network's configuration, as a file of it has it."""
-    return dict(n_layer=language.layers, d_model=language.width, n_head=4,
-                d_head=language.width // 4, d_inner=4 * language.width, ff_activation="gelu",
-                untie_r=True, n_token=vocab_size)
-
-
-def init_std(language):
-    """The first weights' spread, 1/sqrt(d_model): benchmarks/README.md."""
-    return round(language.width ** -0.5, 3)
 
 
 def write_text(data_dir, language, path):
@@ -148,11 +135,11 @@ def task_documents(name, directory):
 
 # ---- tasks ----
 
-def compare(settings, out, language, task, part, split, epochs):
+def compare(settings, out, task, part, split, epochs):
     """Yields the rows of a task, one for each of its two first metrics."""
     data_dir = os.path.join(settings.data_dir, part)
     starts = {"scratch": {}, "pretrained": {"init_checkpoint": os.path.join(out, "pretrained")}}
-    found = {start: [fine_tune(out, language, task, data_dir, split, epochs, start, seed, flags)
+    found = {start: [fine_tune(out, task, data_dir, split, epochs, start, seed, flags)
                      for seed in range(settings.num_seeds)] for start, flags in starts.items()}
     known = tasks.find_task(task)
     train, held_out = (task_files.read_rows(known, data_dir, each, need_labels=True)
@@ -166,13 +153,12 @@ def compare(settings, out, language, task, part, split, epochs):
                *(spread([result[metric] for result in found[start]]) for start in starts))
 
 
-def fine_tune(out, language, task, data_dir, split, epochs, start, seed, flags):
+def fine_tune(out, task, data_dir, split, epochs, start, seed, flags):
     """Fine-tunes once; returns the metrics after the last step."""
     model_dir = os.path.join(out, task, "%s_%d" % (start, seed))
-    stage("%s from %s, seed %d" % (task, start, seed), "run_classifier.py",
-          init_std=init_std(language), task_name=task, data_dir=data_dir,
-          output_dir=os.path.join(out, task, "records"), model_dir=model_dir,
-          spiece_model_file=os.path.join(out, "spiece.model"),
+    stage("%s from %s, seed %d" % (task, start, seed), "run_classifier.py", INIT_STD,
+          task_name=task, data_dir=data_dir, output_dir=os.path.join(out, task, "records"),
+          model_dir=model_dir, spiece_model_file=os.path.join(out, "spiece.model"),
           model_config_path=os.path.join(out, "config.json"), do_train=True, do_eval=True,
           eval_split=split, epochs=epochs, seed=seed, **flags, **FINE_TUNING)
     results = files.read_json(os.path.join(model_dir, "eval_results_%s.json" % split), "results")

@@ -45,8 +45,9 @@ def data(tmp_path_factory):
 def small(monkeypatch):
     """One language, one task, a tiny network, programs run in this process."""
     monkeypatch.setattr(script, "LANGUAGES", {"english": script.Language(
-        raw_text=(("raw", "lines"),), tasks={"sst-2": ("sst", "dev", 1)}, more_text={},
-        layers=2, width=8, steps=3)})
+        raw_text=(("raw", "lines"),), tasks={"sst-2": ("sst", "dev", 1)}, more_text={}, steps=3)})
+    monkeypatch.setattr(script, "ARCHITECTURE", dict(
+        script.ARCHITECTURE, d_model=8, n_head=2, d_head=4, d_inner=16))
 
     def stage(title, program, *arguments, **flags):
         done = command.run(program, *arguments, *("--%s=%s" % item for item in flags.items()))
