@@ -8,7 +8,7 @@ import numpy as np
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import work as works
 from xlnet import config as settings
-from xlnet.engine import optimization, training
+from xlnet.engine import optimization
 from xlnet.network import heads, modeling
 
 import tensorflow.compat.v1 as tf
@@ -89,7 +89,6 @@ def matrix_rates(repeats=8):
 def main():
     options = works.arguments()
     tf.disable_eager_execution()
-    training.share_one_heap()
     rates = matrix_rates()
     work = works.Work(**options["work"])
     config = settings.XLNetConfig(**options["config"])
