@@ -13,7 +13,7 @@ from xlnet.config import RunConfig, XLNetConfig
 from xlnet.engine import distribution, selection, training
 from xlnet.errors import UserError
 from xlnet.finetuning import answering, model, tasks, trials
-from xlnet.finetuning.rows import balanced_weights, named_weights
+from xlnet.finetuning.rows import class_weights
 from xlnet.network import modeling
 
 
@@ -216,11 +216,14 @@ def test_segments_remember_the_ones_before(graph):
     np.testing.assert_allclose(other, expected, rtol=0, atol=1e-5)
 
 
-def test_class_weights():
+def test_balanced_class_weights():
     task = tasks.GLUE["cola"]
     rows = [tasks.Row("", (), label) for label in "0001"]
-    assert balanced_weights(task, rows) == pytest.approx([4 / 6, 2])
-    assert named_weights("1:3", task.labels) == [1, 3]
+    assert class_weights("balanced", task, rows) == pytest.approx([4 / 6, 2])
+    assert class_weights("1:3", task, rows) == [1, 3]
+    assert class_weights("balanced", task, None) is None
+    with pytest.raises(UserError, match="sts-b is no classification"):
+        class_weights("balanced", tasks.GLUE["sts-b"], rows)
 
 
 def test_training_loss(graph):

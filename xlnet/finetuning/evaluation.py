@@ -10,7 +10,7 @@ import numpy as np
 from xlnet import files
 from xlnet.finetuning import metrics, ranking
 
-_LABELS_SHOWN = 20       # tables of more labels are written but not printed
+LABELS_SHOWN = 20        # tables of more labels are written but not printed
 _BASELINES = {"regression": "mean score", "ranking": "random order"}
 
 
@@ -91,7 +91,7 @@ class Evaluation:
             metrics.draw_confusion(os.path.join(self._directory, "confusion_%s.png" % split), task,
                                    matrix)
         files.write_text(os.path.join(self._directory, "eval_table_%s.txt" % split), text + "\n")
-        if len(task.labels) <= _LABELS_SHOWN:
+        if len(task.labels) <= LABELS_SHOWN:
             print(text, flush=True)
 
     def _queries(self, rows):

@@ -65,20 +65,8 @@ class Rows:
                 path, need_labels=False, form=form)
         return {name: self._read[name]}
 
-    def class_weights(self):
-        """The weight of each label in the training loss, floats [L], or None."""
-        text = self._settings.class_weights
-        if not text:
-            return None
-        if self._task.kind != "classification":
-            raise UserError("class_weights: task %s is no classification into classes"
-                            % self._task.name)
-        if text == "balanced":
-            return balanced_weights(self._task, self.of_split("train", need_labels=True)["train"])
-        return named_weights(text, self._task.labels)
-
     def records(self, split, rows):
-        """The records of a split's rows, made at most once: a `features.Written`."""
+        """The records of a split's rows, made at most once: `features.Records`."""
         settings, task = self._settings, self._task
         labels = metrics.label_array(task, rows).tolist()
         examples = [features.Example(row.pairs, label) for row, label in zip(rows, labels)]
@@ -110,15 +98,24 @@ def row_length(settings):
         settings.max_segments if settings.long_document == "memory" else 1)
 
 
-def balanced_weights(task, rows):
-    """rows / (L * rows of the label) for each label, so that labels count alike; floats [L]."""
-    counts = np.bincount(metrics.label_array(task, rows), minlength=len(task.labels))
-    return (len(rows) / (len(task.labels) * np.maximum(counts, 1))).tolist()
+def class_weights(text, task, rows):
+    """The weight of each label in the training loss, floats [L], or None.
 
-
-def named_weights(text, labels):
-    """Reads "label:weight,..."; 1 for labels that are not named. Returns floats [L]."""
-    weights = dict.fromkeys(labels, 1.0)
+    Args:
+      text: "balanced" (rows / (L * rows of the label), so that labels count alike), or
+        "label:weight,...", 1 for labels that are not named. None: no weights.
+      rows: those of the train file; None where nothing is trained, so that none weigh.
+    """
+    if not text:
+        return None
+    if task.kind != "classification":
+        raise UserError("class_weights: task %s is no classification into classes" % task.name)
+    if text == "balanced":
+        if rows is None:
+            return None
+        counts = np.bincount(metrics.label_array(task, rows), minlength=len(task.labels))
+        return (len(rows) / (len(task.labels) * np.maximum(counts, 1))).tolist()
+    weights = dict.fromkeys(task.labels, 1.0)
     for part in text.split(","):
         name, _, weight = part.rpartition(":")
         if name not in weights:

@@ -11,11 +11,9 @@ from xlnet.engine import checkpoint, memory, reports, saving, selection, trainin
 from xlnet.errors import UserError
 from xlnet.finetuning import description, features, mixout, predictions
 from xlnet.finetuning.answering import Answering
-from xlnet.finetuning.evaluation import Evaluation
+from xlnet.finetuning.evaluation import LABELS_SHOWN, Evaluation
 from xlnet.finetuning.model import ClassifierModel
-from xlnet.finetuning.rows import Rows
-
-_LABELS_SHOWN = 20       # in the banner
+from xlnet.finetuning.rows import Rows, class_weights
 
 
 class Run:
@@ -43,9 +41,11 @@ class Run:
         self._selection = selection.Selection(settings.model_dir, task.metrics[0],
                                               settings.patience)
         self._evaluation = Evaluation(task, settings.model_dir, settings.predict_threshold)
+        weights = class_weights(
+            settings.class_weights, task,
+            self._rows.of_split("train", need_labels=True)["train"] if settings.do_train else None)
         model = ClassifierModel(config, task, network, self._optimization, settings,
-                                self._description["head"],
-                                self._rows.class_weights() if settings.do_train else None)
+                                self._description["head"], weights)
         self._estimator = training.make_estimator(
             model.model_fn, model_dir=settings.model_dir, seed=settings.seed, devices=devices)
         self._answering = Answering(
@@ -285,7 +285,7 @@ def _outputs(task):
     elif task.is_regression:
         words = "scores"
     else:
-        more = ", ..." if len(task.labels) > _LABELS_SHOWN else ""
-        words = "labels " + ", ".join(task.labels[:_LABELS_SHOWN]) + more
+        more = ", ..." if len(task.labels) > LABELS_SHOWN else ""
+        words = "labels " + ", ".join(task.labels[:LABELS_SHOWN]) + more
     return words + ("; %g %% of the file held out as dev" % (100 * task.dev_share)
                     if task.dev_share else "")

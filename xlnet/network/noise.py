@@ -1,8 +1,8 @@
 """Random numbers that are a function of a seed and, where rows have numbers, of the row alone.
 
 So a step has the same noise whenever it is run, and however its rows are spread over devices and
-micro-batches. The operations are TensorFlow's own, called without the wrappers that add fifty nodes
-to the graph for each draw.
+micro-batches. The operations are TensorFlow's own, called without the wrappers that add some
+forty nodes to the graph for each draw.
 """
 
 import math
@@ -15,7 +15,7 @@ _GROUP = 4      # 32-bit numbers of one count
 
 def fold_in(seed, number):
     """A new seed int32 [2], a function of both: `seed` int32 [2], `number` int32 scalar."""
-    return tf.stack([_whole_numbers([], *_key_and_counter(seed), tf.int32), number])
+    return tf.stack([_whole_numbers([], seed, _counter(0), tf.int32), number])
 
 
 def uniform(shape, seed, first_row):
@@ -25,9 +25,10 @@ def uniform(shape, seed, first_row):
       seed: int32 [2]. first_row: int32 scalar, the number in the global batch of the first row.
     """
     size = math.prod(shape[1:])
-    groups, key, counter = _row(size, seed, first_row)
+    groups = -(-size // _GROUP)
     flat = tf.raw_ops.StatelessRandomUniformV2(
-        shape=[shape[0], groups * _GROUP], key=key, counter=counter, alg=_PHILOX)
+        shape=[shape[0], groups * _GROUP], key=_key(seed), counter=_row_counter(first_row, groups),
+        alg=_PHILOX)
     return tf.reshape(flat[:, :size], shape)
 
 
@@ -41,8 +42,9 @@ def bits16(shape, seed, first_row=None):
     if first_row is None:
         return _bits16_without_rows(shape, seed)
     size = math.prod(shape[1:])
-    groups, key, counter = _row(-(-size // 2), seed, first_row)
-    words = _whole_numbers([shape[0], groups * _GROUP], key, counter, tf.uint32)
+    groups = -(-size // (2 * _GROUP))
+    words = _whole_numbers([shape[0], groups * _GROUP], seed, _row_counter(first_row, groups),
+                           tf.uint32)
     flat = tf.reshape(tf.bitcast(words, tf.uint16), [shape[0], -1])
     return tf.reshape(flat[:, :size], shape)
 
@@ -50,28 +52,30 @@ def bits16(shape, seed, first_row=None):
 def _bits16_without_rows(shape, seed):
     is_static = all(isinstance(size, int) for size in shape)
     count = math.prod(shape) if is_static else tf.reduce_prod(shape)
-    words = _whole_numbers([(count + 1) // 2], *_key_and_counter(seed), tf.uint32)
+    words = _whole_numbers([(count + 1) // 2], seed, _counter(0), tf.uint32)
     bits = tf.reshape(tf.bitcast(words, tf.uint16), [-1])
     if not is_static or count % 2:
         bits = bits[:count]
     return tf.reshape(bits, shape)
 
 
-def _whole_numbers(shape, key, counter, dtype):
+def _whole_numbers(shape, seed, counter, dtype):
     """Uniform in all that `dtype` has."""
     return tf.raw_ops.StatelessRandomUniformFullIntV2(
-        shape=shape, key=key, counter=counter, alg=_PHILOX, dtype=dtype)
+        shape=shape, key=_key(seed), counter=counter, alg=_PHILOX, dtype=dtype)
 
 
-def _key_and_counter(seed):
-    """Uint64 [1] and [2]. The seed is the key as it is: TensorFlow's own way there is another one
-    under XLA."""
-    return tf.reshape(tf.bitcast(seed, tf.uint64), [1]), tf.zeros([2], tf.uint64)
+def _key(seed):
+    """Uint64 [1]. The seed is the key as it is: TensorFlow's own way there is another one under
+    XLA."""
+    return tf.reshape(tf.bitcast(seed, tf.uint64), [1])
 
 
-def _row(size, seed, first_row):
-    """How many counts a row of `size` numbers takes; the key, and the first row's counter."""
-    groups = -(-size // _GROUP)
-    key, counter = _key_and_counter(seed)
-    passed = tf.cast(first_row, tf.uint64) * tf.constant(groups, tf.uint64)
-    return groups, key, counter + tf.stack([passed, tf.zeros_like(passed)])
+def _row_counter(first_row, groups):
+    """The counter at the first row, where a row takes `groups` counts."""
+    return _counter(tf.cast(first_row, tf.uint64) * tf.constant(groups, tf.uint64))
+
+
+def _counter(passed):
+    """Uint64 [2]: as many counts have passed, a number of 128 bits with the low half first."""
+    return tf.stack([tf.cast(passed, tf.uint64), tf.zeros([], tf.uint64)])
