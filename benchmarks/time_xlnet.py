@@ -8,7 +8,7 @@ import numpy as np
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import work as works
 from xlnet import config as settings
-from xlnet.engine import optimization
+from xlnet.engine import optimization, training
 from xlnet.network import heads, modeling
 
 import tensorflow.compat.v1 as tf
@@ -40,7 +40,7 @@ def pretraining_loss(config, run, inputs, memory, seed):
 def classifier(config, run, inputs, seed):
     outputs = modeling.transformer_xl(
         config, run, input_ids=inputs["input_ids"], seg_ids=inputs["seg_ids"], seed=seed,
-        hidden=tf.zeros([inputs["input_ids"].shape[0], 1, inputs["input_ids"].shape[1]], tf.bool))
+        hidden=(inputs["input_ids"] < 0)[:, None])      # none is, but TensorFlow cannot know
     summary = modeling.summarize(config, run, outputs.sequence, seed=seed)
     return heads.classification(run, summary, inputs["labels"], num_classes=2,
                                 scope="classification_benchmark")
@@ -89,6 +89,7 @@ def matrix_rates(repeats=8):
 def main():
     options = works.arguments()
     tf.disable_eager_execution()
+    training.share_one_heap()
     rates = matrix_rates()
     work = works.Work(**options["work"])
     config = settings.XLNetConfig(**options["config"])

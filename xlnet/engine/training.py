@@ -4,8 +4,10 @@ One engine for any number of devices: see `distribution`. A step is that of the 
 whatever the number of replicas and of micro-batches that it is cut into.
 """
 
+import ctypes
 import os
 import re
+import sys
 import warnings
 import zlib
 
@@ -21,6 +23,7 @@ from xlnet.tokenization import SPIECE_NAME, Tokenizer
 
 STOP_VARIABLE = "stop_asked_here"   # of each replica; see `saving.StopSignal`
 STOP_SEEN = "stop_asked"
+_M_ARENA_MAX = -8                   # of malloc.h
 
 
 # ---- Estimator ----
@@ -28,6 +31,7 @@ STOP_SEEN = "stop_asked"
 def make_estimator(model_fn, *, model_dir, seed, devices=None):
     """An Estimator that saves nothing by itself: see `saving`. `devices`: `distribution.Devices`,
     None for one device."""
+    share_one_heap()
     tf.logging.set_verbosity(tf.logging.ERROR)  # the terminal is for our own lines
     warnings.filterwarnings("ignore", message="To make it possible to preserve tf.data options")
     devices = devices or distribution.Devices(None)
@@ -35,6 +39,18 @@ def make_estimator(model_fn, *, model_dir, seed, devices=None):
         tf_random_seed=seed, save_checkpoints_steps=None, save_checkpoints_secs=None,
         save_summary_steps=None, log_step_count_steps=None,
         session_config=distribution.session_config(devices), train_distribute=devices.strategy))
+
+
+def share_one_heap():
+    """Makes all threads take memory from one heap.
+
+    The GNU C library gives each thread its own, and what one thread frees is then of no use to the
+    next, which takes as much again: benchmarks/README.md. Elsewhere this does nothing.
+    """
+    if sys.platform == "linux":
+        set_option = getattr(ctypes.CDLL(None), "mallopt", None)
+        if set_option:
+            set_option(_M_ARENA_MAX, 1)
 
 
 def train(estimator, input_fn, *, max_steps, hooks, devices):

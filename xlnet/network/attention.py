@@ -5,13 +5,17 @@ Tensors only, no variables. Shape letters as in `modeling`; T rows that ask.
 """
 
 import collections
+import math
 
 import tensorflow.compat.v1 as tf
 
 from xlnet.network.kernels import dropout_keep, dropout_scale, shape_of
 from xlnet.network.noise import fold_in
 
-BLOCK = 128     # rows worked on together, so that their scores stay in the processor's cache
+# Rows worked on together, so that their scores stay in the processor's cache; more of them where the
+# blocks would be so many that the graph takes minutes to build.
+BLOCK = 128
+MOST_BLOCKS = 16
 
 # Rows start to stop of a stream, and the distances that they meet: low to high of R. is_all: there
 # is no other block.
@@ -69,10 +73,11 @@ def _blocks(rows, num_keys, k_r, first_distance):
     beyond = rows + num_keys - distances    # "uni": distances of keys that nobody may see
     if beyond:
         k_r = tf.pad(k_r, [[0, 0], [0, 0], [0, beyond], [0, 0]])
-    starts = range(0, rows, BLOCK)
-    stops = [min(start + BLOCK, rows) for start in starts]
+    size = max(BLOCK, math.ceil(rows / MOST_BLOCKS))
+    starts = range(0, rows, size)
+    stops = [min(start + size, rows) for start in starts]
     # Row i reads the K distances from number Q - i on; `relative_shift` drops one before them.
-    return [_Block(number, start, stop, rows - stop, rows - start + num_keys, rows <= BLOCK)
+    return [_Block(number, start, stop, rows - stop, rows - start + num_keys, rows <= size)
             for number, (start, stop) in enumerate(zip(starts, stops))], k_r
 
 
