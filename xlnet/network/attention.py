@@ -12,8 +12,8 @@ import tensorflow.compat.v1 as tf
 from xlnet.network.kernels import dropout_keep, dropout_scale, shape_of
 from xlnet.network.noise import fold_in
 
-# Rows worked on together, so that their scores stay in the processor's cache; more of them where the
-# blocks would be so many that the graph takes minutes to build.
+# Rows worked on together, so that their scores stay in the processor's cache; more of them where
+# the blocks would be so many that the graph takes minutes to build.
 BLOCK = 128
 MOST_BLOCKS = 16
 
