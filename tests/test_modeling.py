@@ -183,11 +183,12 @@ def plain_attention(q, q_r, k, v, k_r, bias, first_distance):
     return tf.matmul(tf.nn.softmax(tf.matmul(q, k, transpose_b=True) + by_distance + bias), v)
 
 
-@pytest.mark.parametrize("slots, shared, recompute",
-                         ((False, True, False), (False, False, True), (True, False, False)))
-def test_attention_and_its_gradients(graph, monkeypatch, slots, shared, recompute):
+@pytest.mark.parametrize("slots, shared, recompute, most_blocks", (
+    (False, True, False, 16), (False, False, True, 2), (True, False, False, 16)))
+def test_attention_and_its_gradients(graph, monkeypatch, slots, shared, recompute, most_blocks):
     """Blocks of rows give the values and the gradients that TensorFlow derives of the formula."""
     monkeypatch.setattr(attention, "BLOCK", 2)
+    monkeypatch.setattr(attention, "MOST_BLOCKS", most_blocks)
     batch, heads_, length, keys, width = 2, 3, 5, 8, 4
     random = np.random.RandomState(0)
     q, q_r = (tf.constant(random.randn(batch, heads_, length, width)) for _ in range(2))
