@@ -55,7 +55,10 @@ def run(main, *groups, no_longer_needed=(), about=""):
     try:
         main(*[_collect(group) for group in groups])
     except (UserError, OSError) as e:
-        print("%s: %s" % (program, e), file=sys.stderr)
+        print("%s: %s" % (program, e), file=sys.stderr, flush=True)
+        if getattr(e, "ends_at_once", False):
+            sys.stdout.flush()
+            os._exit(1)
         sys.exit(1)
     except KeyboardInterrupt:
         print("%s: stopped" % program, file=sys.stderr)

@@ -6,8 +6,10 @@ import difflib
 class UserError(Exception):
     """Bad input: one line that names the file, flag or row, what was found and what was expected.
 
-    Entry points print it without a traceback and exit with status 1.
+    Entry points print it without a traceback and exit with status 1; `ends_at_once`: without taking
+    anything down, for errors after which TensorFlow may abort while it does so.
     """
+    ends_at_once = False
 
 
 def did_you_mean(name, choices):

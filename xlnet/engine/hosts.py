@@ -22,6 +22,7 @@ _SECONDS_FOR_AN_ANSWER = 10
 
 class Lost(UserError):
     """Another host died, was started again, or cannot be reached."""
+    ends_at_once = True
 
     def __init__(self, host):
         super().__init__("lost %s; start the same command again on all hosts" % host)
