@@ -26,6 +26,8 @@ from xlnet import cli, config
 from xlnet.config import setting
 from xlnet.errors import UserError
 
+PRECISIONS = ("fp32", "bf16")
+
 
 @dataclasses.dataclass(frozen=True)
 class BenchmarkSettings:
@@ -33,7 +35,7 @@ class BenchmarkSettings:
     model_config_path: str = setting(os.path.join(ROOT, "configs/model/base.json"),
                                      "JSON with the architecture; weights are random")
     works: str = setting("pretrain,finetune,infer", "comma-separated, of: " + ", ".join(WORKS))
-    precisions: str = setting("fp32", "comma-separated, of: fp32, bf16")
+    precisions: str = setting("fp32", "comma-separated, of: " + ", ".join(PRECISIONS))
     recompute: bool = setting(False, "also time this library with --recompute")
     n_layer: Optional[int] = setting(None, "layers, in place of the file's", least=1)
     batch: Optional[int] = setting(None, "rows, in place of the work's", least=1)
@@ -51,6 +53,10 @@ def main(settings):
         raise UserError("huggingface: %s is not a program" % settings.huggingface)
     for name in settings.works.split(","):
         chosen_work(name, settings)
+    for precision in settings.precisions.split(","):
+        if precision not in PRECISIONS:
+            raise UserError("precisions: '%s' is unknown, expected some of %s" % (
+                precision, ", ".join(PRECISIONS)))
     architecture = config.XLNetConfig(json_path=settings.model_config_path).to_dict()
     architecture["n_layer"] = settings.n_layer or architecture["n_layer"]
     print("%s, %s, %d cores, %d layers, d_model %d; medians of %d steps" % (

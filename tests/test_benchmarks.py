@@ -70,6 +70,7 @@ def test_benchmark_prints_its_table():
 
 @pytest.mark.parametrize("flag, message", (
     ("--works=sleep", "works: 'sleep' is unknown, expected some of pretrain"),
+    ("--precisions=fp8", "precisions: 'fp8' is unknown, expected some of fp32, bf16"),
     ("--huggingface=/no/such/python", "/no/such/python")))
 def test_wrong_flags_are_named(flag, message):
     done = subprocess.run([sys.executable, RUN[1], flag], capture_output=True, text=True)
