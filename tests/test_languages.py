@@ -47,12 +47,13 @@ def sentences_of(words, count, between, end="\n", seed=0):
 
 @pytest.mark.parametrize("pieces, expected", [
     (["贾", "宝玉", "道:“", "〇", "㐀", "\U00020000", "豈"], True),
+    (["。", "，", "!”", "「", "▁(", "-", "...", "¿", "،", "।", "€", "”"], True),   # stand alone
     (["か", "が", "カタ", "ヴァ", "ｶ", "食べ"], True),
     (["กา", "เธ", "ไ", "ຂ", "ເ", "က", "ဪ", "ក", "ឥ"], True),
     (["▁a", "▁", "▁贾", "▁한"], True),
     (["ー", "ゃん", "っ", "ッ", "々", "ｯ", "ゝ"], False),           # begin no syllable
     (["ี", "่อ", "า", "ะ", "ຶ", "າ", "ာ", "်", "ា", "្ក"], False),   # nor do these
-    (["한국", "국", "ing", "2010", "ß", "。", "，", "!”", "「", "ы", "م"], False),
+    (["한국", "국", "ing", "2010", "ß", "ы", "م", "'", "’", "'t", ".com"], False),
 ])
 def test_pieces_that_begin_words(pieces, expected):
     for piece in pieces:
@@ -64,9 +65,22 @@ def test_the_released_vocabulary_has_the_words_of_its_marks():
         pytest.skip("the released SentencePiece model is not there")
     tokenizer = Tokenizer(str(RELEASED))
     special = np.arange(tokenizer.vocab_size) < 9
-    marked = [tokenizer.id_to_piece(id).startswith(WORD_START)
-              for id in range(tokenizer.vocab_size)]
-    assert (tokenizer.is_word_start == (marked | special)).all()
+    pieces = [tokenizer.id_to_piece(id) for id in range(tokenizer.vocab_size)]
+    marked = [piece.startswith(WORD_START) for piece in pieces]
+    punctuation = {piece for piece, is_one in zip(pieces, tokenizer.is_punctuation) if is_one}
+    assert {".", ",", "-", ")", "▁$", "%", "”", "–", "!!"} <= punctuation
+    assert not {"'", "’", "▁", "s", "▁the", "<sep>", "1", "▁e.g"} & punctuation
+    assert (tokenizer.is_word_start
+            == (marked | special | np.isin(pieces, list(punctuation)))).all()
+
+
+def test_the_released_vocabulary_by_the_authors_rule():
+    if not RELEASED.exists():
+        pytest.skip("the released SentencePiece model is not there")
+    tokenizer = Tokenizer(str(RELEASED))
+    starts = {tokenizer.id_to_piece(id) for id in np.flatnonzero(tokenizer.is_legacy_word_start)}
+    assert {"▁the", "<cls>", "<unk>", ".", ",", "-", '"', "(", "}", "~"} <= starts
+    assert not {"'", "=", ">", "!!", "–", "s", "1"} & starts
 
 
 # ---- vocabularies ----
@@ -181,8 +195,9 @@ def test_chinese_records_have_words(chinese):
     ids, _ = tokenizer.encode_to_array(lines)
     pieces = [tokenizer.id_to_piece(id) for id in ids]
     marked = np.mean([piece.startswith(WORD_START) for piece in pieces])
-    # A mark begins a paragraph only; a piece is a word unless it is punctuation, a mark, unknown.
-    assert marked < 0.03 and 0.7 < tokenizer.is_word_start[ids].mean() < 0.95
+    # A mark begins a paragraph only; nearly every piece is a word, punctuation among them.
+    assert marked < 0.03 and tokenizer.is_word_start[ids].mean() > 0.99
+    assert 0.05 < tokenizer.is_punctuation[ids].mean() < 0.3
     assert {"宝玉", "贾母", "黛玉"} <= set(pieces)
     assert np.mean(ids == tokenizer.unk_id) < 0.02
 

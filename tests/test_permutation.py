@@ -324,7 +324,8 @@ def simulate_reference(rng, starts, goal):
 @pytest.mark.parametrize("backward", [False, True])
 def test_legacy_draws_as_the_reference_does(backward):
     is_special, word_start = text()
-    of = mirrored(is_special, word_start) if backward else (is_special, word_start)
+    # The rule reads backward windows as the text runs, and takes word starts by piece.
+    of = (is_special[::-1], word_start[::-1]) if backward else (is_special, word_start)
     _, picked = draw(10000, LEGACY, direction=int(backward), of=of)
     rng, expected = np.random.default_rng(1), np.zeros(LENGTH)
     # The parts of a backward window are those of the mirrored text, each read as text runs.

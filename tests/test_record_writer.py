@@ -49,7 +49,8 @@ def test_a_window_is_laid_out_by_the_rule(tmp_path, direction, seq_len, reuse_le
 
 @pytest.mark.parametrize("vocab_size", [10, 128, 129, 16384, 16385, 250000])
 def test_ids_of_any_vocabulary_survive(tmp_path, vocab_size):
-    vocabulary = windows.Vocabulary(np.ones(vocab_size, bool), (SEP, CLS), SEP, CLS)
+    vocabulary = windows.Vocabulary(np.ones(vocab_size, bool), np.zeros(vocab_size, bool),
+                                    SEP, CLS)
     ids = np.random.default_rng(0).integers(5, vocab_size, 4000).astype(np.uint32)
     ids[:2] = [5, vocab_size - 1]
     reading = windows.read(ids, 0, vocabulary)

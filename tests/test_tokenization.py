@@ -230,7 +230,8 @@ def test_word_starts(tiny):
     for id in range(tiny.vocab_size):
         piece = tiny.id_to_piece(id)
         special = piece in CONTROL + ["<unk>", "<s>", "</s>", "<eop>"]
-        assert tiny.is_word_start[id] == (special or piece.startswith(tokenization.WORD_START))
+        assert tiny.is_word_start[id] == (special or piece.startswith(tokenization.WORD_START)
+                                          or tiny.is_punctuation[id])
     assert tiny.is_word_start[[tiny.id_to_piece(i) for i in range(tiny.vocab_size)].index("▁")]
 
 

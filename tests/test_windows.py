@@ -11,7 +11,8 @@ SEQ_LEN, REUSE_LEN = 32, 12
 BOTH = SEQ_LEN - REUSE_LEN - 3
 IS_WORD_START = np.arange(1000) % 3 != 0       # ids divisible by 3 continue a word
 IS_WORD_START[:9] = True
-VOCABULARY = windows.Vocabulary(IS_WORD_START, (SEP, CLS, EOD, EOP), SEP, CLS)
+STANDS_ALONE = np.isin(np.arange(1000), (SEP, CLS, EOD, EOP))
+VOCABULARY = windows.Vocabulary(IS_WORD_START, STANDS_ALONE, SEP, CLS)
 
 
 def make_tokens(ids, sentence_lengths):
@@ -173,3 +174,18 @@ def test_windows_depend_on_seed_pass_stream_and_cell(monkeypatch):
     assert drawn() == drawn()
     others = [drawn(stream=1), drawn(seed=1), drawn(number=1), drawn()[1:] + drawn()[:1]]
     assert all(other != drawn() for other in others)
+
+
+# ---- words ----
+
+def test_punctuation_and_special_tokens_are_words_of_their_own():
+    #        the ▁ cat  s  .  (punctuation 30)  s again  <eod>  s
+    ids = [9, 10, 12, 30, 12, EOD, 12]
+    starts, alone = np.zeros(40, bool), np.zeros(40, bool)
+    starts[[9, 10, 30, EOD]] = alone[[30, EOD]] = True
+    vocabulary = windows.Vocabulary(starts, alone, SEP, CLS)
+    tokens = make_tokens(ids, np.array([len(ids)]))
+    forward, backward = (windows.read(tokens, direction, vocabulary).words for direction in (0, 1))
+    assert forward.astype(int).tolist() == [1, 1, 0, 1, 1, 1, 1]
+    # Read from the end a word begins at its last piece.
+    assert backward.astype(int).tolist() == [1, 1, 1, 1, 1, 0, 1]

@@ -121,6 +121,7 @@ def check_value(field, value, source):
 
 
 PRECISIONS = ("fp32", "bf16", "fp16")
+POSITION_DROPOUTS = ("none", "row", "batch")
 
 
 class RunConfig:
@@ -140,11 +141,15 @@ class RunConfig:
         softmax, layer norm and loss stay float32. None: as `use_bfloat16` says.
       recompute: the backward pass computes each layer's activations again rather than to keep
         them: less memory for a third more work, the same gradients.
+      position_dropout: whether the sinusoids of the relative distances are dropped out too, at
+        rate `dropout`: "none"; "row", each row of the batch draws its own, as in the published
+        code; "batch", one draw for all rows.
     """
 
     def __init__(self, is_training, use_tpu, use_bfloat16, dropout, dropatt, init="normal",
                  init_range=0.1, init_std=0.02, mem_len=None, reuse_len=None, bi_data=False,
-                 clamp_len=-1, same_length=False, *, precision=None, recompute=False):
+                 clamp_len=-1, same_length=False, *, precision=None, recompute=False,
+                 position_dropout="none"):
         precision = precision or ("bf16" if use_bfloat16 else "fp32")
         if precision not in PRECISIONS:
             raise UserError("precision is %r, expected one of %s" % (
@@ -154,6 +159,9 @@ class RunConfig:
                             % precision)
         if init not in ("normal", "uniform"):
             raise UserError("init is %r, expected normal or uniform" % (init,))
+        if position_dropout not in POSITION_DROPOUTS:
+            raise UserError("position_dropout is %r, expected one of %s" % (
+                position_dropout, ", ".join(POSITION_DROPOUTS)))
         for name, rate in (("dropout", dropout), ("dropatt", dropatt)):
             if not 0 <= rate < 1:
                 raise UserError("%s is %r, expected 0 <= rate < 1" % (name, rate))
@@ -164,6 +172,7 @@ class RunConfig:
         self.recompute = recompute
         self.dropout = dropout
         self.dropatt = dropatt
+        self.position_dropout = position_dropout
         self.init = init
         self.init_range = init_range
         self.init_std = init_std
@@ -176,7 +185,8 @@ class RunConfig:
 
 # What a run configuration takes from the flags, and its value where a program has no such flag.
 _RUN_FLAGS = dict(use_tpu=False, use_bfloat16=False, dropout=0.1, dropatt=0.1, init="normal",
-                  init_range=0.1, init_std=0.02, clamp_len=-1, precision=None, recompute=False)
+                  init_range=0.1, init_std=0.02, clamp_len=-1, precision=None, recompute=False,
+                  position_dropout="none")
 _RECURRENCE_FLAGS = dict(mem_len=None, reuse_len=None, bi_data=False, same_length=False)
 
 
@@ -258,6 +268,10 @@ class NetworkSettings:
     """How the network is initialized and regularized."""
     dropout: float = setting(0.1, "dropout rate of hidden states", least=0.0)
     dropatt: float = setting(0.1, "dropout rate of attention probabilities", least=0.0)
+    position_dropout: str = setting(
+        "none", "dropout of the sinusoids of the relative distances: none; drawn for each row of "
+                "the batch, as in the authors' code; or one draw for all rows",
+        choices=POSITION_DROPOUTS)
     init: str = setting("normal", "initialization", choices=("normal", "uniform"))
     init_std: float = setting(0.02, "standard deviation of normal initialization")
     init_range: float = setting(0.1, "half width of uniform initialization")

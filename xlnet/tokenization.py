@@ -112,7 +112,9 @@ class Tokenizer:
       unk_id, cls_id, sep_id, eod_id: ids of the special pieces, found by name.
       pad_id, mask_id, eop_id: the same, None where the model has no such piece.
       is_word_start: bool [V], pieces that begin a word: those after a blank, those that begin with
-        a letter of a script without blanks (see `begins_word`), and special pieces.
+        a letter of a script without blanks, punctuation (see `begins_word`), and special pieces.
+      is_punctuation: bool [V], pieces that are words of their own: what follows begins another.
+      is_legacy_word_start: bool [V], pieces that begin a word by the authors' rule.
 
     Raises:
       UserError: no such file, not a SentencePiece model, <cls>, <sep> or <eod> is missing, or the
@@ -130,6 +132,8 @@ class Tokenizer:
         self._pieces = self._model.id_to_piece(list(range(self.vocab_size)))
         self._read_special_ids()
         self.is_word_start = self._find_word_starts()
+        self.is_punctuation = np.array([is_punctuation(piece) for piece in self._pieces])
+        self.is_legacy_word_start = np.array([begins_legacy_word(p) for p in self._pieces])
         self._split_pieces = {piece: self._split_digit_comma(piece)
                               for piece in self._pieces if _is_digit_comma(piece)}
         to_id = self._model.piece_to_id
@@ -249,9 +253,34 @@ def begins_word(piece):
     Where words stand between blanks it is the mark that counts. Without blanks a clause would be a
     single word, too long for any n-gram of words; there each piece counts as a word, which
     SentencePiece found because it is frequent: mostly a word or one of its parts. Digits and other
-    letters in such text belong to the word before them, as does punctuation everywhere.
+    letters in such text belong to the word before them.
     """
-    return piece.startswith(WORD_START) or bool(_UNSPACED.match(piece))
+    return (piece.startswith(WORD_START) or bool(_UNSPACED.match(piece))
+            or is_punctuation(piece))
+
+
+_APOSTROPHES = "'\u2019"
+
+
+def is_punctuation(piece):
+    """Whether a piece is punctuation or symbols alone (Unicode's categories P and S), in any script.
+
+    Such a piece is a word of its own, so that a full stop is not always predicted together with the
+    word before it. An apostrophe is none: it stands inside of words (don't, l'eau).
+    """
+    text = piece[piece.startswith(WORD_START):]
+    return (all(unicodedata.category(c)[0] in "PS" for c in text)
+            and not all(c in _APOSTROPHES for c in text))
+
+
+# The list of the authors' data_utils.py: without ' < = >.
+_LEGACY_PUNCTUATION = frozenset('!"#$%&()*+,-./:;?@[\\]^_`{|}~')
+
+
+def begins_legacy_word(piece):
+    """The authors' rule, for `mask_mode=legacy`: a blank before it, one mark of ASCII punctuation,
+    or a name in angle brackets, as special pieces have."""
+    return piece.startswith((WORD_START, "<")) or piece in _LEGACY_PUNCTUATION
 
 
 def description_path(path):

@@ -34,7 +34,7 @@ def steps_per_epoch(manifest, batch_size):
 
 
 def pretraining_batches(directory, manifest, *, batch_size, permutation, special_ids, seed,
-                        start_step=0, epochs=None, rows=slice(None)):
+                        start_step=0, epochs=None, rows=slice(None), legacy_word_start=None):
     """Batches of windows whose row b continues row b of the batch before.
 
     Each row reads streams of its own one after the other (`rounds`); `starts_stream` tells where
@@ -49,6 +49,8 @@ def pretraining_batches(directory, manifest, *, batch_size, permutation, special
       permutation: `permutation.Permutation`. special_ids: ids that are never predicted.
       start_step: steps to skip, for resuming. epochs: None for ever.
       rows: slice of the batch, for a replica that computes R of its B rows.
+      legacy_word_start: bool [V], pieces that begin a word by the authors' rule; needed where
+        `permutation.mask_mode` is legacy.
 
     Returns:
       A `tf.data.Dataset` of dicts: input_ids, seg_ids, rank int32 [R,Q]; positions int32 [R,P],
@@ -61,7 +63,7 @@ def pretraining_batches(directory, manifest, *, batch_size, permutation, special
     first_round, first_window = source.place(start_step)
     last_round = np.iinfo(np.int64).max if epochs is None else epochs * source.groups
     together = max(1, DRAWN_TOGETHER // source.num_rows)
-    drawing = _Drawing(permutation, special_ids, seed, source)
+    drawing = _Drawing(permutation, special_ids, seed, source, legacy_word_start)
 
     def one_round(number):
         """All windows of R streams side by side; round `number` counts through the epochs."""
@@ -139,10 +141,12 @@ class _Source:
         del group, window           # our records say all themselves
         return records.parse(self._features, serialized)
 
-    def targets(self, random, features, is_special, permutation):
+    def targets(self, random, features, is_special, permutation, legacy_word_start):
         """`permutation.Drawn` of the windows `features`, dict of arrays [N,...]."""
-        return permutations.draw(random, is_special, features["word_start"] > 0,
-                                 features["direction"], permutation)
+        word_start = legacy_word_start[features["input"]] if permutation.mask_mode == "legacy" \
+            else features["word_start"] > 0
+        return permutations.draw(random, is_special, word_start, features["direction"],
+                                 permutation)
 
 
 class _LegacySource(_Source):
@@ -181,7 +185,7 @@ class _LegacySource(_Source):
             direction=tf.tile(tf.gather(self._directions, rows), tf.shape(window)),
             starts_stream=tf.repeat(tf.cast(tf.equal(window, 0), tf.int32), self.num_rows))
 
-    def targets(self, random, features, is_special, permutation):
+    def targets(self, random, features, is_special, permutation, legacy_word_start):
         is_target = (features["is_masked"] > 0) & ~is_special
         most = is_target.sum(axis=1).max()
         if most > permutation.num_predict:
@@ -193,8 +197,9 @@ class _LegacySource(_Source):
 class _Drawing:
     """Draws targets and orders of parsed windows: rank [N,Q], positions and weights [N,P]."""
 
-    def __init__(self, permutation, special_ids, seed, source):
+    def __init__(self, permutation, special_ids, seed, source, legacy_word_start):
         self._permutation = permutation
+        self._legacy_word_start = legacy_word_start
         self._special_ids = special_ids
         self._seed = seed
         self._source = source
@@ -215,7 +220,7 @@ class _Drawing:
         random = permutations.Random(self._seed, epoch, streams,
                                      np.repeat(window, self._source.num_rows))
         return self._source.targets(random, features, np.isin(features["input"], self._special_ids),
-                                    self._permutation)
+                                    self._permutation, self._legacy_word_start)
 
 
 def for_replicas(dataset, replicas):

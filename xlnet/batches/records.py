@@ -13,7 +13,8 @@ from xlnet.errors import UserError
 Feature = collections.namedtuple("Feature", "name shape dtype")  # dtype: "int" or "float"
 
 MANIFEST_NAME = "manifest.json"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3      # 2: punctuation belonged to the word before it
+READABLE_VERSIONS = (2, FORMAT_VERSION)
 
 
 def pretraining_features(seq_len):
@@ -106,9 +107,10 @@ class Manifest:
             raise UserError("record_info_dir: no %s in %s, nor the reference's record_info-*.json; "
                             "make the records with data_utils.py" % (MANIFEST_NAME, directory))
         values = files.read_json(path, "manifest")
-        if values.get("format_version") != FORMAT_VERSION:
-            raise UserError("%s: format_version is %r, this program reads %d; make the records anew"
-                            % (path, values.get("format_version"), FORMAT_VERSION))
+        if values.get("format_version") not in READABLE_VERSIONS:
+            raise UserError("%s: format_version is %r, this program reads %s; regenerate the records"
+                            % (path, values.get("format_version"),
+                               " and ".join(map(str, READABLE_VERSIONS))))
         names = {field.name for field in dataclasses.fields(cls)}
         if set(values) != names:
             raise UserError("%s: missing fields %s, unexpected fields %s" % (

@@ -107,7 +107,8 @@ def run_config(network, is_training, **recurrence):
     return RunConfig(is_training, False, network.use_bfloat16, network.dropout, network.dropatt,
                      network.init, network.init_range, network.init_std,
                      clamp_len=network.clamp_len, precision=network.precision,
-                     recompute=network.recompute, **recurrence)
+                     recompute=network.recompute,
+                     position_dropout=network.position_dropout, **recurrence)
 
 
 def precision_in_words(network):

@@ -7,6 +7,7 @@ import collections
 
 import tensorflow.compat.v1 as tf
 
+from xlnet.network.kernels import negative_log_likelihood
 from xlnet.network.modeling import DTYPES, dense, get_initializer, get_weight
 
 # loss: [B] per example. logits: [B,C], or [B] for regression.
@@ -25,9 +26,8 @@ def lm_loss(sequence, target, embedding_table, precision="fp32"):
     dtype = DTYPES[precision]
     flat = tf.cast(tf.reshape(sequence, [-1, width]), dtype)
     logits = tf.matmul(flat, tf.cast(embedding_table, dtype), transpose_b=True)
-    logits = tf.cast(logits, tf.float32) + bias                              # [B*P,V]
-    loss = tf.nn.sparse_softmax_cross_entropy_with_logits(
-        labels=tf.reshape(target, [-1]), logits=logits)
+    logits = tf.nn.bias_add(tf.cast(logits, tf.float32), bias)               # [B*P,V]
+    loss = negative_log_likelihood(logits, tf.reshape(target, [-1]))
     return tf.reshape(loss, tf.shape(target))
 
 

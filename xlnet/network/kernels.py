@@ -117,6 +117,25 @@ def layer_norm(x, gamma, beta):
     return normalize(x, gamma, beta)
 
 
+def negative_log_likelihood(logits, target):
+    """-log softmax(logits)[target]: float32 [T,V], int32 [T] -> [T], in nats.
+
+    Keeps the probabilities p alone. With m the largest logit, log sum exp = m - log max p, as exact
+    as the usual form because max p is at least 1/V; the gradient of the logits is
+    (p - one-hot of the target) dy.
+    """
+    @tf.custom_gradient
+    def loss(logits):
+        p = tf.nn.softmax(logits)                                                # [T,V]
+        log_sum = tf.reduce_max(logits, axis=1) - tf.log(tf.reduce_max(p, axis=1))
+
+        def gradient(dy):
+            cells = tf.stack([tf.range(shape_of(target)[0]), target], axis=1)    # [T,2]
+            return tf.tensor_scatter_nd_sub(p * dy[:, None], cells, dy)
+        return log_sum - tf.gather(logits, target, batch_dims=1), gradient
+    return loss(logits)
+
+
 # ---- the feed-forward layer's second half ----
 
 def activated_dense(z, kernel, bias, activation, rate=0., seed=None, first_row=None):

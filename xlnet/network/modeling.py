@@ -64,7 +64,8 @@ def transformer_xl(config, run, *, input_ids, seg_ids=None, direction=None, hidd
         hidden = _visibility(hidden, length, memory_length, attn_type, run.same_length)
         table, h, g = _embed(net, input_ids, query)
         streams = _streams(hidden, seg_ids, query, length, memory_length)
-        position_waves = _position_waves(net, length, memory_length, attn_type, direction)
+        sinusoids = _sinusoids(net, shape_of(input_ids)[0], length, memory_length, attn_type,
+                               direction)
         x = net.dropout(h if g is None else tf.concat([h, g], axis=1), run.dropout)  # [B,Q(+P),D]
         weights = _layer_weights(net, with_segments=seg_ids is not None)
         layer_of = functools.partial(_layer, config, run)
@@ -77,7 +78,7 @@ def transformer_xl(config, run, *, input_ids, seg_ids=None, direction=None, hidd
             if layer == config.n_layer - 1 and g is not None:
                 streams = streams[-1:]  # nobody reads the content stream above its last keys
             x = layer_of(net.layer_seed(layer), first_row, weights(layer), x, length, memory,
-                         streams, position_waves)
+                         streams, sinusoids)
         sequence = tf.cast(net.dropout(x, run.dropout), tf.float32)
     return Outputs(sequence, new_mems if run.mem_len else None, table)
 
@@ -253,28 +254,41 @@ def relative_distances(length, memory_length, attn_type, clamp_len):
     return tf.clip_by_value(distances, -clamp_len, clamp_len) if clamp_len > 0 else distances
 
 
-def _position_waves(net, length, memory_length, attn_type, direction):
+def _sinusoids(net, batch, length, memory_length, attn_type, direction):
     """Sinusoids of the relative distances: sine half [R,D/2], cosine half [R,D/2], sign.
 
     Computed in float32: bfloat16 cannot tell large distances apart. Backward text has negated
     distances; as the cosine is even and the sine odd, only the sine half changes sign, so that
-    position keys are projected once for both directions. sign: [B,1,1,1] or None.
+    position keys are projected once for both directions. sign: [B,1,1,1] or None. The halves are
+    [B,R,D/2] where each row of the batch drops elements of its own.
     """
     frequencies = 1. / 10000. ** (tf.range(0., net.config.d_model, 2.) / net.config.d_model)
     distances = relative_distances(length, memory_length, attn_type, net.run.clamp_len)
     angles = distances[:, None] * frequencies[None, :]
-    sine, cosine = (net.dropout(net.cast(wave(angles)), net.run.dropout, has_rows=False)
-                    for wave in (tf.sin, tf.cos))
+    sine, cosine = (_drop_positions(net, net.cast(wave(angles)), batch) for wave in (tf.sin, tf.cos))
     sign = None if direction is None else net.cast(1 - 2 * direction)[:, None, None, None]
     return sine, cosine, sign
 
 
-def _position_keys(net, kernel, position_waves):
+def _drop_positions(net, wave, batch):
+    """Dropout of a half of the sinusoids [R,D/2] as `run.position_dropout` says.
+
+    "row", as in the published code, makes position keys [B,...] and so multiplies the work of their
+    projection by B.
+    """
+    if net.run.position_dropout == "none":
+        return wave
+    if net.run.position_dropout == "batch":
+        return net.dropout(wave, net.run.dropout, has_rows=False)
+    return net.dropout(tf.tile(wave[None], [batch, 1, 1]), net.run.dropout)
+
+
+def _position_keys(net, kernel, sinusoids):
     """Projects the sinusoids by kernel [D,N*H]: [B or 1,N,R,H]."""
-    config, (sine, cosine, sign) = net.config, position_waves
-    sine_kernel, cosine_kernel = tf.split(kernel, 2, axis=0)
-    sine = _split_heads(tf.matmul(sine, sine_kernel)[None], config)
-    cosine = _split_heads(tf.matmul(cosine, cosine_kernel)[None], config)
+    sine, cosine, sign = sinusoids
+    sine, cosine = (_split_heads(dense(half if len(half.shape) == 3 else half[None], part),
+                                 net.config)
+                    for half, part in zip((sine, cosine), tf.split(kernel, 2, axis=0)))
     return cosine + (sine if sign is None else sign * sine)
 
 
@@ -360,7 +374,7 @@ def _attention_biases(net, with_segments):
     return of_layer
 
 
-def _layer(config, run, seed, first_row, weights, x, length, memory, streams, position_waves):
+def _layer(config, run, seed, first_row, weights, x, length, memory, streams, sinusoids):
     """One layer: attention, then the feed-forward part, for the rows of `streams`.
 
     x [B,Q(+P),D] starts with the content stream, Q = `length`; `memory` [B,M,D] or None. Returns
@@ -372,11 +386,11 @@ def _layer(config, run, seed, first_row, weights, x, length, memory, streams, po
     if streams[0].start:
         x = x[:, streams[0].start:]
         streams = [streams[0]._replace(start=0)]
-    x = _relative_attention(net, weights, x, keys, streams, position_waves)
+    x = _relative_attention(net, weights, x, keys, streams, sinusoids)
     return _feed_forward(net, weights, x)
 
 
-def _relative_attention(net, weights, x, keys, streams, position_waves):
+def _relative_attention(net, weights, x, keys, streams, sinusoids):
     """One attention sub-layer over the rows of all streams; x [B,rows,D] -> [B,rows,D].
 
     Content and query stream share every parameter and the keys; they differ in what they see.
@@ -385,7 +399,7 @@ def _relative_attention(net, weights, x, keys, streams, position_waves):
     q = _split_heads(dense(x, weights.q), config)                   # [B,N,rows,H]
     k = _split_heads(dense(keys, weights.k), config)                # [B,N,K,H]
     v = _split_heads(dense(keys, weights.v), config)                # [B,N,K,H]
-    k_r = _position_keys(net, weights.r, position_waves)            # [B or 1,N,R,H]
+    k_r = _position_keys(net, weights.r, sinusoids)            # [B or 1,N,R,H]
     parts = tf.split(q, [stream.length for stream in streams], axis=2)
     heads = [_attend_stream(net, part, k, v, k_r, stream, weights)
              for part, stream in zip(parts, streams)]

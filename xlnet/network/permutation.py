@@ -84,7 +84,8 @@ def draw(random, is_special, word_start, direction, permutation):
     Args:
       random: `Random` of the windows.
       is_special: bool [B,Q], tokens that are never predicted (<sep>, <cls>).
-      word_start: bool [B,Q], where words begin.
+      word_start: bool [B,Q], where, in reading order, words begin; for the legacy rule, which
+        reads backward windows in the order of the text, pieces that begin a word there.
       direction: int [B], 1 backward; only the legacy rule depends on it.
       permutation: `Permutation`.
 
@@ -317,14 +318,12 @@ def _legacy_targets(random, is_special, word_start, direction, permutation):
     half = permutation.num_predict // 2
     goals = (permutation.num_predict - half, half)
     is_target = np.zeros(is_special.shape, bool)
-    ends = np.pad(word_start[:, 1:], [[0, 0], [0, 1]], constant_values=True)
-    starts = np.where(np.asarray(direction)[:, None] > 0, ends, word_start)   # as the text runs
     for part, goal in zip(_parts(is_special, permutation), goals):
         numbers = random.uniform(3 * (part.stop - part.start))
         for row, backward in enumerate(direction):
             order = slice(None, None, -1) if backward else slice(None)
             is_target[row, part][order] = _legacy_part(
-                numbers[row], starts[row, part][order].tolist(), goal, permutation)
+                numbers[row], word_start[row, part][order].tolist(), goal, permutation)
     return is_target & ~is_special
 
 

@@ -136,12 +136,14 @@ class Run:
         settings, devices = self._settings, self._devices
         return input_pipeline.for_replicas(input_pipeline.pretraining_batches(
             settings.record_info_dir, self._manifest, permutation=self._permutation,
-            batch_size=settings.train_batch_size, special_ids=self._special_ids(),
+            batch_size=settings.train_batch_size, **self._vocabulary(),
             seed=settings.seed, start_step=step + self._skipped(step),
             rows=devices.rows(settings.train_batch_size)), devices.per_host)
 
-    def _special_ids(self):
-        return [self._tokenizer.sep_id, self._tokenizer.cls_id]
+    def _vocabulary(self):
+        """What drawing targets needs to know of the pieces."""
+        return dict(special_ids=[self._tokenizer.sep_id, self._tokenizer.cls_id],
+                    legacy_word_start=self._tokenizer.is_legacy_word_start)
 
     def _skips(self):
         """Batches that rollbacks passed over: list of [step, number of batches skipped there]."""
@@ -184,7 +186,7 @@ class Run:
         return input_pipeline.pretraining_batches(
             settings.eval_record_info_dir, manifest, permutation=self._permutation,
             batch_size=_largest_divisor(manifest.num_streams, most),
-            special_ids=self._special_ids(), seed=0, epochs=1)
+            **self._vocabulary(), seed=0, epochs=1)
 
     def _keep_result(self, step, loss, text):
         """One line of `held_out.tsv` a step, in order; TensorBoard; the best checkpoint."""

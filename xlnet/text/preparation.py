@@ -165,7 +165,7 @@ def _describe(settings, tokenizer, paths):
         len(sizes), sum(size for _, size in sizes),
         hashlib.sha256(repr(sizes).encode("utf-8")).hexdigest()[:16])
     return dict(described, sp_model_sha256=tokenizer.sha256, uncased=tokenizer.uncased,
-                keep_accents=tokenizer.keep_accents)
+                keep_accents=tokenizer.keep_accents, format_version=records.FORMAT_VERSION)
 
 
 def _some(paths):

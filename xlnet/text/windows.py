@@ -93,19 +93,21 @@ def plan_streams(num_tokens, seq_len, reuse_len, num_streams=0, bi_data=True):
 class Vocabulary:
     """What cutting windows needs to know of the vocabulary.
 
-    `is_word_start` bool [V]: pieces that begin a word. `special_ids`: tokens that are words of
-    their own. `sep_id`, `cls_id`: the tokens that every window gets.
+    `is_word_start` bool [V]: pieces that begin a word. `stands_alone` bool [V]: pieces that are
+    words of their own, punctuation and special tokens. `sep_id`, `cls_id`: the tokens that every
+    window gets.
     """
     is_word_start: np.ndarray
-    special_ids: tuple
+    stands_alone: np.ndarray
     sep_id: int
     cls_id: int
 
     @classmethod
     def of(cls, tokenizer):
+        stands_alone = tokenizer.is_punctuation.copy()
         special = (tokenizer.cls_id, tokenizer.sep_id, tokenizer.eod_id, tokenizer.eop_id)
-        return cls(tokenizer.is_word_start, tuple(i for i in special if i is not None),
-                   tokenizer.sep_id, tokenizer.cls_id)
+        stands_alone[[id for id in special if id is not None]] = True
+        return cls(tokenizer.is_word_start, stands_alone, tokenizer.sep_id, tokenizer.cls_id)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,7 +123,8 @@ class Reading:
 
 
 def read(tokens, direction, vocabulary):
-    """Returns the `Reading` of `tokens`, uint32 [T], in a direction; special tokens are words."""
+    """Returns the `Reading` of `tokens`, uint32 [T], in a direction; special tokens and punctuation
+    are words of their own."""
     forward = _read_forward(tokens, vocabulary)
     return forward if direction == FORWARD else _mirror(forward)
 
@@ -129,10 +132,8 @@ def read(tokens, direction, vocabulary):
 def _read_forward(tokens, vocabulary):
     ids = (tokens & ID_BITS).astype(np.int32)
     sentences = np.flatnonzero(tokens >= SENTENCE)
-    is_special = np.zeros(len(vocabulary.is_word_start), bool)
-    is_special[list(vocabulary.special_ids)] = True
-    words = (vocabulary.is_word_start | is_special)[ids]
-    words[1:] |= is_special[ids[:-1]]
+    words = (vocabulary.is_word_start | vocabulary.stands_alone)[ids]
+    words[1:] |= vocabulary.stands_alone[ids[:-1]]
     words[sentences] = True
     return Reading(ids, sentences, words)
 

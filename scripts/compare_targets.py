@@ -1,0 +1,119 @@
+"""Which pieces are predicted: the masks in records of the authors' data_utils.py beside what this
+project's rules draw for the same windows.
+
+The authors' rule favours what follows a long stretch without word starts and whatever is frequent
+at the borders of spans; `mask_mode=legacy` must show the same shares, `whole_word` and `token` those
+of all tokens.
+"""
+
+import dataclasses
+import os
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path[:0] = [ROOT, os.path.join(ROOT, "scripts")]
+
+import numpy as np  # noqa: E402
+from run_sample import print_table  # noqa: E402
+
+from xlnet import cli  # noqa: E402
+from xlnet.batches import legacy_records, records  # noqa: E402
+from xlnet.config import required, setting  # noqa: E402
+from xlnet.network import permutation  # noqa: E402
+from xlnet.text import windows  # noqa: E402
+from xlnet.tokenization import WORD_START, Tokenizer  # noqa: E402
+
+MODES = ("legacy", "whole_word", "token")
+SOME = 1 << 12      # windows drawn together
+
+
+@dataclasses.dataclass(frozen=True)
+class TargetSettings:
+    """compare_targets.py: the records, and how targets are drawn."""
+    record_info_dir: str = required("directory of the authors' records")
+    spiece_model_file: str = required("their SentencePiece model")
+    mask_alpha: int = setting(6, "as the records were made", least=1)
+    mask_beta: int = setting(1, "as the records were made", least=1)
+    num_pieces: int = setting(8, "pieces that get a line of their own, the most frequent", least=0)
+    seed: int = setting(0, "seed of what is drawn", least=0)
+
+
+def main(settings):
+    manifest = legacy_records.LegacyManifest.read(settings.record_info_dir,
+                                                  settings.spiece_model_file)
+    tokenizer = Tokenizer(manifest.sp_model, manifest.uncased, manifest.keep_accents)
+    ids, is_masked, direction = read(manifest)
+    is_special = np.isin(ids, [tokenizer.sep_id, tokenizer.cls_id])
+    counts = {"all tokens": ids[~is_special], "authors' masks": ids[is_masked & ~is_special]}
+    for mode in MODES:
+        rule = permutation.Permutation(
+            reuse_len=manifest.reuse_len, num_predict=manifest.num_predict,
+            perm_size=manifest.reuse_len, mask_alpha=settings.mask_alpha,
+            mask_beta=settings.mask_beta, mask_mode=mode)
+        counts[mode] = ids[targets(ids, direction, is_special, tokenizer, rule, settings.seed)]
+    counts = {name: np.bincount(found, minlength=tokenizer.vocab_size)
+              for name, found in counts.items()}
+    print("%d windows of %d tokens" % ids.shape)
+    print_table(("share of the targets, %", *counts), rows(counts, tokenizer, settings.num_pieces))
+
+
+def read(manifest):
+    """All windows: ids int32 [W,Q], masks bool [W,Q], directions int32 [W]."""
+    import tensorflow as tf
+    dataset = tf.data.TFRecordDataset([path for path, _ in manifest.files]).batch(SOME)
+    layout = legacy_records.features(manifest.seq_len)
+    parts = [records.parse(layout, serialized) for serialized in dataset]
+    ids, masked = (np.concatenate([part[name].numpy() for part in parts])
+                   for name in ("input", "is_masked"))
+    return ids, masked > 0, np.resize(manifest.directions, len(ids))
+
+
+def targets(ids, direction, is_special, tokenizer, rule, seed):
+    """What `rule` (`permutation.Permutation`) predicts: bool [W,Q]."""
+    if rule.mask_mode == "legacy":
+        word_start = tokenizer.is_legacy_word_start[ids]
+    else:
+        vocabulary = windows.Vocabulary.of(tokenizer)
+        word_start = np.stack([windows.read(
+            (row[::-1] if backward else row).astype(np.uint32), backward, vocabulary).words
+            for row, backward in zip(ids, direction)])
+    is_target = np.zeros(ids.shape, bool)
+    for low in range(0, len(ids), SOME):
+        part = slice(low, low + SOME)
+        numbers = np.arange(len(ids))[part]
+        random = permutation.Random(seed, 0, np.zeros_like(numbers), numbers)
+        drawn = permutation.draw(random, is_special[part], word_start[part], direction[part], rule)
+        row, slot = np.nonzero(drawn.weights)
+        is_target[numbers[row], drawn.positions[row, slot]] = True
+    return is_target
+
+
+def kinds(tokenizer):
+    """Classes of pieces, each bool [V]; a piece is in one of them."""
+    pieces = [tokenizer.id_to_piece(id) for id in range(tokenizer.vocab_size)]
+    has_digit = np.array([any(c.isdigit() for c in piece) for piece in pieces])
+    begins = np.array([piece.startswith(WORD_START) for piece in pieces])
+    special = np.array([piece.startswith("<") and len(piece) > 1 for piece in pieces])
+    mark, number = tokenizer.is_punctuation, has_digit & ~special
+    rest = ~(mark | number | special)
+    return {"first pieces of words": rest & begins, "other pieces of words": rest & ~begins,
+            "punctuation": mark, "with digits": number, "special": special}
+
+
+def rows(counts, tokenizer, num_pieces):
+    """Lines of the table: kinds, the most frequent pieces, the number and the entropy."""
+    shares = {name: count / max(count.sum(), 1) for name, count in counts.items()}
+    lines = [[kind] + ["%.2f" % (100 * share[member].sum()) for share in shares.values()]
+             for kind, member in kinds(tokenizer).items()]
+    for id in np.argsort(-counts["all tokens"], kind="stable")[:num_pieces]:
+        lines.append(["`%s`" % tokenizer.id_to_piece(int(id))]
+                     + ["%.2f" % (100 * share[id]) for share in shares.values()])
+    lines.append(["number"] + ["{:,}".format(count.sum()) for count in counts.values()])
+    lines.append(["entropy, nats"] + ["%.3f" % -(share[share > 0] * np.log(share[share > 0])).sum()
+                                      for share in shares.values()])
+    return lines
+
+
+if __name__ == "__main__":
+    cli.run(main, TargetSettings, about="the pieces that the authors' records mask, beside those "
+                                        "that this project's rules draw for the same windows")

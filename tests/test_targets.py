@@ -1,0 +1,44 @@
+"""Targets beside the masks that the authors' program wrote for the same windows."""
+
+import pathlib
+import sys
+
+import numpy as np
+import pytest
+
+from xlnet.batches.legacy_records import LegacyManifest
+from xlnet.network.permutation import Permutation
+from xlnet.tokenization import Tokenizer
+
+ROOT = pathlib.Path(__file__).parent.parent
+SHARED = ROOT.parent / "shared"
+RECORDS = SHARED / "golden" / "training" / "tfrecords"
+SPIECE = SHARED / "data" / "xlnet_spiece" / "spiece.model"
+
+
+@pytest.mark.skipif(not (RECORDS.is_dir() and SPIECE.exists()),
+                    reason="the authors' records are not there")
+def test_legacy_predicts_the_pieces_that_the_authors_program_masks(monkeypatch):
+    """By piece: the difference of two draws of a share p in N targets has the standard deviation
+    sqrt(2 p (1 - p) / N); windows overlap by half, which doubles the variance at most."""
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    sys.modules.pop("compare_targets", None)
+    import compare_targets
+    manifest = LegacyManifest.read(str(RECORDS), str(SPIECE))
+    tokenizer = Tokenizer(str(SPIECE), False, False)
+    ids, is_masked, direction = compare_targets.read(manifest)
+    is_special = np.isin(ids, [tokenizer.sep_id, tokenizer.cls_id])
+    rule = Permutation(reuse_len=64, num_predict=21, perm_size=64, mask_alpha=6, mask_beta=1,
+                       mask_mode="legacy")
+    drawn = compare_targets.targets(ids, direction, is_special, tokenizer, rule, seed=0)
+    theirs, ours = (np.bincount(ids[chosen & ~is_special], minlength=tokenizer.vocab_size)
+                    for chosen in (is_masked, drawn))
+    assert abs(ours.sum() - theirs.sum()) < 500 and theirs.sum() == 269197
+    expected = {".": 12271, ",": 11433, "▁the": 12589, "▁of": 8489, "-": 3300}
+    for piece, count in expected.items():
+        id = tokenizer.ids(piece)[-1] if piece[0] != "▁" else tokenizer.ids(piece[1:])[0]
+        assert theirs[id] == count, piece
+    frequent = theirs > 200
+    deviation = np.sqrt(4. * theirs[frequent])
+    off = (ours - theirs)[frequent] / deviation
+    assert np.abs(off).max() < 5 and np.mean(np.square(off)) < 1.5, (off.min(), off.max())
