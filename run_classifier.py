@@ -4,8 +4,13 @@ import dataclasses
 import os
 
 from xlnet import cli
-from xlnet.config import (ClassifierSettings, DeviceSettings, NetworkSettings, OptimizationSettings,
-                          XLNetConfig)
+from xlnet.config import (
+    ClassifierSettings,
+    DeviceSettings,
+    NetworkSettings,
+    OptimizationSettings,
+    XLNetConfig,
+)
 from xlnet.errors import UserError
 
 ABOUT = """fine-tunes an XLNet to classify or score texts and pairs of texts.

@@ -3,8 +3,16 @@
 import os
 
 from xlnet import cli, files
-from xlnet.config import (ARCHITECTURE_KEYS, CONFIG_NAME, ArchitectureSettings, DeviceSettings,
-                          NetworkSettings, OptimizationSettings, PretrainingSettings, XLNetConfig)
+from xlnet.config import (
+    ARCHITECTURE_KEYS,
+    CONFIG_NAME,
+    ArchitectureSettings,
+    DeviceSettings,
+    NetworkSettings,
+    OptimizationSettings,
+    PretrainingSettings,
+    XLNetConfig,
+)
 from xlnet.errors import UserError
 
 NO_LONGER_NEEDED = {

@@ -17,8 +17,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, ROOT)
 
 from xlnet import cli
-from xlnet.batches import records
 from xlnet.config import required, setting
+from xlnet.records.manifest import Manifest
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,9 +26,9 @@ class BenchmarkSettings:
     """data_preparation.py: what to prepare, how often."""
     input_glob: str = required("plain text, a sentence a line; repeated up to `megabytes`")
     sp_path: str = required("SentencePiece model")
-    megabytes: int = setting(100, "size of the text [10^6 bytes]", least=1)
+    megabytes: int = setting(100, "size of the text [10^6 bytes]", minimum=1)
     workers: str = setting("1,2", "numbers of worker processes, comma-separated")
-    repeats: int = setting(3, "runs of each, in turn; the table has the median", least=1)
+    repeats: int = setting(3, "runs of each, in turn; the table has the median", minimum=1)
 
 
 def main(settings):
@@ -76,7 +76,7 @@ def measure(text, spiece, folder, workers):
     seconds = time.time() - began
     if status:
         raise SystemExit(status)
-    tokens = records.Manifest.read(out).tokens
+    tokens = Manifest.read(out).tokens
     shutil.rmtree(out)
     return seconds, _cpu_seconds() - busy, tokens, peak.stop()
 

@@ -16,8 +16,14 @@ sys.path.insert(0, ROOT)
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 from xlnet import cli  # noqa: E402
-from xlnet.config import (ClassifierSettings, NetworkSettings, OptimizationSettings,  # noqa: E402
-                          XLNetConfig, required, setting)
+from xlnet.config import (  # noqa: E402
+    ClassifierSettings,
+    NetworkSettings,
+    OptimizationSettings,
+    XLNetConfig,
+    required,
+    setting,
+)
 from xlnet.finetuning import tasks  # noqa: E402
 
 TASKS = ("sst-2", "mrpc", "qqp", "qnli")
@@ -96,12 +102,14 @@ def evaluation(settings, tokenizer, directory):
 def one_pass(settings, task, path, padding):
     """Returns a function that evaluates the whole file and says how many seconds it took."""
     import tensorflow.compat.v1 as tf
-    from xlnet.batches import input_pipeline, records
+
+    from xlnet.batches import input_pipeline
     from xlnet.finetuning.model import ClassifierModel
+    from xlnet.records import feature_spec
     graph, length = tf.Graph(), settings.max_seq_length
     with graph.as_default():
         batches = input_pipeline.finetuning_batches(
-            path, records.finetuning_features(length), row_length=length,
+            path, feature_spec.finetuning_features(length), row_length=length,
             batch_size=settings.eval_batch_size, multiple=length if padding == "fixed" else 8)
         iterator = tf.data.make_initializable_iterator(batches)
         needed = dict.fromkeys(("data_dir", "model_dir", "output_dir"), "")

@@ -24,10 +24,10 @@ class BenchmarkSettings:
     """input_pipeline.py: what to read, how often."""
     input_glob: str = required("plain text, a sentence a line")
     sp_path: str = required("SentencePiece model")
-    seq_len: int = setting(512, "window [tokens]; half of it is reused", least=8)
-    batch_size: int = setting(16, "windows of a batch, and streams of the records", least=2)
-    num_predict: int = setting(85, "targets of a window", least=1)
-    num_epochs: int = setting(10, "epochs, one line of the table for each", least=1)
+    seq_len: int = setting(512, "window [tokens]; half of it is reused", minimum=8)
+    batch_size: int = setting(16, "windows of a batch, and streams of the records", minimum=2)
+    num_predict: int = setting(85, "targets of a window", minimum=1)
+    num_epochs: int = setting(10, "epochs, one line of the table for each", minimum=1)
 
 
 def main(settings):
@@ -69,10 +69,11 @@ def read(settings, folder):
 
 def make_batches(settings, folder):
     """The trainer's batches, without end, and how many windows an epoch has."""
-    from xlnet.batches import input_pipeline, records
-    from xlnet.network.permutation import Permutation
+    from xlnet.batches import input_pipeline
+    from xlnet.batches.permutation import Permutation
+    from xlnet.records.manifest import Manifest
     from xlnet.tokenization import Tokenizer
-    manifest, tokenizer = records.Manifest.read(folder), Tokenizer(settings.sp_path)
+    manifest, tokenizer = Manifest.read(folder), Tokenizer(settings.sp_path)
     permutation = Permutation(reuse_len=manifest.reuse_len, num_predict=settings.num_predict,
                               perm_size=manifest.reuse_len, mask_alpha=6, mask_beta=1)
     permutation.check(manifest.seq_len)

@@ -22,6 +22,7 @@ sys.path.insert(0, ROOT)
 
 import costs
 from work import WORKS
+
 from xlnet import cli, config
 from xlnet.config import setting
 from xlnet.errors import UserError
@@ -37,14 +38,14 @@ class BenchmarkSettings:
     works: str = setting("pretrain,finetune,infer", "comma-separated, of: " + ", ".join(WORKS))
     precisions: str = setting("fp32", "comma-separated, of: " + ", ".join(PRECISIONS))
     recompute: bool = setting(False, "also time this library with --recompute")
-    n_layer: Optional[int] = setting(None, "layers, in place of the file's", least=1)
-    batch: Optional[int] = setting(None, "rows, in place of the work's", least=1)
-    length: Optional[int] = setting(None, "tokens of a row, in place of the work's", least=1)
+    n_layer: Optional[int] = setting(None, "layers, in place of the file's", minimum=1)
+    batch: Optional[int] = setting(None, "rows, in place of the work's", minimum=1)
+    length: Optional[int] = setting(None, "tokens of a row, in place of the work's", minimum=1)
     huggingface: Optional[str] = setting(
         None, "Python with torch and transformers, see scripts/setup_benchmark.sh; none: only "
               "this library")
-    repeats: int = setting(5, "steps that are timed", least=1)
-    warm_up: int = setting(2, "steps before them", least=0)
+    repeats: int = setting(5, "steps that are timed", minimum=1)
+    warm_up: int = setting(2, "steps before them", minimum=0)
 
 
 def main(settings):

@@ -6,12 +6,12 @@ import sys
 import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import tensorflow.compat.v1 as tf
 import work as works
+
 from xlnet import config as settings
 from xlnet.engine import optimization, training
 from xlnet.network import heads, modeling
-
-import tensorflow.compat.v1 as tf
 
 
 def run_config(work, options):

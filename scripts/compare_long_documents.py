@@ -12,19 +12,15 @@ import glob
 import json
 import math
 import os
-import sys
 import time
 from typing import Optional
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-sys.path[:0] = [ROOT, os.path.join(ROOT, "scripts")]
+from recipes import chosen, print_table, stage
 
-from run_sample import chosen, print_table, stage  # noqa: E402
-
-from xlnet import cli, files  # noqa: E402
-from xlnet.config import required, setting  # noqa: E402
-from xlnet.errors import UserError  # noqa: E402
-from xlnet.tokenization import Tokenizer  # noqa: E402
+from xlnet import cli, files
+from xlnet.config import required, setting
+from xlnet.errors import UserError
+from xlnet.tokenization import Tokenizer
 
 WAYS = ("truncate", "head_tail", "sliding", "memory")
 HELD_OUT = 0.25
@@ -41,15 +37,15 @@ class ComparisonSettings:
                                      "the network; its n_token gives way to the vocabulary's")
     init_checkpoint: Optional[str] = setting(None, "weights to start from; random if not given")
     ways: str = setting(",".join(WAYS), "values of long_document, comma-separated")
-    passage_tokens: int = setting(2000, "least length of a passage [tokens]", least=1)
+    passage_tokens: int = setting(2000, "least length of a passage [tokens]", minimum=1)
     passages_per_book: int = setting(40, "passages of a book for training, a third as many held "
-                                         "out; as many as there are if fewer", least=3)
-    max_seq_length: int = setting(256, "tokens that the network sees at once", least=4)
-    train_steps: int = setting(400, "fine-tuning steps of each way", least=1)
-    train_batch_size: int = setting(8, "documents, or windows, of a step", least=1)
-    learning_rate: float = setting(1e-3, "highest learning rate", least=0.0)
+                                         "out; as many as there are if fewer", minimum=3)
+    max_seq_length: int = setting(256, "tokens that the network sees at once", minimum=4)
+    train_steps: int = setting(400, "fine-tuning steps of each way", minimum=1)
+    train_batch_size: int = setting(8, "documents, or windows, of a step", minimum=1)
+    learning_rate: float = setting(1e-3, "peak learning rate", minimum=0.0)
     init_std: float = setting(0.08, "standard deviation of random weights")
-    seed: int = setting(0, "seed of initialization, dropout and shuffling", least=0)
+    seed: int = setting(0, "seed of initialization, dropout and shuffling", minimum=0)
 
 
 def main(settings):

@@ -2,26 +2,21 @@
 project's rules draw for the same windows.
 
 The authors' rule favours what follows a long stretch without word starts and whatever is frequent
-at the borders of spans; `mask_mode=legacy` must show the same shares, `whole_word` and `token` those
-of all tokens.
+at the borders of spans; `mask_mode=legacy` must show the same shares, `whole_word` and `token`
+those of all tokens.
 """
 
 import dataclasses
-import os
-import sys
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-sys.path[:0] = [ROOT, os.path.join(ROOT, "scripts")]
+import numpy as np
+from recipes import print_table
 
-import numpy as np  # noqa: E402
-from run_sample import print_table  # noqa: E402
-
-from xlnet import cli  # noqa: E402
-from xlnet.batches import legacy_records, records  # noqa: E402
-from xlnet.config import required, setting  # noqa: E402
-from xlnet.network import permutation  # noqa: E402
-from xlnet.text import windows  # noqa: E402
-from xlnet.tokenization import WORD_START, Tokenizer  # noqa: E402
+from xlnet import cli
+from xlnet.batches import permutation
+from xlnet.config import required, setting
+from xlnet.records import feature_spec, legacy
+from xlnet.text import windows
+from xlnet.tokenization import WORD_START, Tokenizer
 
 MODES = ("legacy", "whole_word", "token")
 SOME = 1 << 12      # windows drawn together
@@ -32,14 +27,14 @@ class TargetSettings:
     """compare_targets.py: the records, and how targets are drawn."""
     record_info_dir: str = required("directory of the authors' records")
     spiece_model_file: str = required("their SentencePiece model")
-    mask_alpha: int = setting(6, "as the records were made", least=1)
-    mask_beta: int = setting(1, "as the records were made", least=1)
-    num_pieces: int = setting(8, "pieces that get a line of their own, the most frequent", least=0)
-    seed: int = setting(0, "seed of what is drawn", least=0)
+    mask_alpha: int = setting(6, "as the records were made", minimum=1)
+    mask_beta: int = setting(1, "as the records were made", minimum=1)
+    num_pieces: int = setting(8, "most frequent pieces that get a line of their own", minimum=0)
+    seed: int = setting(0, "seed of what is drawn", minimum=0)
 
 
 def main(settings):
-    manifest = legacy_records.LegacyManifest.read(settings.record_info_dir,
+    manifest = legacy.LegacyManifest.read(settings.record_info_dir,
                                                   settings.spiece_model_file)
     tokenizer = Tokenizer(manifest.sp_model, manifest.uncased, manifest.keep_accents)
     ids, is_masked, direction = read(manifest)
@@ -61,8 +56,8 @@ def read(manifest):
     """All windows: ids int32 [W,Q], masks bool [W,Q], directions int32 [W]."""
     import tensorflow as tf
     dataset = tf.data.TFRecordDataset([path for path, _ in manifest.files]).batch(SOME)
-    layout = legacy_records.features(manifest.seq_len)
-    parts = [records.parse(layout, serialized) for serialized in dataset]
+    layout = legacy.features(manifest.seq_len)
+    parts = [feature_spec.parse(layout, serialized) for serialized in dataset]
     ids, masked = (np.concatenate([part[name].numpy() for part in parts])
                    for name in ("input", "is_masked"))
     return ids, masked > 0, np.resize(manifest.directions, len(ids))

@@ -6,11 +6,11 @@ import shutil
 import sys
 from typing import Optional
 
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import recipes  # noqa: F401  (finds the library)
 
-from xlnet import cli  # noqa: E402
-from xlnet.config import PretrainingSettings, required, setting  # noqa: E402
-from xlnet.errors import UserError  # noqa: E402
+from xlnet import cli
+from xlnet.config import PretrainingSettings, required, setting
+from xlnet.errors import UserError
 
 ABOUT = """shows the records that data_utils.py made, as train_gpu.py will see them.
 
@@ -31,21 +31,21 @@ def of_trainer(name):
 class InspectionSettings:
     """inspect_records.py: which windows, what about them, which pictures."""
     record_info_dir: str = required("directory made by data_utils.py (its manifest is read)")
-    stream: int = setting(0, "the stream whose windows are shown", least=0)
-    window: int = setting(0, "the first window shown", least=0)
-    num_windows: int = setting(2, "windows shown as text", least=0)
+    stream: int = setting(0, "the stream whose windows are shown", minimum=0)
+    window: int = setting(0, "the first window shown", minimum=0)
+    num_windows: int = setting(2, "windows shown as text", minimum=0)
     count_windows: int = setting(2000, "about as many windows are counted, the first of every "
-                                       "stream; 0: none", least=0)
+                                       "stream; 0: none", minimum=0)
     masks_png: Optional[str] = setting(None, "picture to write: who sees whom in both streams")
     histograms_png: Optional[str] = setting(None, "picture to write: the counts")
     sentence: Optional[str] = setting(None, "text of the masks picture, all of it predicted unless "
                                             "num_predict is smaller; the first tokens of the "
                                             "window if not given")
-    picture_tokens: int = setting(20, "tokens of the window in the masks picture", least=1)
-    picture_memory: int = setting(4, "remembered positions in the masks picture", least=0)
+    picture_tokens: int = setting(20, "tokens of the window in the masks picture", minimum=1)
+    picture_memory: int = setting(4, "remembered positions in the masks picture", minimum=0)
     color: str = setting("auto", "terminal colours; auto: on a terminal, unless NO_COLOR is set",
                          choices=("auto", "always", "never"))
-    epoch: int = setting(0, "the epoch whose targets and orders are shown", least=0)
+    epoch: int = setting(0, "the epoch whose targets and orders are shown", minimum=0)
     seed: int = of_trainer("seed")
     num_predict: int = of_trainer("num_predict")
     perm_size: int = of_trainer("perm_size")
@@ -56,10 +56,10 @@ class InspectionSettings:
 
 def main(settings):
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    from xlnet.batches import records
+    from xlnet.records.manifest import Manifest
     if hasattr(sys.stdout, "reconfigure"):      # any text can be shown, if need be by its codes
         sys.stdout.reconfigure(errors="backslashreplace")
-    manifest = records.Manifest.read(settings.record_info_dir)
+    manifest = Manifest.read(settings.record_info_dir)
     check(settings, manifest)
     Inspection(settings, manifest).show()
 

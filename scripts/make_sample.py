@@ -12,10 +12,9 @@ import itertools
 import os
 import random
 import re
-import sys
 import sysconfig
 
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import recipes  # noqa: F401  (finds the library)
 
 from xlnet import cli, files
 from xlnet.config import required, setting

@@ -1,10 +1,8 @@
 """Joins the records that several machines made with data_utils.py --task=K --num_task=N."""
 
 import dataclasses
-import os
-import sys
 
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import recipes  # noqa: F401  (finds the library)
 
 from xlnet import cli
 from xlnet.config import required

@@ -1,11 +1,9 @@
 """data_utils.py as an Apache Beam pipeline: Dataflow, Spark, Flink, or this machine."""
 
 import dataclasses
-import os
 import shlex
-import sys
 
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import recipes  # noqa: F401  (finds the library)
 
 from xlnet import cli
 from xlnet.config import CorpusSettings, setting

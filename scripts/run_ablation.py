@@ -9,16 +9,13 @@ import dataclasses
 import glob
 import math
 import os
-import sys
 import time
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-sys.path[:0] = [ROOT, os.path.join(ROOT, "scripts")]
+from recipes import ROOT, chosen, print_table, stage
+from run_sample import REUSE_LEN, SEQ_LEN, VOCAB_SIZE
 
-from run_sample import REUSE_LEN, SEQ_LEN, VOCAB_SIZE, chosen, print_table, stage  # noqa: E402
-
-from xlnet import cli, files  # noqa: E402
-from xlnet.config import setting  # noqa: E402
+from xlnet import cli, files
+from xlnet.config import setting
 
 ABLATIONS = os.path.join("configs", "pretrain", "ablation")
 RUN = dict(model_config_path=os.path.join("configs", "model", "tiny.json"), n_token=VOCAB_SIZE,
@@ -31,7 +28,7 @@ class AblationSettings:
     """run_ablation.py: which, where to, and how long."""
     names: str = setting("", "ablations, comma-separated; all if not given")
     out_dir: str = setting("ablation_run", "directory for everything that is made")
-    train_steps: int = setting(1800, "pretraining steps of each", least=1)
+    train_steps: int = setting(1800, "pretraining steps of each", minimum=1)
 
 
 def main(settings):

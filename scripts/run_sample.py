@@ -6,20 +6,14 @@ Every stage is a command that can be copied; a table of what was measured closes
 import dataclasses
 import math
 import os
-import shlex
-import subprocess
-import sys
 import time
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-sys.path.insert(0, ROOT)
+import numpy as np
+from recipes import ROOT, stage
 
-import numpy as np  # noqa: E402
-
-from xlnet import cli, files  # noqa: E402
-from xlnet.config import setting  # noqa: E402
-from xlnet.errors import UserError  # noqa: E402
-from xlnet.tokenization import Tokenizer  # noqa: E402
+from xlnet import cli, files
+from xlnet.config import setting
+from xlnet.tokenization import Tokenizer
 
 VOCAB_SIZE = 1000   # so small a text has too few examples of rarer pieces
 SEQ_LEN, REUSE_LEN = 128, 64
@@ -87,35 +81,6 @@ def fine_tune(settings, path, name, start):
     dev = files.read_json(os.path.join(folder, "eval_results_dev.json"), "evaluation")
     return dev, test_accuracy(os.path.join(folder, "predictions_custom_test.tsv"),
                               path("text", "classify", "test_labels.tsv"))
-
-
-def stage(title, program, *arguments, **flags):
-    """Shows a command and runs it; stops everything if it fails."""
-    command = [program] + list(arguments) + ["--%s=%s" % item for item in flags.items()]
-    print("\n== %s\n$ python %s" % (title, " ".join(shlex.quote(word) for word in command)),
-          flush=True)
-    status = subprocess.run([sys.executable] + command, cwd=ROOT, check=False).returncode
-    if status:
-        raise UserError("%s failed with status %d; its own message is above" % (program, status))
-
-
-def chosen(flag, value, what, known):
-    """The names in the comma-separated `value` of a flag.
-
-    Raises:
-      UserError: one is not `known`; `what` says what it should be.
-    """
-    names = value.split(",")
-    for name in names:
-        if name not in known:
-            raise UserError("%s: no %s '%s' (there are %s)" % (flag, what, name, ", ".join(known)))
-    return names
-
-
-def print_table(header, rows):
-    """Prints words as a Markdown table."""
-    lines = [header, ["---"] * len(header), *rows]
-    print("\n" + "\n".join("| %s |" % " | ".join(line) for line in lines), flush=True)
 
 
 def unigram_perplexity(spiece, train, heldout):

@@ -13,17 +13,14 @@ import os
 import statistics
 import sys
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-sys.path[:0] = [ROOT, os.path.join(ROOT, "scripts")]
+import numpy as np
+from recipes import chosen, print_table, stage
 
-import numpy as np  # noqa: E402
-from run_sample import chosen, print_table, stage  # noqa: E402
-
-from xlnet import cli, files  # noqa: E402
-from xlnet.config import CorpusSettings, required, setting  # noqa: E402
-from xlnet.finetuning import metrics, task_files, tasks  # noqa: E402
-from xlnet.text import reading  # noqa: E402
-from xlnet.tokenization import Tokenizer  # noqa: E402
+from xlnet import cli, files
+from xlnet.config import CorpusSettings, required, setting
+from xlnet.finetuning import metrics, task_files, tasks
+from xlnet.text import reading
+from xlnet.tokenization import Tokenizer
 
 # raw_text: (directory, its text_format). tasks: by name, (directory, split to evaluate, epochs).
 # more_text: tasks whose texts are read, and nothing else. steps: of pretraining.
@@ -57,10 +54,10 @@ class TransferSettings:
     data_dir: str = required("directory of the data sets, in their official layouts")
     out_dir: str = setting("transfer_run", "directory for everything that is made")
     languages: str = setting(",".join(LANGUAGES), "languages, comma-separated")
-    vocab_size: int = setting(8000, "pieces of a language's vocabulary", least=100)
+    vocab_size: int = setting(8000, "pieces of a language's vocabulary", minimum=100)
     pretrain_steps: int = setting(0, "pretraining steps of each language; 0: " + ", ".join(
-        "%d of %s" % (language.steps, name) for name, language in LANGUAGES.items()), least=0)
-    num_seeds: int = setting(3, "fine-tunings of a task from each start", least=1)
+        "%d of %s" % (language.steps, name) for name, language in LANGUAGES.items()), minimum=0)
+    num_seeds: int = setting(3, "fine-tunings of a task from each start", minimum=1)
 
 
 def main(settings):

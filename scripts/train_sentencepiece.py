@@ -6,7 +6,6 @@ import dataclasses
 import hashlib
 import io
 import itertools
-import os
 import random
 import re
 import sys
@@ -14,7 +13,7 @@ import threading
 import time
 from typing import Optional
 
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import recipes  # noqa: F401  (finds the library)
 
 from xlnet import cli, files
 from xlnet.config import CorpusSettings, as_in, required, setting
@@ -63,8 +62,8 @@ class VocabularySettings:
         None, "share of the text's characters that get a piece, the rarest are left to <unk>; by "
               "language if not given")
     input_sentence_size: int = setting(
-        2000000, "sentences learned from, drawn evenly if there are more; 0: all", least=0)
-    seed: int = setting(0, "seed of the draw", least=0)
+        2000000, "sentences learned from, drawn evenly if there are more; 0: all", minimum=0)
+    seed: int = setting(0, "seed of the draw", minimum=0)
     text_format: str = as_in(CorpusSettings, "text_format")
     json_field: str = as_in(CorpusSettings, "json_field")
     on_error: str = as_in(CorpusSettings, "on_error")
@@ -121,6 +120,7 @@ def check(settings):
 def read_sentences(paths, settings, skipped):
     """Yields the sentences as the tokenizer will see them; a bar shows how far it is."""
     from tqdm import tqdm
+
     from xlnet.text import reading
     from xlnet.tokenization import clean_lines
     interval = 0.2 if sys.stderr.isatty() else _SECONDS_BETWEEN_LINES

@@ -5,13 +5,13 @@ import os
 import sys
 import zipfile
 
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import recipes  # noqa: F401  (finds the library)
 
-from xlnet import cli, files  # noqa: E402
-from xlnet.config import required, setting  # noqa: E402
-from xlnet.errors import UserError  # noqa: E402
-from xlnet.finetuning import tasks  # noqa: E402
-from xlnet.text import reading  # noqa: E402
+from xlnet import cli, files
+from xlnet.config import required, setting
+from xlnet.errors import UserError
+from xlnet.finetuning import tasks
+from xlnet.text import reading
 
 # Rows of the official test files.
 ROWS = {"CoLA.tsv": 1063, "SST-2.tsv": 1821, "MRPC.tsv": 1725, "STS-B.tsv": 1379,

@@ -12,6 +12,7 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 import costs
 import time_xlnet
 from work import WORKS, Work
+
 from xlnet import config as settings
 
 RUN = [sys.executable, str(ROOT / "benchmarks" / "run.py"), "--works=infer", "--n_layer=1",

@@ -7,9 +7,9 @@ import shutil
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
+from conftest import GOLDEN, ROOT, assert_close
 
 import xlnet
-from conftest import GOLDEN, ROOT, assert_close
 from xlnet.engine import checkpoint
 from xlnet.errors import UserError
 from xlnet.network import modeling

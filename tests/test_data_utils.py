@@ -13,7 +13,8 @@ import sys
 import numpy as np
 import pytest
 
-from xlnet.batches import records
+from xlnet.records import feature_spec
+from xlnet.records.manifest import Manifest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SEQ_LEN, REUSE_LEN, STREAMS, PASSES = 64, 24, 4, 2
@@ -31,7 +32,7 @@ def make_documents(seed=0, count=12):
 
 
 @dataclasses.dataclass
-class Workplace:
+class Workspace:
     directory: str
     documents: list
 
@@ -46,14 +47,14 @@ class Workplace:
 
 
 @pytest.fixture(scope="module")
-def workplace(tmp_path_factory):
-    return make_workplace(str(tmp_path_factory.mktemp("data_utils")))
+def workspace(tmp_path_factory):
+    return make_workspace(str(tmp_path_factory.mktemp("data_utils")))
 
 
-def make_workplace(directory):
-    """A `Workplace` with a vocabulary and texts, good and bad."""
+def make_workspace(directory):
+    """A `Workspace` with a vocabulary and texts, good and bad."""
     import sentencepiece
-    place = Workplace(directory, make_documents())
+    place = Workspace(directory, make_documents())
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=(s.replace("é", "e") for d in place.documents for s in d),
@@ -71,19 +72,19 @@ def make_workplace(directory):
 
 
 @pytest.fixture(scope="module")
-def made(workplace):
+def made(workspace):
     """The manifest, and the windows of each stream and pass: `{(stream, pass): [W, ...]}`."""
     import tensorflow as tf
-    done = workplace.run(*SHAPE, "--bsz_per_host=%d" % STREAMS, "--num_passes=%d" % PASSES,
+    done = workspace.run(*SHAPE, "--bsz_per_host=%d" % STREAMS, "--num_passes=%d" % PASSES,
                          "--num_core_per_host=1", "--mask_alpha=6", "--num_predict=85")
     assert done.returncode == 0, done.stderr
     assert "note: --mask_alpha is not used" in done.stderr
     assert "documents 12," in done.stdout and "tokens/s" in done.stdout
-    manifest = records.Manifest.read(workplace.path("out"))
+    manifest = Manifest.read(workspace.path("out"))
     windows = {}
-    for stream, path in enumerate(manifest.stream_paths(workplace.path("out"))):
+    for stream, path in enumerate(manifest.stream_paths(workspace.path("out"))):
         batch = tf.data.TFRecordDataset(path).batch(100000).get_single_element()
-        parsed = records.parse(records.pretraining_features(SEQ_LEN), batch)
+        parsed = feature_spec.parse(feature_spec.pretraining_features(SEQ_LEN), batch)
         for number in range(PASSES):
             windows[stream, number] = {name: np.split(value.numpy(), PASSES)[number]
                                        for name, value in parsed.items()}
@@ -91,12 +92,12 @@ def made(workplace):
 
 
 @pytest.fixture(scope="module")
-def text_ids(workplace):
+def text_ids(workspace):
     """The corpus as ids and the documents' parts, encoded here by SentencePiece alone."""
     import sentencepiece
-    model = sentencepiece.SentencePieceProcessor(model_file=workplace.path("sp.model"))
+    model = sentencepiece.SentencePieceProcessor(model_file=workspace.path("sp.model"))
     parts = []
-    for document in workplace.documents:
+    for document in workspace.documents:
         ids = [i for s in document for i in model.encode(s.replace("é", "e"))]
         parts.append(ids + [8, 7])                        # <eop> <eod>
     return model, parts
@@ -113,20 +114,20 @@ def segments(row):
     return row[REUSE_LEN:first].tolist(), row[first + 1:second].tolist()
 
 
-def test_manifest_describes_the_files(workplace, made, text_ids):
+def test_manifest_describes_the_files(workspace, made, text_ids):
     manifest, windows = made
     assert (manifest.seq_len, manifest.reuse_len, manifest.num_streams) == (SEQ_LEN, REUSE_LEN, 4)
     assert (manifest.documents, manifest.vocab_size, manifest.bi_data) == (12, 80, True)
     assert manifest.tokens == sum(map(len, text_ids[1]))
     for i, stream in enumerate(manifest.streams):
         assert stream["file"] == "stream-%05d-of-00004.tfrecord" % i
-        with open(workplace.path("out", stream["file"]), "rb") as f:
+        with open(workspace.path("out", stream["file"]), "rb") as f:
             content = f.read()
         assert stream["bytes"] == len(content)
         assert stream["sha256"] == hashlib.sha256(content).hexdigest()
         assert stream["windows"] == manifest.windows_per_stream
         assert stream["direction"] == i % 2
-    with open(workplace.path("out", manifest.sp_model), "rb") as f:
+    with open(workspace.path("out", manifest.sp_model), "rb") as f:
         assert hashlib.sha256(f.read()).hexdigest() == manifest.sp_model_sha256
     assert {len(w["label"]) * PASSES for w in windows.values()} == {manifest.windows_per_stream}
 
@@ -196,32 +197,32 @@ def test_words_begin_where_the_pieces_say(made, text_ids):
         assert batch["word_start"][:, [0, REUSE_LEN, -2, -1]].all()
 
 
-def read_manifest(workplace, directory):
-    with open(workplace.path(directory, "manifest.json"), encoding="utf-8") as f:
+def read_manifest(workspace, directory):
+    with open(workspace.path(directory, "manifest.json"), encoding="utf-8") as f:
         return json.load(f)
 
 
-def test_one_seed_gives_the_same_bytes_for_any_number_of_workers(workplace, made):
-    done = workplace.run(*SHAPE, "--num_streams=4", "--num_passes=2", "--num_workers=3",
+def test_one_seed_gives_the_same_bytes_for_any_number_of_workers(workspace, made):
+    done = workspace.run(*SHAPE, "--num_streams=4", "--num_passes=2", "--num_workers=3",
                          save_dir="again")
     assert done.returncode == 0, done.stderr
-    assert read_manifest(workplace, "again") == read_manifest(workplace, "out")   # with checksums
-    assert sorted(os.listdir(workplace.path("again"))) == sorted(os.listdir(workplace.path("out")))
+    assert read_manifest(workspace, "again") == read_manifest(workspace, "out")   # with checksums
+    assert sorted(os.listdir(workspace.path("again"))) == sorted(os.listdir(workspace.path("out")))
 
 
-def test_finished_records_are_kept_unless_told_otherwise(workplace, made):
+def test_finished_records_are_kept_unless_told_otherwise(workspace, made):
     same = [*SHAPE, "--num_streams=4", "--num_passes=2"]
-    done = workplace.run(*same)
+    done = workspace.run(*same)
     assert done.returncode == 0 and "nothing to do" in done.stdout
-    before = read_manifest(workplace, "out")
-    done = workplace.run(*same, "--seed=5")
+    before = read_manifest(workspace, "out")
+    done = workspace.run(*same, "--seed=5")
     assert done.returncode == 1
     assert "other settings or input: seed 0 there, 5 now; give another directory" in done.stderr
-    assert read_manifest(workplace, "out") == before
-    shutil.copytree(workplace.path("out"), workplace.path("replaced"))
-    done = workplace.run(*SHAPE, "--num_streams=2", "--overwrite=True", save_dir="replaced")
+    assert read_manifest(workspace, "out") == before
+    shutil.copytree(workspace.path("out"), workspace.path("replaced"))
+    done = workspace.run(*SHAPE, "--num_streams=2", "--overwrite=True", save_dir="replaced")
     assert done.returncode == 0, done.stderr
-    assert sorted(os.listdir(workplace.path("replaced"))) == [
+    assert sorted(os.listdir(workspace.path("replaced"))) == [
         "manifest.json", "spiece.model", "spiece.model.json", "stream-00000-of-00002.tfrecord",
         "stream-00001-of-00002.tfrecord"]
 
@@ -244,18 +245,18 @@ def test_finished_records_are_kept_unless_told_otherwise(workplace, made):
     (["--from_raw_text=False", "--text_format=book"], {}, "text_format is book, expected lines"),
     (["--num_task=4", "--task=4"], {}, "task is 4, expected less than num_task, 4"),
 ])
-def test_bad_input_is_refused_in_one_line(workplace, arguments, places, message):
-    done = workplace.run(*SHAPE, *arguments, **dict({"save_dir": "refused"}, **places))
+def test_bad_input_is_refused_in_one_line(workspace, arguments, places, message):
+    done = workspace.run(*SHAPE, *arguments, **dict({"save_dir": "refused"}, **places))
     lines = [line for line in done.stderr.splitlines() if not line.startswith("note:")]
     assert done.returncode == 1, done.stderr
     assert len(lines) == 1 and lines[0].startswith("data_utils.py: ") and message in lines[0]
-    assert not os.path.exists(workplace.path("refused"))
+    assert not os.path.exists(workspace.path("refused"))
 
 
 @pytest.mark.parametrize("flag", ["--sequence_len=64", "--seq_len=long", "--num_passes=0",
                                   "stray"])
-def test_bad_flags_exit_with_status_2(workplace, flag):
-    done = workplace.run(flag)
+def test_bad_flags_exit_with_status_2(workspace, flag):
+    done = workspace.run(flag)
     assert done.returncode == 2 and len(done.stderr.splitlines()) == 1
 
 

@@ -6,13 +6,13 @@ import pathlib
 
 import numpy as np
 import pytest
-
 from test_tokenization import RELEASED, train_tiny_model
-from xlnet.batches import records
-from xlnet.batches.example_bytes import ExampleBytes
+
 from xlnet.errors import UserError
 from xlnet.finetuning import features
 from xlnet.finetuning.features import Example, Layout
+from xlnet.records import feature_spec
+from xlnet.records.example_bytes import ExampleBytes
 from xlnet.tokenization import Tokenizer
 
 GOLDEN = pathlib.Path(__file__).resolve().parent / "golden" / "classifier_features.json"
@@ -101,7 +101,7 @@ def test_every_layout_obeys_the_law():
 
 def test_dtypes_and_names_are_those_of_the_record(tiny):
     arrays = arrays_of(_examples(3), tiny, 16)
-    layout = records.finetuning_features(16)
+    layout = feature_spec.finetuning_features(16)
     assert set(arrays) == {feature.name for feature in layout}
     for feature in layout:
         assert arrays[feature.name].shape == (3, *feature.shape)
@@ -184,7 +184,7 @@ def _examples(count):
 def _read(path, max_seq_length, **settings):
     """Returns the record file as one dict of arrays [n, ...]."""
     import tensorflow as tf
-    layout = records.finetuning_features(max_seq_length, **settings)
+    layout = feature_spec.finetuning_features(max_seq_length, **settings)
     columns = collections.defaultdict(list)
     for serialized in tf.compat.v1.io.tf_record_iterator(path):
         example = tf.train.Example.FromString(serialized)
@@ -212,12 +212,12 @@ def test_records_hold_the_features(tiny, tmp_path):
 def test_bytes_are_those_of_the_plain_writer(tiny):
     """Parsed by TensorFlow, both are the same example."""
     import tensorflow as tf
-    layout = records.finetuning_features(16, num_labels=3)
+    layout = feature_spec.finetuning_features(16, num_labels=3)
     arrays = dict(arrays_of(_examples(4), tiny, 16),
                   label_ids=np.array([[0, 1, 1]] * 4, np.float32))
     quick = ExampleBytes(layout, tiny.vocab_size).encode(arrays)
     for i, serialized in enumerate(quick):
-        plain = records.encode(layout, {name: values[i] for name, values in arrays.items()})
+        plain = feature_spec.encode(layout, {name: values[i] for name, values in arrays.items()})
         assert tf.train.Example.FromString(serialized) == tf.train.Example.FromString(plain)
     assert len({len(serialized) for serialized in quick}) == 1
 

@@ -7,20 +7,20 @@ import types
 
 import numpy as np
 import pytest
-from test_run_classifier import TOPICS, make_workplace, weights
+from test_run_classifier import TOPICS, make_workspace, weights
 
 from xlnet.config import RunConfig, XLNetConfig
-from xlnet.engine import distribution, selection, training
+from xlnet.engine import distribution, inference, selection, training
 from xlnet.errors import UserError
-from xlnet.finetuning import answering, model, tasks, trials
+from xlnet.finetuning import model, tasks, trials
 from xlnet.finetuning.rows import class_weights
 from xlnet.network import modeling
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """One file of one's own in JSON lines, long texts among them, beside a workplace's files."""
-    place = make_workplace(tmp_path_factory.mktemp("finetuning"))
+    """One file of one's own in JSON lines, long texts among them, beside a workspace's files."""
+    place = make_workspace(tmp_path_factory.mktemp("finetuning"))
     words = [" ".join(words * (1 + 3 * (i % 4))) for i, words in enumerate(TOPICS.values())]
     (place.directory / "all.jsonl").write_text("".join(
         json.dumps({"text": words[i % 3], "kind": list(TOPICS)[i % 3],
@@ -142,9 +142,9 @@ def test_long_texts_with_memory(place):
 def test_windows_add_up_in_the_order_of_rows():
     parts = [dict(values=np.array([[2.], [4.]]), loss=np.array([2., 4.]), number=np.array([3, 1])),
              dict(values=np.array([[6.], [8.]]), loss=np.array([6., 8.]), number=np.array([0, 2]))]
-    answers = answering.in_order(parts, np.array([1, 3]))
+    answers = inference.in_order(parts, np.array([1, 3]))
     assert answers.values.tolist() == [[6], [14 / 3]] and answers.loss.tolist() == [6, 14 / 3]
-    assert answering.in_order(parts, None).loss.tolist() == [6, 4, 8, 2]
+    assert inference.in_order(parts, None).loss.tolist() == [6, 4, 8, 2]
 
 
 def test_trials_stop_early_and_the_best_is_kept(place):

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from test_tokenization import train_tiny_model
 
-from xlnet.batches import input_pipeline, records
+from xlnet.batches import input_pipeline
 from xlnet.finetuning import features
 from xlnet.finetuning.features import Example, Layout
+from xlnet.records import feature_spec
 from xlnet.tokenization import Tokenizer
 
 LENGTH, ROWS = 40, 46
@@ -27,7 +28,8 @@ def read(path, count=None, **how):
     import tensorflow.compat.v1 as tf
     with tf.Graph().as_default(), tf.Session() as session:
         batches = input_pipeline.finetuning_batches(
-            path, records.finetuning_features(LENGTH), row_length=LENGTH, num_examples=ROWS, **how)
+            path, feature_spec.finetuning_features(LENGTH), row_length=LENGTH, num_examples=ROWS,
+            **how)
         batch = tf.data.make_one_shot_iterator(batches).get_next()
         found = []
         while count is None or len(found) < count:
@@ -87,7 +89,7 @@ def test_replicas_take_a_batch_in_parts(path):
     whole = numbers(read(path, 3, batch_size=4, shuffle_seed=3))
     with tf.Graph().as_default(), tf.Session() as session:
         parts = input_pipeline.for_replicas(input_pipeline.finetuning_batches(
-            path, records.finetuning_features(LENGTH), row_length=LENGTH, num_examples=ROWS,
+            path, feature_spec.finetuning_features(LENGTH), row_length=LENGTH, num_examples=ROWS,
             batch_size=4, shuffle_seed=3), 2)
         part = tf.data.make_one_shot_iterator(parts).get_next()["number"]
         assert sum((session.run(part).tolist() for _ in range(6)), []) == sum(whole, [])

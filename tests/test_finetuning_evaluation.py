@@ -7,12 +7,12 @@ import threading
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
-from test_run_classifier import TOPICS, Workplace, make_vocabulary, weights
+from test_run_classifier import TOPICS, Workspace, make_vocabulary, weights
 
 from xlnet.config import DeviceSettings
 from xlnet.engine import distribution, selection
+from xlnet.engine.inference import Answering
 from xlnet.errors import UserError
-from xlnet.finetuning.answering import Answering
 
 ROWS = 31
 KERNEL = "model/transformer/layer_0/ff/layer_1/kernel"
@@ -21,7 +21,7 @@ KERNEL = "model/transformer/layer_0/ff/layer_1/kernel"
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
     """A file of short and long texts, and a model of two checkpoints trained on it."""
-    place = Workplace(tmp_path_factory.mktemp("evaluation"))
+    place = Workspace(tmp_path_factory.mktemp("evaluation"))
     make_vocabulary(place.directory / "sp.model", 37)
     words = [" ".join(words * (1 + 3 * (i % 4))) for i, words in enumerate(TOPICS.values())]
     (place.directory / "all.jsonl").write_text("".join(
@@ -77,7 +77,7 @@ def test_evaluations_while_training_run_on_all_devices(place, monkeypatch):
 def check_that_averages_count(place, flags, evaluated):
     """The export of step 2 has the moving averages for weights, and the same evaluation."""
     prefix, best = place.path("on_the_way", "model.ckpt-2"), place.path("on_the_way", "best")
-    selection.export(prefix, best, selection.companions(place.path("on_the_way")))
+    selection.export(prefix, best, selection.sidecar_files(place.path("on_the_way")))
     whole = weights(prefix)
     for name, value in weights(best).items():
         assert np.array_equal(value, whole.get(name + "/average", whole[name]))

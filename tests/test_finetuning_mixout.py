@@ -4,7 +4,7 @@ import shutil
 
 import numpy as np
 import pytest
-from test_run_classifier import RELEASED, make_workplace, weights
+from test_run_classifier import RELEASED, make_workspace, weights
 
 from xlnet.finetuning import mixout
 
@@ -13,7 +13,7 @@ RATE = 0.7
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    return make_workplace(tmp_path_factory.mktemp("mixout"))
+    return make_workspace(tmp_path_factory.mktemp("mixout"))
 
 
 def arguments(place, name, **changes):

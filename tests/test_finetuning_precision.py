@@ -4,14 +4,14 @@ import re
 
 import numpy as np
 import pytest
-from test_run_classifier import RELEASED, make_workplace, weights
+from test_run_classifier import RELEASED, make_workspace, weights
 
 from xlnet.engine import optimization
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    return make_workplace(tmp_path_factory.mktemp("precision"))
+    return make_workspace(tmp_path_factory.mktemp("precision"))
 
 
 def train(place, name, **changes):

@@ -7,15 +7,15 @@ import signal
 
 import numpy as np
 import pytest
-from test_run_classifier import make_workplace, weights
+from test_run_classifier import make_workspace, weights
 
 from xlnet.engine import reports
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """A workplace with an uninterrupted run in `whole`, with dropout."""
-    place = make_workplace(tmp_path_factory.mktemp("resume"))
+    """A workspace with an uninterrupted run in `whole`, with dropout."""
+    place = make_workspace(tmp_path_factory.mktemp("resume"))
     train(place, "whole")
     return place
 

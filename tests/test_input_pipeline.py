@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from xlnet.batches import input_pipeline
-from xlnet.batches.records import Manifest
-from xlnet.network.permutation import Permutation
+from xlnet.batches.permutation import Permutation
+from xlnet.records.manifest import Manifest
 from xlnet.tokenization import Tokenizer
 
 BATCH = 2           # of 4 streams: an epoch has two rounds

@@ -11,9 +11,9 @@ import pytest
 from command import run
 from conftest import ROOT
 
-from xlnet.batches import input_pipeline, records
+from xlnet.batches import input_pipeline, permutation
 from xlnet.config import PretrainingSettings
-from xlnet.network import permutation
+from xlnet.records.manifest import Manifest
 from xlnet.tokenization import Tokenizer
 from xlnet.views import inspection, pictures
 
@@ -39,7 +39,7 @@ class Place:
 
     @property
     def manifest(self):
-        return records.Manifest.read(self.path("records"))
+        return Manifest.read(self.path("records"))
 
     @property
     def tokenizer(self):
@@ -301,6 +301,7 @@ def test_masks_are_those_of_the_network():
 def one_layer(ids, memory, slots):
     """Outputs [Q,D] of the content stream and [P,D] of the query stream of a random network."""
     import tensorflow.compat.v1 as tf
+
     import xlnet
     from xlnet.network import modeling
     config = xlnet.XLNetConfig(n_layer=1, d_model=8, n_head=2, d_head=4, d_inner=8,

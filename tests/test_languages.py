@@ -12,7 +12,7 @@ import pytest
 from command import run
 from conftest import ROOT
 
-from xlnet.batches import records
+from xlnet.records.manifest import Manifest
 from xlnet.tokenization import WORD_START, Tokenizer, begins_word
 
 DATA = ROOT.parent / "shared" / "data"
@@ -188,7 +188,7 @@ def command(program, status=0, **flags):
 
 
 def test_chinese_records_have_words(chinese):
-    tokenizer, manifest = Tokenizer(str(chinese / "zh.model")), records.Manifest.read(
+    tokenizer, manifest = Tokenizer(str(chinese / "zh.model")), Manifest.read(
         str(chinese / "train"))
     assert manifest.keep_accents and tokenizer.keep_accents
     lines = (chinese / "train.txt").read_text(encoding="utf-8").split("\n")

@@ -12,9 +12,9 @@ import pytest
 from pretraining_runs import losses, train
 
 from xlnet.batches import input_pipeline
-from xlnet.batches.legacy_records import LegacyManifest
+from xlnet.batches.permutation import Permutation
 from xlnet.errors import UserError
-from xlnet.network.permutation import Permutation
+from xlnet.records.legacy import LegacyManifest
 from xlnet.tokenization import Tokenizer
 
 B, Q, REUSE, MASKED = 4, 32, 16, 5

@@ -6,12 +6,12 @@ import os
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
+from conftest import GOLDEN, assert_close
 from tensorflow.python.compiler.xla import xla
 
 import xlnet
-from conftest import GOLDEN, assert_close
 from xlnet.errors import UserError
-from xlnet.network import attention, heads, kernels, modeling
+from xlnet.network import attention, heads, modeling, ops
 
 CONFIGS = ("untied_gelu", "tied_relu")
 RUN = dict(is_training=False, use_tpu=False, use_bfloat16=False, dropout=0., dropatt=0.)
@@ -231,7 +231,7 @@ KERNEL = np.random.RandomState(2).randn(6, 6).astype(np.float32)
 
 
 def activated_dense(activation):
-    return lambda x: kernels.activated_dense(x, tf.constant(KERNEL), tf.fill([6], 0.5), activation)
+    return lambda x: ops.activated_dense(x, tf.constant(KERNEL), tf.fill([6], 0.5), activation)
 
 
 def test_dropped_activations_have_the_gradient_of_their_noise(graph):
@@ -239,9 +239,9 @@ def test_dropped_activations_have_the_gradient_of_their_noise(graph):
     x = tf.constant(np.random.RandomState(0).rand(4, 50, 6) + 1., tf.float32)
     kernel, bias = tf.constant(np.diag(np.arange(1., 7.)), tf.float32), tf.zeros([6])
     weight = tf.constant(np.random.RandomState(1).randn(4, 50, 6), tf.float32)
-    ours = kernels.activated_dense(x, kernel, bias, kernels.gelu, 0.5, tf.constant([1, 2]))
+    ours = ops.activated_dense(x, kernel, bias, ops.gelu, 0.5, tf.constant([1, 2]))
     keep = tf.stop_gradient(tf.cast(ours > 0, tf.float32))
-    plain = tf.tensordot(kernels.gelu(x) * keep * 2., kernel, 1) + bias
+    plain = tf.tensordot(ops.gelu(x) * keep * 2., kernel, 1) + bias
     with tf.Session() as session:
         kept = session.run(keep)
         ours, plain = session.run([[y] + tf.gradients(y * weight, [x, kernel, bias])
@@ -252,10 +252,10 @@ def test_dropped_activations_have_the_gradient_of_their_noise(graph):
 
 
 @pytest.mark.parametrize("kernel, plain", (
-    (activated_dense(kernels.gelu), lambda x: tf.tensordot(0.5 * x * (1. + tf.tanh(
+    (activated_dense(ops.gelu), lambda x: tf.tensordot(0.5 * x * (1. + tf.tanh(
         np.sqrt(2. / np.pi) * (x + 0.044715 * x ** 3))), KERNEL, 1) + 0.5),
-    (activated_dense(kernels.relu), lambda x: tf.tensordot(tf.nn.relu(x), KERNEL, 1) + 0.5),
-    (lambda x: kernels.layer_norm(x, tf.linspace(1., 2., 6), tf.linspace(0., 1., 6)),
+    (activated_dense(ops.relu), lambda x: tf.tensordot(tf.nn.relu(x), KERNEL, 1) + 0.5),
+    (lambda x: ops.layer_norm(x, tf.linspace(1., 2., 6), tf.linspace(0., 1., 6)),
      lambda x: tf.nn.batch_normalization(x, *tf.nn.moments(x, [-1], keepdims=True),
                                          tf.linspace(0., 1., 6), tf.linspace(1., 2., 6), 1e-12))))
 def test_kernels_have_the_gradient_of_their_formula(graph, kernel, plain):
@@ -355,7 +355,7 @@ def test_summaries_leave_padding_out(graph, kind):
 
 def test_dropout_is_a_function_of_its_seed(graph):
     x = tf.ones([200, 100])
-    outputs = [kernels.dropout(x, 0.1, tf.constant([3, step])) for step in (1, 1, 2)]
+    outputs = [ops.dropout(x, 0.1, tf.constant([3, step])) for step in (1, 1, 2)]
     with tf.Session() as session:
         first, again, other = session.run(outputs)
     np.testing.assert_array_equal(first, again)

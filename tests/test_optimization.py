@@ -6,10 +6,10 @@ import time
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
-
-import xlnet
 from conftest import assert_close
 from test_modeling import constants, pretraining_losses
+
+import xlnet
 from xlnet.config import OptimizationSettings
 from xlnet.engine import optimization
 from xlnet.network import modeling

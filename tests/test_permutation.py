@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+from xlnet.batches import permutation
+from xlnet.batches.permutation import Permutation, Random
 from xlnet.errors import UserError
-from xlnet.network import modeling, permutation
-from xlnet.network.permutation import Permutation, Random
+from xlnet.network import modeling
 
 SETTINGS = Permutation(reuse_len=24, num_predict=11, perm_size=24, mask_alpha=6, mask_beta=1)
 TOKEN = dataclasses.replace(SETTINGS, mask_mode="token")

@@ -11,11 +11,11 @@ import time
 
 import pytest
 from conftest import ROOT
-from test_data_utils import SHAPE, make_documents, make_workplace
+from test_data_utils import SHAPE, make_documents, make_workspace
 
 from xlnet import config
-from xlnet.batches import records
 from xlnet.errors import UserError
+from xlnet.records.manifest import Manifest
 from xlnet.text import merging, preparation, reading
 
 CHUNK_BYTES, BLOCK_TOKENS, CELL_TOKENS = 700, 150, 200
@@ -23,8 +23,8 @@ NO_BEAM = "Apache Beam is an extra: pip install '.[beam]'"
 
 
 @pytest.fixture(scope="module")
-def workplace(tmp_path_factory):
-    return make_workplace(str(tmp_path_factory.mktemp("preparation")))
+def workspace(tmp_path_factory):
+    return make_workspace(str(tmp_path_factory.mktemp("preparation")))
 
 
 @pytest.fixture
@@ -36,9 +36,9 @@ def small_pieces(monkeypatch):
 
 
 @pytest.fixture
-def settings(workplace, tmp_path):
+def settings(workspace, tmp_path):
     return config.CorpusSettings(
-        input_glob=workplace.path("text.txt"), sp_path=workplace.path("sp.model"),
+        input_glob=workspace.path("text.txt"), sp_path=workspace.path("sp.model"),
         save_dir=str(tmp_path / "out"), seq_len=64, reuse_len=24, num_streams=4, num_passes=2,
         num_workers=1)
 
@@ -86,12 +86,12 @@ def test_a_job_stopped_anywhere_is_continued(settings, small_pieces, monkeypatch
     assert steps > 20                        # each of them a file that was to be finished
 
 
-def test_a_killed_process_leaves_nothing_that_matters(workplace, tmp_path):
+def test_a_killed_process_leaves_nothing_that_matters(workspace, tmp_path):
     """SIGKILL, workers included, at random moments after each bit of progress, then the rest."""
     text = tmp_path / "text.txt"
     text.write_text("\n\n".join("\n".join(d) for d in make_documents(1, 4000)), encoding="utf-8")
     command = [sys.executable, os.path.join(ROOT, "data_utils.py"), "--input_glob=%s" % text,
-               "--sp_path=" + workplace.path("sp.model"), "--num_streams=8", "--num_workers=2",
+               "--sp_path=" + workspace.path("sp.model"), "--num_streams=8", "--num_workers=2",
                *SHAPE]
     subprocess.run([*command, "--save_dir=%s" % (tmp_path / "whole")], check=True,
                    capture_output=True)
@@ -142,7 +142,7 @@ def test_tasks_share_the_input_and_are_merged(settings, small_pieces):
     made = [preparation.make_records(dataclasses.replace(shared, task=task)) for task in range(3)]
     merged = merging.merge(shared.save_dir)
     whole = preparation.make_records(settings).manifest
-    assert merged == records.Manifest.read(shared.save_dir)
+    assert merged == Manifest.read(shared.save_dir)
     assert merged.num_streams == 3 * whole.num_streams
     for name in ("tokens", "documents", "sentences", "unknown"):
         assert getattr(merged, name) == getattr(whole, name) == sum(

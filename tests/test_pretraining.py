@@ -13,6 +13,7 @@ import tensorflow.compat.v1 as tf
 from conftest import ROOT
 from pretraining_runs import TINY, curve, train, weights
 from test_xla import VOCABULARY, features
+
 from xlnet import config as settings
 from xlnet.engine import reports
 from xlnet.network import noise

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from test_windows import SEP, CLS, VOCABULARY, all_segments, readings, small_text
+from test_windows import CLS, SEP, VOCABULARY, all_segments, readings, small_text
 
-from xlnet.batches import records
+from xlnet.records import feature_spec
 from xlnet.text import record_writer, windows
 
 
@@ -17,7 +17,7 @@ def written(tmp_path, cell, vocabulary, seq_len, reuse_len, direction=0, starts_
         for batch, _ in encoder.batches(cell, direction, starts_stream):
             f.write(batch)
     batch = tf.data.TFRecordDataset(path).batch(10 ** 6).get_single_element()
-    parsed = records.parse(records.pretraining_features(seq_len), batch)
+    parsed = feature_spec.parse(feature_spec.pretraining_features(seq_len), batch)
     assert (tmp_path / "windows.tfrecord").stat().st_size == len(batch) * encoder.record_bytes
     return {name: value.numpy() for name, value in parsed.items()}
 

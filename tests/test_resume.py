@@ -9,6 +9,7 @@ import signal
 import numpy as np
 import pytest
 from pretraining_runs import curve, start, train, wait_for_step, weights
+
 from xlnet.engine import reports
 
 RUN = dict(train_steps=40, save_steps=6, max_save=0, eval_steps=20)

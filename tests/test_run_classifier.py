@@ -59,7 +59,7 @@ def make_vocabulary(path, size):
 
 
 @dataclasses.dataclass
-class Workplace:
+class Workspace:
     directory: pathlib.Path
 
     def path(self, *names):
@@ -94,16 +94,16 @@ class Workplace:
         return header, lines, np.array([line[first:] for line in lines], np.float64)
 
 
-def make_workplace(directory):
-    """A `Workplace` with own files and a vocabulary that fits the released model."""
+def make_workspace(directory):
+    """A `Workspace` with own files and a vocabulary that fits the released model."""
     make_files(directory)
     make_vocabulary(directory / "sp.model", 37)
-    return Workplace(directory)
+    return Workspace(directory)
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    place = make_workplace(tmp_path_factory.mktemp("run_classifier"))
+    place = make_workspace(tmp_path_factory.mktemp("run_classifier"))
     make_vocabulary(place.directory / "small.model", 36)
     return place
 

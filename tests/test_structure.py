@@ -13,12 +13,13 @@ from conftest import ROOT
 ROOMS = {
     "": set(),
     "network": {""},
-    "batches": {"", "network"},
-    "text": {"", "batches"},
+    "records": {""},
+    "batches": {"", "records"},
+    "text": {"", "records"},
     "engine": {"", "network"},
-    "pretraining": {"", "network", "batches", "engine"},
-    "finetuning": {"", "network", "batches", "engine"},
-    "views": {"", "network", "batches"},
+    "pretraining": {"", "network", "records", "batches", "engine"},
+    "finetuning": {"", "network", "records", "batches", "engine"},
+    "views": {"", "network", "records", "batches"},
 }
 ENTRY_POINTS = ("data_utils.py", "train_gpu.py", "run_classifier.py")
 MODULES = {".".join(path.relative_to(ROOT).with_suffix("").parts): path

@@ -6,8 +6,8 @@ import sys
 import numpy as np
 import pytest
 
-from xlnet.batches.legacy_records import LegacyManifest
-from xlnet.network.permutation import Permutation
+from xlnet.batches.permutation import Permutation
+from xlnet.records.legacy import LegacyManifest
 from xlnet.tokenization import Tokenizer
 
 ROOT = pathlib.Path(__file__).parent.parent

@@ -38,6 +38,7 @@ def test_held_out_before_and_after(place, trained):
 
 def test_the_model_directory_can_be_used_alone(place, trained, graph):
     import tensorflow.compat.v1 as tf
+
     import xlnet
     folder = place / "whole"
     config = xlnet.XLNetConfig(json_path=str(folder / "xlnet_config.json"))

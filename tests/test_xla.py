@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 from pretraining_runs import TINY
+
 from xlnet.config import NetworkSettings, OptimizationSettings, PretrainingSettings, XLNetConfig
 from xlnet.pretraining.model import PretrainingModel
 

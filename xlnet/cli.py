@@ -76,8 +76,8 @@ def _define(groups, no_longer_needed):
             if field.name in FLAGS:
                 continue
             default = None if field.default is dataclasses.MISSING else field.default
-            least = field.metadata["least"]
-            bound = {} if least is None else {"lower_bound": least}
+            minimum = field.metadata["minimum"]
+            bound = {} if minimum is None else {"lower_bound": minimum}
             if field.metadata["choices"]:
                 flags.DEFINE_enum(field.name, default, field.metadata["choices"],
                                   field.metadata["help"])
@@ -100,10 +100,10 @@ def _take_preset(groups):
             raise UserError("config %s: unknown setting '%s'%s"
                             % (FLAGS.config, name, did_you_mean(name, fields)))
         check_value(fields[name], value, "config " + FLAGS.config)
-        least = fields[name].metadata["least"]
-        if least is not None and value < least:
+        minimum = fields[name].metadata["minimum"]
+        if minimum is not None and value < minimum:
             raise UserError("config %s: %s is %r, expected at least %r"
-                            % (FLAGS.config, name, value, least))
+                            % (FLAGS.config, name, value, minimum))
         if not given(name):
             FLAGS[name].value = value
 

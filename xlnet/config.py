@@ -12,15 +12,15 @@ from xlnet import files
 from xlnet.errors import UserError, did_you_mean
 
 
-def setting(default, help, choices=None, least=None):
-    """A dataclass field with its meaning [unit], the allowed names, the least number."""
+def setting(default, help, choices=None, minimum=None):
+    """A dataclass field with its meaning [unit], the allowed names, the minimum."""
     return dataclasses.field(default=default, metadata={
-        "help": help, "choices": choices, "least": least})
+        "help": help, "choices": choices, "minimum": minimum})
 
 
 def required(help):
     """A dataclass field that has no default."""
-    return dataclasses.field(metadata={"help": help, "choices": None, "least": None})
+    return dataclasses.field(metadata={"help": help, "choices": None, "minimum": None})
 
 
 def as_in(settings, name):
@@ -214,23 +214,23 @@ class CorpusSettings:
         "*.gz); .jsonl is a JSON object a line, a document each; anything else is text_format")
     save_dir: str = required("directory for the records and their manifest")
     sp_path: str = required("SentencePiece model")
-    seq_len: int = setting(512, "length of a window [tokens]", least=1)
+    seq_len: int = setting(512, "length of a window [tokens]", minimum=1)
     reuse_len: int = setting(256, "leading part of a window that continues the stream [tokens]",
-                             least=1)
+                             minimum=1)
     num_streams: int = setting(0, "streams that are trained side by side; the batch size must "
                                   "divide it; 0: bsz_per_host, or as many of 32 as the text fills",
-                               least=0)
+                               minimum=0)
     bi_data: bool = setting(True, "half of the streams run backward")
     from_raw_text: bool = setting(True, "input is text; False: each line holds token ids")
     use_eod: bool = setting(True, "put <eod> at the end of each document")
     uncased: Optional[bool] = setting(None, _UNCASED)
     keep_accents: Optional[bool] = setting(None, _KEEP_ACCENTS)
     num_passes: int = setting(1, "times the corpus is laid out, each with other A/B pairs and "
-                                 "document order", least=1)
-    seed: int = setting(0, "seed of every random choice", least=0)
-    num_workers: int = setting(0, "processes; 0: one for each core", least=0)
-    num_task: int = setting(1, "machines, or runs, that share the input", least=1)
-    task: int = setting(0, "which of them this is, from 0", least=0)
+                                 "document order", minimum=1)
+    seed: int = setting(0, "seed of every random choice", minimum=0)
+    num_workers: int = setting(0, "processes; 0: one for each core", minimum=0)
+    num_task: int = setting(1, "machines, or runs, that share the input", minimum=1)
+    task: int = setting(0, "which of them this is, from 0", minimum=0)
     overwrite: bool = setting(False, "replace records of other settings in save_dir")
     text_format: str = setting(
         "lines", "lines: a sentence a line, a blank line between documents; paragraphs: the same "
@@ -245,8 +245,8 @@ class CorpusSettings:
     split: str = setting("all", "the documents to take: all, the held-out ones, or the others",
                          choices=("all", "train", "heldout"))
     heldout_percent: float = setting(5.0, "share of documents held out, drawn by a hash of their "
-                                          "text [percent]", least=0.0)
-    bsz_per_host: Optional[int] = setting(None, "the reference's name for num_streams", least=1)
+                                          "text [percent]", minimum=0.0)
+    bsz_per_host: Optional[int] = setting(None, "the reference's name for num_streams", minimum=1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -266,8 +266,8 @@ class ArchitectureSettings:
 @dataclasses.dataclass(frozen=True)
 class NetworkSettings:
     """How the network is initialized and regularized."""
-    dropout: float = setting(0.1, "dropout rate of hidden states", least=0.0)
-    dropatt: float = setting(0.1, "dropout rate of attention probabilities", least=0.0)
+    dropout: float = setting(0.1, "dropout rate of hidden states", minimum=0.0)
+    dropatt: float = setting(0.1, "dropout rate of attention probabilities", minimum=0.0)
     position_dropout: str = setting(
         "none", "dropout of the sinusoids of the relative distances: none; drawn for each row of "
                 "the batch, as in the authors' code; or one draw for all rows",
@@ -286,22 +286,22 @@ class NetworkSettings:
 @dataclasses.dataclass(frozen=True)
 class OptimizationSettings:
     """Learning rate, optimizer and clipping."""
-    learning_rate: float = setting(1e-4, "highest learning rate", least=0.0)
-    train_steps: int = setting(100000, "optimizer steps in all", least=1)
-    warmup_steps: int = setting(0, "steps over which the learning rate rises from 0", least=0)
-    warmup_share: float = setting(0.0, "warmup_steps as a share of train_steps", least=0.0)
+    learning_rate: float = setting(1e-4, "peak learning rate", minimum=0.0)
+    train_steps: int = setting(100000, "optimizer steps in all", minimum=1)
+    warmup_steps: int = setting(0, "steps over which the learning rate rises from 0", minimum=0)
+    warmup_share: float = setting(0.0, "warmup_steps as a share of train_steps", minimum=0.0)
     decay_method: str = setting("poly", "learning rate after warm-up",
                                 choices=("poly", "cos", "constant"))
-    min_lr_ratio: float = setting(0.001, "last learning rate as a share of the highest", least=0.0)
+    min_lr_ratio: float = setting(0.001, "last learning rate as a share of the peak", minimum=0.0)
     weight_decay: float = setting(0.0, "decoupled weight decay, not on biases and layer norms",
-                                  least=0.0)
-    adam_epsilon: float = setting(1e-8, "Adam's epsilon", least=0.0)
-    clip: float = setting(1.0, "largest global norm of the gradients", least=0.0)
+                                  minimum=0.0)
+    adam_epsilon: float = setting(1e-8, "Adam's epsilon", minimum=0.0)
+    clip: float = setting(1.0, "largest global norm of the gradients", minimum=0.0)
     lr_layer_decay_rate: float = setting(1.0, "learning rate of a layer as a share of the next "
                                               "higher one's; the embedding is the lowest",
-                                         least=0.0)
+                                         minimum=0.0)
     average_decay: float = setting(0.0, "moving average of the weights, decay per step (0.999); "
-                                        "0: none", least=0.0)
+                                        "0: none", minimum=0.0)
     legacy_optimizer: bool = setting(False, "the reference's rules: no bias correction where there "
                                             "is weight decay, layer decay on gradients")
 
@@ -309,9 +309,9 @@ class OptimizationSettings:
 @dataclasses.dataclass(frozen=True)
 class DeviceSettings:
     """Where to run; see the README's chapter on pretraining."""
-    num_hosts: int = setting(1, "machines; above 1 each has TF_CONFIG", least=1)
+    num_hosts: int = setting(1, "machines; above 1 each has TF_CONFIG", minimum=1)
     num_core_per_host: int = setting(1, "GPUs of a machine; without GPUs, replicas on its CPU",
-                                     least=1)
+                                     minimum=1)
     use_tpu: bool = setting(False, "run on a TPU (never tried)")
     tpu_name: str = setting("local", "with use_tpu: name or grpc address of the TPU")
     parallel_ops: bool = setting(False, "on one CPU, operations side by side: small networks train "
@@ -341,38 +341,39 @@ class PretrainingSettings:
     init_checkpoint: Optional[str] = setting(
         None, "weights to start from: a checkpoint prefix, its directory, or DIRECTORY/latest")
     train_batch_size: int = setting(16, "windows per step over all devices and hosts; divides the "
-                                        "number of streams", least=1)
+                                        "number of streams", minimum=1)
     grad_accum_steps: int = setting(1, "micro-batches, one after the other, that a device cuts its "
-                                       "rows into to save memory", least=1)
+                                       "rows into to save memory", minimum=1)
     objective: str = setting("permutation", "what is predicted: tokens in a random order (XLNet), "
                              "the next token (Transformer-XL), masked tokens (as BERT)",
                              choices=("permutation", "causal", "masked"))
     next_segment_loss: float = setting(0.0, "weight of the loss of judging whether segment B "
-                                            "continues A; 0: not judged", least=0.0)
+                                            "continues A; 0: not judged", minimum=0.0)
     same_length: bool = setting(False, "objective causal: every position sees mem_len others")
     eval_mem_len: Optional[int] = setting(None, "mem_len of held-out evaluation; mem_len if not "
-                                                "given", least=0)
-    mem_len: int = setting(384, "positions remembered from earlier windows [tokens]", least=0)
-    perm_size: int = setting(256, "tokens permuted among themselves [tokens]", least=1)
-    num_predict: int = setting(85, "tokens predicted in a window", least=1)
+                                                "given", minimum=0)
+    mem_len: int = setting(384, "positions remembered from earlier windows [tokens]", minimum=0)
+    perm_size: int = setting(256, "tokens permuted among themselves [tokens]", minimum=1)
+    num_predict: int = setting(85, "tokens predicted in a window", minimum=1)
     mask_mode: str = setting("whole_word", "what is predicted together: n-grams of 1 to 5 whole "
                              "words; single tokens; or n pieces by the reference's rule",
                              choices=("whole_word", "token", "legacy"))
     mask_alpha: int = setting(6, "targets lie evenly: about one of each mask_alpha / mask_beta "
-                                 "n-grams in a row is one", least=1)
-    mask_beta: int = setting(1, "see mask_alpha", least=1)
-    seed: int = setting(0, "seed of initialization, dropout, targets and permutations", least=0)
-    save_steps: int = setting(1000, "steps between checkpoints", least=1)
-    eval_steps: int = setting(0, "steps between held-out evaluations; 0: before and after", least=0)
-    log_steps: int = setting(50, "steps between log lines", least=1)
-    max_save: int = setting(5, "checkpoints kept; 0: all", least=0)
+                                 "n-grams in a row is one", minimum=1)
+    mask_beta: int = setting(1, "see mask_alpha", minimum=1)
+    seed: int = setting(0, "seed of initialization, dropout, targets and permutations", minimum=0)
+    save_steps: int = setting(1000, "steps between checkpoints", minimum=1)
+    eval_steps: int = setting(0, "steps between held-out evaluations; 0: before and after",
+                              minimum=0)
+    log_steps: int = setting(50, "steps between log lines", minimum=1)
+    max_save: int = setting(5, "checkpoints kept; 0: all", minimum=0)
     keep_every: int = setting(0, "steps whose multiples keep their checkpoint for good; 0: none",
-                              least=0)
+                              minimum=0)
     on_nan: str = setting("stop", "loss that is no number or explodes: stop, or go back to the "
                                   "last checkpoint and skip the data since",
                           choices=("stop", "rollback"))
-    seq_len: Optional[int] = setting(None, "checked against the data if given", least=1)
-    reuse_len: Optional[int] = setting(None, "checked against the data if given", least=1)
+    seq_len: Optional[int] = setting(None, "checked against the data if given", minimum=1)
+    reuse_len: Optional[int] = setting(None, "checked against the data if given", minimum=1)
     bi_data: Optional[bool] = setting(None, "checked against the data if given")
     uncased: Optional[bool] = setting(None, "checked against the data if given")
     keep_accents: Optional[bool] = setting(None, "checked against the data if given")
@@ -415,24 +416,24 @@ class ClassifierSettings:
                     "difference of their scores; or on each document, the squared error of its "
                     "grade", choices=("pairwise", "pointwise"))
     pairs_per_query: int = setting(50, "pairwise: pairs of a query, drawn among those of different "
-                                       "grades; 0: all", least=0)
+                                       "grades; 0: all", minimum=0)
     ranking_cutoff: int = setting(10, "ranking: documents of a query that NDCG and ERR look at",
-                                  least=1)
+                                  minimum=1)
     highest_grade: int = setting(0, "ranking: grade of a perfect document, for ERR; 0: the highest "
-                                    "one of the file", least=0)
+                                    "one of the file", minimum=0)
     dev_share: Optional[float] = setting(
         None, "share of the training rows held out as dev where there is no dev file; 0.05 for "
-              "known tasks and 0.1 for custom if not given", least=0.0)
+              "known tasks and 0.1 for custom if not given", minimum=0.0)
 
     eval_split: str = setting("dev", "file evaluated: dev, test, train (mnli: dev_matched, ...)")
     eval_all_ckpt: bool = setting(False, "evaluate every checkpoint in model_dir, not one")
     eval_steps: int = setting(0, "training steps between evaluations that choose model_dir/best; "
-                                 "0: none", least=0)
+                                 "0: none", minimum=0)
     metric: Optional[str] = setting(None, "metric that chooses the best; the task's first if not "
                                           "given")
     patience: int = setting(0, "evaluations without a better one after which training stops; 0: "
-                               "never", least=0)
-    num_trials: int = setting(1, "runs with seed, seed + 1, ...; the best one is kept", least=1)
+                               "never", minimum=0)
+    num_trials: int = setting(1, "runs with seed, seed + 1, ...; the best one is kept", minimum=1)
     learning_rates: Optional[str] = setting(None, "the trials' learning rates in turn: 2e-5,3e-5")
     use_checkpoint: str = setting("best", "evaluate and predict with model_dir/best if it is "
                                           "there, or with the newest", choices=("best", "newest"))
@@ -446,7 +447,7 @@ class ClassifierSettings:
         choices=("tsv", "csv", "json", "jsonl", "text", "run", "qrels"))
     predict_dir: Optional[str] = setting(None, "directory for predictions; model_dir if not given")
     predict_threshold: float = setting(0.5, "least probability for the second of two labels, or "
-                                            "for each one of multi_label", least=0.0)
+                                            "for each one of multi_label", minimum=0.0)
 
     uncased: Optional[bool] = setting(None, _UNCASED)
     keep_accents: Optional[bool] = setting(None, _KEEP_ACCENTS)
@@ -457,32 +458,32 @@ class ClassifierSettings:
                     "max_seq_length, each remembering the one before",
         choices=("truncate", "head_tail", "sliding", "memory"))
     max_segments: int = setting(8, "long_document=memory: segments of a text, the rest is cut off",
-                                least=1)
+                                minimum=1)
     padding: str = setting("longest", "batches as long as their longest example, or all of them "
                                       "max_seq_length for XLA and TPUs",
                            choices=("longest", "fixed"))
-    data_workers: int = setting(0, "processes that tokenize large files; 0: one per core", least=0)
+    data_workers: int = setting(0, "processes that tokenize large files; 0: one a core", minimum=0)
     overwrite_data: bool = setting(False, "tokenize again even if the records fit")
 
-    train_batch_size: int = setting(8, "examples per training step, over all devices", least=1)
+    train_batch_size: int = setting(8, "examples per training step, over all devices", minimum=1)
     grad_accum_steps: int = setting(1, "micro-batches, one after the other, that a device cuts its "
-                                       "examples into to save memory", least=1)
+                                       "examples into to save memory", minimum=1)
     eval_batch_size: int = setting(32, "examples that a device evaluates or predicts together",
-                                 least=1)
+                                 minimum=1)
     epochs: Optional[float] = setting(None, "train_steps in passes over the training rows",
-                                      least=0.0)
+                                      minimum=0.0)
     freeze_layers: int = setting(0, "so many of the lowest layers, and the embeddings, keep their "
-                                    "weights; 0: none", least=0)
+                                    "weights; 0: none", minimum=0)
     mixout: float = setting(0.0, "chance that a weight of a dense kernel is its pretrained value "
-                                 "in a training step; needs init_checkpoint", least=0.0)
+                                 "in a training step; needs init_checkpoint", minimum=0.0)
     class_weights: Optional[str] = setting(None, "how much labels count in training: balanced, or "
                                                  "label:weight,...")
-    label_smoothing: float = setting(0.0, "share of the target spread over all labels", least=0.0)
+    label_smoothing: float = setting(0.0, "share of the target spread over all labels", minimum=0.0)
     summary_type: str = setting("last", "how a text becomes one vector",
                                 choices=("last", "first", "mean", "attn"))
     use_summ_proj: bool = setting(True, "dense tanh layer over the summary")
     cls_scope: Optional[str] = setting(None, "name of the output layer; the task's if not given")
-    seed: int = setting(0, "seed of initialization, dropout and shuffling", least=0)
-    save_steps: int = setting(500, "steps between checkpoints", least=1)
-    log_steps: int = setting(50, "steps between log lines", least=1)
-    max_save: int = setting(0, "checkpoints kept; 0: all", least=0)
+    seed: int = setting(0, "seed of initialization, dropout and shuffling", minimum=0)
+    save_steps: int = setting(500, "steps between checkpoints", minimum=1)
+    log_steps: int = setting(50, "steps between log lines", minimum=1)
+    max_save: int = setting(0, "checkpoints kept; 0: all", minimum=0)

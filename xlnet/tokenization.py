@@ -263,7 +263,8 @@ _APOSTROPHES = "'\u2019"
 
 
 def is_punctuation(piece):
-    """Whether a piece is punctuation or symbols alone (Unicode's categories P and S), in any script.
+    """Whether a piece is punctuation or symbols alone (categories P and S of Unicode), in any
+    script.
 
     Such a piece is a word of its own, so that a full stop is not always predicted together with the
     word before it. An apostrophe is none: it stands inside of words (don't, l'eau).

@@ -1,5 +1,5 @@
 """Records to batches.
 
-`records` says what files hold, `input_pipeline` reads them; `legacy_records` reads the reference
-implementation's; `example_bytes` writes many records at once.
+`permutation` draws targets and factorization orders, `input_pipeline` reads records, draws what a
+step predicts, and makes batches of both kinds of training.
 """

@@ -7,10 +7,10 @@ slots, N windows that are drawn together.
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from xlnet.batches import legacy_records, records
-from xlnet.batches.legacy_records import LegacyManifest
+from xlnet.batches import permutation as permutations
 from xlnet.errors import UserError
-from xlnet.network import permutation as permutations
+from xlnet.records import feature_spec, legacy
+from xlnet.records.legacy import LegacyManifest
 
 SHUFFLE_BUFFER = 100000   # examples; more than most GLUE training files have
 POOL_BATCHES = 32         # batches that are sorted by length together
@@ -112,7 +112,7 @@ class _Source:
     drawn_from = ("input", "word_start", "direction")
 
     def __init__(self, directory, manifest, batch_size, rows):
-        self._features = records.pretraining_features(manifest.seq_len)
+        self._features = feature_spec.pretraining_features(manifest.seq_len)
         self._streams = rounds(manifest.num_streams, batch_size, 1 + manifest.bi_data)[:, rows]
         self._paths = np.array(manifest.stream_paths(directory))[self._streams]
         self.groups, self.num_rows = self._paths.shape
@@ -139,7 +139,7 @@ class _Source:
     def parse(self, serialized, group, window):
         """Features [N,...] of windows of a round whose numbers in it are `window` [N/R]."""
         del group, window           # our records say all themselves
-        return records.parse(self._features, serialized)
+        return feature_spec.parse(self._features, serialized)
 
     def targets(self, random, features, is_special, permutation, legacy_word_start):
         """`permutation.Drawn` of the windows `features`, dict of arrays [N,...]."""
@@ -158,7 +158,7 @@ class _LegacySource(_Source):
     drawn_from = ("input", "is_masked")
 
     def __init__(self, directory, manifest, batch_size, rows):
-        self._features = legacy_records.features(manifest.seq_len)
+        self._features = legacy.features(manifest.seq_len)
         self._in_file = manifest.num_streams
         self._parts = self._in_file // batch_size
         self._rows = np.arange(batch_size)[rows] * self._parts    # of part 0
@@ -178,7 +178,7 @@ class _LegacySource(_Source):
             self._in_file, drop_remainder=True).map(lambda batch: tf.gather(batch, rows))
 
     def parse(self, serialized, group, window):
-        parsed = records.parse(self._features, serialized)
+        parsed = feature_spec.parse(self._features, serialized)
         rows = tf.cast(group % self._parts, tf.int32) + self._rows
         return dict(
             parsed, label=parsed["label"][:, 0],
@@ -268,7 +268,7 @@ def finetuning_batches(path, features, *, batch_size, row_length, num_examples=N
 
     def sort(number, serialized):
         """A pool of examples with the shortest first."""
-        parsed = dict(records.parse(features, serialized), number=number)
+        parsed = dict(feature_spec.parse(features, serialized), number=number)
         order = tf.argsort(_lengths(parsed["input_mask"], row_length), stable=True)
         return {name: tf.gather(values, order) for name, values in parsed.items()}
 

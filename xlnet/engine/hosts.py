@@ -9,7 +9,7 @@ import threading
 import time
 
 import tensorflow.compat.v1 as tf
-from tensorflow.python.eager import context              # knows which hosts answer
+from tensorflow.python.eager import context  # knows which hosts answer
 from tensorflow.python.training import monitored_session
 
 from xlnet.engine import distribution
@@ -39,7 +39,7 @@ def missing():
     return None
 
 
-class _Lookout:
+class PeerMonitor:
     """Counts how many times in a row a host did not answer."""
 
     def __init__(self):
@@ -58,14 +58,14 @@ def wait_until(condition, seconds):
     Raises:
       Lost: a host is.
     """
-    lookout, begun = _Lookout(), time.time()
+    monitor, begun = PeerMonitor(), time.time()
     next_look = begun + _SECONDS_BETWEEN_LOOKS
     while not condition():
         time.sleep(0.02)
         if time.time() > begun + seconds:
             return False
         if time.time() > next_look:
-            lost, next_look = lookout.lost(), time.time() + _SECONDS_BETWEEN_LOOKS
+            lost, next_look = monitor.lost(), time.time() + _SECONDS_BETWEEN_LOOKS
             if lost:
                 raise Lost(lost)
     return True
@@ -116,8 +116,8 @@ class Watch(tf.train.SessionRunHook):
         self._ended.set()
 
     def _look(self, session):
-        lookout = _Lookout()
+        monitor = PeerMonitor()
         while not self.lost and not self._ended.wait(_SECONDS_BETWEEN_LOOKS):
-            self.lost = lookout.lost(lambda: self._in_step)
+            self.lost = monitor.lost(lambda: self._in_step)
         if self.lost:
             session.close()         # the step ends with an error

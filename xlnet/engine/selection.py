@@ -31,11 +31,11 @@ class Selection:
         if os.path.exists(self._path):
             self.evaluations = files.read_json(self._path, "evaluations")["evaluations"]
 
-    def add(self, step, result, companions):
+    def add(self, step, result, sidecar_files):
         """Notes a result; exports the checkpoint of `step` if it is the best so far.
 
         Args:
-          result: dict of the metrics. companions: files that the export needs beside the weights.
+          result: dict of the metrics. sidecar_files: what the export needs beside the weights.
 
         Returns:
           Whether it is the best.
@@ -45,7 +45,7 @@ class Selection:
         is_best = self.best()["step"] == step
         if is_best:
             prefix = dict(checkpoint.all_prefixes(self._model_dir))[step]
-            export(prefix, os.path.join(self._model_dir, BEST), companions)
+            export(prefix, os.path.join(self._model_dir, BEST), sidecar_files)
         files.write_json(self._path, {"metric": self._metric, "evaluations": self.evaluations})
         return is_best
 
@@ -77,13 +77,13 @@ class StopHook(tf.train.SessionRunHook):
             run_context.request_stop()
 
 
-def export(prefix, directory, companions):
+def export(prefix, directory, sidecar_files):
     """Makes `directory` hold one checkpoint of the weights alone, and the files beside it.
 
     The directory is complete or what it was before.
 
     Args:
-      prefix: of the checkpoint. companions: paths of files to be copied.
+      prefix: of the checkpoint. sidecar_files: paths of files to be copied.
     """
     partial = directory + ".partial"
     shutil.rmtree(partial, ignore_errors=True)
@@ -93,7 +93,7 @@ def export(prefix, directory, companions):
     files.write_text(os.path.join(partial, "checkpoint"),
                      'model_checkpoint_path: "%s"\nall_model_checkpoint_paths: "%s"\n'
                      % (name, name))
-    for path in companions:
+    for path in sidecar_files:
         files.copy(path, os.path.join(partial, os.path.basename(path)))
     shutil.rmtree(directory, ignore_errors=True)
     os.replace(partial, directory)
@@ -112,7 +112,7 @@ def _write_weights(prefix, target):
                                       shape_and_slices=[""] * len(names), tensors=tensors))
 
 
-def companions(model_dir):
+def sidecar_files(model_dir):
     """What must lie beside the weights to use them: architecture, vocabulary, cleaning, and of
     fine-tuned ones the task."""
     paths = [os.path.join(model_dir, name) for name in (

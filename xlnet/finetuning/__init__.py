@@ -2,6 +2,6 @@
 
 `tasks`, `tables`, `task_files` and `own_data` make rows of files, `features` records of rows, and
 `rows` ties them together; `model`, `mixout` and `description` are what is trained, `run` trains it,
-`answering` and `predictions` put it to use, `evaluation`, `metrics` and `ranking` judge it,
+`predictions` puts it to use, `evaluation`, `metrics` and `ranking` judge it,
 `trials` repeats it with other seeds.
 """

@@ -35,7 +35,7 @@ class Evaluation:
         return result
 
     def score(self, answers, rows):
-        """The task's metrics and the mean loss of `answering.Answers` to the whole of a split, a
+        """The task's metrics and the mean loss of `inference.Answers` to the whole of a split, a
         dict of floats; and `collapsed`, in words, if the answer is always the same."""
         labels = metrics.label_array(self._task, rows)
         queries = self._queries(rows)
@@ -77,7 +77,7 @@ class Evaluation:
         """Writes the table of classes, and the confusion matrix if a row has one label.
 
         Args:
-          values: float32 [n,L], as in `answering.Answers`.
+          values: float32 [n,L], as in `inference.Answers`.
         """
         task = self._task
         if task.is_regression:

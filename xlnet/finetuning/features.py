@@ -15,9 +15,9 @@ import os
 import numpy as np
 
 from xlnet import files
-from xlnet.batches import records
-from xlnet.batches.example_bytes import ExampleBytes
 from xlnet.errors import UserError
+from xlnet.records import feature_spec
+from xlnet.records.example_bytes import ExampleBytes
 from xlnet.tokenization import Tokenizer
 
 SEG_A, SEG_B, SEG_CLS, SEG_PAD = 0, 1, 2, 4
@@ -138,7 +138,7 @@ def lay_out(pairs, max_seq_length, cls_id, sep_id):
 
 
 def arrays_of(examples, tokenizer, layout):
-    """Arrays of some examples, as `records.finetuning_features` lists them.
+    """Arrays of some examples, as `feature_spec.finetuning_features` lists them.
 
     Returns:
       A dict of arrays [m, ...], the texts of all choices joined, [m,C*T]; and the number of windows
@@ -194,7 +194,7 @@ def write_records(directory, name, examples, tokenizer, layout, *, labels=None, 
     path, windows_path = stem + ".tfrecord", stem + ".windows.npy"
     has_windows = layout.long_document == "sliding"
     if overwrite or not os.path.exists(path) or has_windows and not os.path.exists(windows_path):
-        encoder = _Encoder(tokenizer, layout, records.finetuning_features(
+        encoder = _Encoder(tokenizer, layout, feature_spec.finetuning_features(
             layout.max_seq_length, labels is None, len(examples[0].choices), num_labels))
         windows = _write(path, _encoded(encoder, examples, workers))
         if has_windows:

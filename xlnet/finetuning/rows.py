@@ -8,9 +8,10 @@ import os
 
 import numpy as np
 
-from xlnet.batches import input_pipeline, records
+from xlnet.batches import input_pipeline
 from xlnet.errors import UserError, did_you_mean
 from xlnet.finetuning import features, metrics, ranking, task_files, tasks
+from xlnet.records import feature_spec
 
 _ROUND_TO = 8            # lengths of batches are multiples of it [tokens]
 
@@ -80,7 +81,7 @@ class Rows:
         """A `tf.data.Dataset` of the batches of a record file; `how` is as in
         `input_pipeline.finetuning_batches`."""
         settings, length = self._settings, self._layout.max_seq_length
-        layout = records.finetuning_features(
+        layout = feature_spec.finetuning_features(
             length, self._task.is_regression, num_labels=self._num_labels(),
             num_choices=self._task.num_choices(is_training))
         multiple = length if settings.padding == "fixed" else \

@@ -8,9 +8,9 @@ import time
 from xlnet import files
 from xlnet.batches import input_pipeline
 from xlnet.engine import checkpoint, memory, reports, saving, selection, training
+from xlnet.engine.inference import Answering
 from xlnet.errors import UserError
 from xlnet.finetuning import description, features, mixout, predictions
-from xlnet.finetuning.answering import Answering
 from xlnet.finetuning.evaluation import LABELS_SHOWN, Evaluation
 from xlnet.finetuning.model import ClassifierModel
 from xlnet.finetuning.rows import Rows, class_weights
@@ -191,7 +191,7 @@ class Run:
             results.append(self._evaluation.score(self._answer(split, rows, prefix), rows))
             self._evaluation.report(split, "step %d" % step, results[-1], rows)
         result = self._evaluation.mean(results)
-        if self._selection.add(step, result, selection.companions(self._settings.model_dir)):
+        if self._selection.add(step, result, selection.sidecar_files(self._settings.model_dir)):
             print("best so far: %s" % os.path.join(self._settings.model_dir, selection.BEST),
                   flush=True)
 

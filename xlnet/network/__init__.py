@@ -1,6 +1,6 @@
 """The network, in the order of the paper.
 
-`permutation` draws targets and factorization orders; `modeling` says what a position sees, how
-distances enter, what a layer does, and sums sequences up; `attention`, `kernels` and `noise` have
+`modeling` says what a position sees, how
+distances enter, what a layer does, and sums sequences up; `attention`, `ops` and `noise` have
 its parts with their gradients written out; `heads` has the losses.
 """

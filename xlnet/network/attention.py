@@ -9,8 +9,8 @@ import math
 
 import tensorflow.compat.v1 as tf
 
-from xlnet.network.kernels import dropout_keep, dropout_scale, shape_of
 from xlnet.network.noise import fold_in
+from xlnet.network.ops import dropout_keep, dropout_scale, shape_of
 
 # Rows worked on together, so that their scores stay in the processor's cache; more of them where
 # the blocks would be so many that the graph takes minutes to build.

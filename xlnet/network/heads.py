@@ -7,8 +7,8 @@ import collections
 
 import tensorflow.compat.v1 as tf
 
-from xlnet.network.kernels import negative_log_likelihood
 from xlnet.network.modeling import DTYPES, dense, get_initializer, get_weight
+from xlnet.network.ops import negative_log_likelihood
 
 # loss: [B] per example. logits: [B,C], or [B] for regression.
 HeadOutputs = collections.namedtuple("HeadOutputs", "loss logits")

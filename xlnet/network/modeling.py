@@ -17,12 +17,19 @@ import math
 import tensorflow.compat.v1 as tf
 
 from xlnet.network.attention import attend
-from xlnet.network.kernels import (ACTIVATIONS, activated_dense, dense, dropout, layer_norm,
-                                   recomputed, shape_of)
 from xlnet.network.noise import fold_in
+from xlnet.network.ops import (
+    ACTIVATIONS,
+    activated_dense,
+    dense,
+    dropout,
+    layer_norm,
+    recomputed,
+    shape_of,
+)
 
 NUM_SEGMENTS = 8        # segment ids are 0 ... 7; released models use 0 to 4
-HIDDEN_SCORE = -1e30    # added to the score of a hidden key; scores are always float32
+MASK_BIAS = -1e30    # added to the score of a hidden key; scores are always float32
 DTYPES = {"fp32": tf.float32, "bf16": tf.bfloat16, "fp16": tf.float16}
 
 # The rows that predict (paper, section 2.3). `positions` [B,P] int32: what each slot predicts;
@@ -74,7 +81,7 @@ def transformer_xl(config, run, *, input_ids, seg_ids=None, direction=None, hidd
         new_mems = []
         for layer in range(config.n_layer):
             memory = mems[layer] if mems else None
-            new_mems.append(remember(x[:, :length], memory, run.mem_len, run.reuse_len))
+            new_mems.append(update_memory(x[:, :length], memory, run.mem_len, run.reuse_len))
             if layer == config.n_layer - 1 and g is not None:
                 streams = streams[-1:]  # nobody reads the content stream above its last keys
             x = layer_of(net.layer_seed(layer), first_row, weights(layer), x, length, memory,
@@ -242,7 +249,7 @@ def _gather_rows(x, positions):
 
 
 def _score_bias(hidden):
-    return None if hidden is None else tf.cast(hidden, tf.float32)[:, None] * HIDDEN_SCORE
+    return None if hidden is None else tf.cast(hidden, tf.float32)[:, None] * MASK_BIAS
 
 
 # ---- how far away it is ----
@@ -265,7 +272,8 @@ def _sinusoids(net, batch, length, memory_length, attn_type, direction):
     frequencies = 1. / 10000. ** (tf.range(0., net.config.d_model, 2.) / net.config.d_model)
     distances = relative_distances(length, memory_length, attn_type, net.run.clamp_len)
     angles = distances[:, None] * frequencies[None, :]
-    sine, cosine = (_drop_positions(net, net.cast(wave(angles)), batch) for wave in (tf.sin, tf.cos))
+    sine, cosine = (_drop_positions(net, net.cast(wave(angles)), batch)
+                    for wave in (tf.sin, tf.cos))
     sign = None if direction is None else net.cast(1 - 2 * direction)[:, None, None, None]
     return sine, cosine, sign
 
@@ -448,7 +456,7 @@ def _feed_forward(net, weights, x):
     return layer_norm(x + net.dropout(output, rate), *weights.feed_forward_norm)
 
 
-def remember(h, memory, mem_len, reuse_len):
+def update_memory(h, memory, mem_len, reuse_len):
     """The memory for the next window (Transformer-XL, section 3.2).
 
     The first `reuse_len` positions of the layer's input h [B,Q,D] (None: all) follow the old memory

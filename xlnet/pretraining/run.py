@@ -201,7 +201,7 @@ class Run:
         if step and loss <= min(losses.values(), default=math.inf):
             selection.export(
                 tf.train.latest_checkpoint(model_dir), os.path.join(model_dir, selection.BEST),
-                selection.companions(model_dir))
+                selection.sidecar_files(model_dir))
         losses[step] = loss
         files.write_text(path, "step\tloss\n" + "".join(
             "%d\t%.6f\n" % item for item in losses.items()))

@@ -3,21 +3,21 @@
 import os
 
 from xlnet import files
-from xlnet.batches import legacy_records
-from xlnet.batches.records import Manifest
+from xlnet.batches.permutation import Permutation
 from xlnet.errors import UserError
-from xlnet.network.permutation import Permutation
+from xlnet.records import legacy
+from xlnet.records.manifest import Manifest
 
 
 def read_manifest(directory, spiece_model_file):
-    """The `records.Manifest` of our records, the `LegacyManifest` of the reference's.
+    """The `Manifest` of our records, the `LegacyManifest` of the reference's.
 
     Args:
       spiece_model_file: the vocabulary of the reference's records; None: as they say. Ours have
         their own, and another one is an error.
     """
-    if legacy_records.is_in(directory):
-        return legacy_records.LegacyManifest.read(directory, spiece_model_file)
+    if legacy.is_in(directory):
+        return legacy.LegacyManifest.read(directory, spiece_model_file)
     manifest = Manifest.read(directory)
     if spiece_model_file:
         files.require_file(spiece_model_file, "spiece_model_file")
@@ -38,7 +38,7 @@ def choose_permutation(settings, manifest):
         perm_size=settings.perm_size, mask_alpha=settings.mask_alpha, mask_beta=settings.mask_beta,
         mask_mode=settings.mask_mode)
     permutation.check(manifest.seq_len)
-    if isinstance(manifest, legacy_records.LegacyManifest):
+    if isinstance(manifest, legacy.LegacyManifest):
         manifest.check_targets(settings.num_predict)
     return permutation
 
@@ -47,8 +47,8 @@ def held_out_manifest(settings, manifest):
     """The manifest of the held-out records, checked to be cut like the training records."""
     if not settings.eval_record_info_dir:
         return None
-    if legacy_records.is_in(settings.eval_record_info_dir):
-        held_out = legacy_records.LegacyManifest.read(
+    if legacy.is_in(settings.eval_record_info_dir):
+        held_out = legacy.LegacyManifest.read(
             settings.eval_record_info_dir,
             os.path.join(settings.record_info_dir, manifest.sp_model))
         held_out.check_targets(settings.num_predict)

@@ -15,7 +15,7 @@ import apache_beam as beam
 import numpy as np
 from apache_beam.io.filesystems import FileSystems
 
-from xlnet.batches import records
+from xlnet.records.manifest import MANIFEST_NAME
 from xlnet.text import corpus, preparation, record_writer, windows
 from xlnet.tokenization import SPIECE_NAME
 
@@ -106,7 +106,7 @@ def _write_manifest(entries, job, layout, counts):
     with tempfile.TemporaryDirectory() as folder:
         preparation.tokenizer_of(job.settings).save(os.path.join(folder, SPIECE_NAME))
         manifest.write(folder)
-        for name in sorted(os.listdir(folder), key=lambda name: name == records.MANIFEST_NAME):
+        for name in sorted(os.listdir(folder), key=lambda name: name == MANIFEST_NAME):
             with open(os.path.join(folder, name), "rb") as source, \
                     _replacing(FileSystems.join(job.directory, name)) as f:
                 f.write(source.read())

@@ -5,8 +5,8 @@ import dataclasses
 import glob
 import os
 
-from xlnet.batches import records
 from xlnet.errors import UserError
+from xlnet.records.manifest import Manifest
 from xlnet.text import corpus
 from xlnet.tokenization import SPIECE_NAME, Tokenizer
 
@@ -26,7 +26,7 @@ def merge(save_dir):
     if not folders:
         raise UserError("save_dir: no task-...-of-... in %s; make them with data_utils.py --task=K "
                         "--num_task=N" % save_dir)
-    manifests = [records.Manifest.read(folder) for folder in folders]
+    manifests = [Manifest.read(folder) for folder in folders]
     _check_tasks(folders, manifests)
     _check_lengths(folders, manifests)
     first = manifests[0]

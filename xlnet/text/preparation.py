@@ -21,8 +21,8 @@ import threading
 import time
 
 from xlnet import files
-from xlnet.batches import records
 from xlnet.errors import UserError
+from xlnet.records.manifest import FORMAT_VERSION, MANIFEST_NAME, Manifest
 from xlnet.text import corpus, reading, record_writer, windows
 from xlnet.tokenization import SPIECE_NAME, Tokenizer
 
@@ -42,7 +42,7 @@ def silent(description, total, unit):
 @dataclasses.dataclass(frozen=True)
 class Summary:
     """What `make_records` did. `seconds` is None where all had been made before."""
-    manifest: records.Manifest
+    manifest: Manifest
     directory: str
     seconds: float = None
 
@@ -76,7 +76,7 @@ def make_records(settings, progress=silent):
     began = time.time()
     job = plan_job(settings)
     if is_finished(job):
-        return Summary(records.Manifest.read(job.directory), job.directory)
+        return Summary(Manifest.read(job.directory), job.directory)
     _begin(job)
     try:
         manifest = _write_all(job, _tokenize_all(job, progress), progress)
@@ -165,7 +165,7 @@ def _describe(settings, tokenizer, paths):
         len(sizes), sum(size for _, size in sizes),
         hashlib.sha256(repr(sizes).encode("utf-8")).hexdigest()[:16])
     return dict(described, sp_model_sha256=tokenizer.sha256, uncased=tokenizer.uncased,
-                keep_accents=tokenizer.keep_accents, format_version=records.FORMAT_VERSION)
+                keep_accents=tokenizer.keep_accents, format_version=FORMAT_VERSION)
 
 
 def _some(paths):
@@ -176,7 +176,7 @@ def _some(paths):
 
 def is_finished(job):
     """Whether the directory has these very records; refuses one that has others."""
-    path = os.path.join(job.directory, records.MANIFEST_NAME)
+    path = os.path.join(job.directory, MANIFEST_NAME)
     if job.settings.overwrite or not files.exists(path):
         return False
     made = files.read_json(path, "save_dir").get("made_from")
@@ -220,7 +220,7 @@ def _clear_partial(directory):
 def clear(directory):
     """Removes the records in `directory`: first the manifest that vouches for them."""
     with contextlib.suppress(FileNotFoundError):
-        os.remove(os.path.join(directory, records.MANIFEST_NAME))
+        os.remove(os.path.join(directory, MANIFEST_NAME))
     shutil.rmtree(os.path.join(directory, _UNFINISHED), ignore_errors=True)
     for path in glob.glob(os.path.join(glob.escape(directory), "stream-*-of-*.tfrecord*")):
         os.remove(path)
@@ -317,7 +317,7 @@ def make_manifest(job, plan, chunk_counts, streams):
     settings, tokenizer = job.settings, tokenizer_of(job.settings)
     counts = sum(map(collections.Counter, chunk_counts), collections.Counter())
     found = {name: counts.pop(name, 0) for name in corpus.COUNTS}
-    return records.Manifest(
+    return Manifest(
         vocab_size=tokenizer.vocab_size, sp_model=SPIECE_NAME, sp_model_sha256=tokenizer.sha256,
         uncased=tokenizer.uncased, keep_accents=tokenizer.keep_accents, seq_len=settings.seq_len,
         reuse_len=settings.reuse_len, bi_data=settings.bi_data, num_streams=plan.num_streams,

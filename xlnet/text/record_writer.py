@@ -12,7 +12,7 @@ import struct
 import google_crc32c
 import numpy as np
 
-from xlnet.batches import example_bytes, records
+from xlnet.records import example_bytes, feature_spec
 from xlnet.text import windows
 
 _BATCH_WINDOWS = 1024
@@ -35,7 +35,7 @@ def stream_records(settings, vocabulary, plan, stream, read_part):
 
 
 class WindowEncoder:
-    """Serializes windows as framed `tf.train.Example`s of `records.pretraining_features`."""
+    """Serializes windows as framed `tf.train.Example`s of `feature_spec.pretraining_features`."""
 
     def __init__(self, vocabulary, seq_len, reuse_len):
         self._seq_len, self._reuse_len = seq_len, reuse_len
@@ -44,7 +44,7 @@ class WindowEncoder:
         self._ends = [self._token_bytes[list(ids)].tobytes() for ids in (
             (vocabulary.sep_id,), (vocabulary.sep_id, vocabulary.cls_id))]
         width = self._token_bytes.shape[1]
-        layout = records.pretraining_features(seq_len)
+        layout = feature_spec.pretraining_features(seq_len)
         example, self._slots = example_bytes.empty_example(layout, {
             feature.name: (width if feature.name == "input" else 1) * int(np.prod(feature.shape))
             for feature in layout})

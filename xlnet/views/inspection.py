@@ -11,9 +11,10 @@ import unicodedata
 
 import numpy as np
 
-from xlnet.batches import input_pipeline, records
+from xlnet.batches import input_pipeline
+from xlnet.batches import permutation as permutations
 from xlnet.errors import UserError
-from xlnet.network import permutation as permutations
+from xlnet.records import feature_spec
 from xlnet.tokenization import WORD_START
 
 DIRECTIONS = ("forward", "backward")     # the value of `direction` is the index
@@ -89,7 +90,8 @@ def _word_starts(path, seq_len, first, count):
     """Where words begin, [count, Q]: the trainer's batches no longer have it."""
     import tensorflow as tf
     serialized = tf.data.TFRecordDataset(path).skip(first).batch(count).take(1)
-    parsed = records.parse(records.pretraining_features(seq_len), serialized.get_single_element())
+    parsed = feature_spec.parse(feature_spec.pretraining_features(seq_len),
+                                serialized.get_single_element())
     return parsed["word_start"].numpy()
 
 

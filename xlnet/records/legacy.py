@@ -16,8 +16,8 @@ import numpy as np
 from google.protobuf.message import DecodeError
 
 from xlnet import files
-from xlnet.batches.records import Feature
 from xlnet.errors import UserError
+from xlnet.records.feature_spec import Feature
 from xlnet.tokenization import Tokenizer
 
 _PATTERN = "record_info-*.json"
@@ -44,7 +44,7 @@ def is_in(directory):
 
 @dataclasses.dataclass(frozen=True)
 class LegacyManifest:
-    """What a directory of the reference's records is; stands in for `records.Manifest`.
+    """What a directory of the reference's records is; stands in for `Manifest`.
 
     A stream is a row of a file, so that all files one after the other have `num_streams` = B rows
     of `windows_per_stream` windows.

@@ -1,0 +1,40 @@
+"""What the scripts that run several programs share: stages, names in flags, tables."""
+
+import os
+import shlex
+import subprocess
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, ROOT)
+
+from xlnet.errors import UserError  # noqa: E402
+
+
+def stage(title, program, *arguments, **flags):
+    """Shows a command and runs it; stops everything if it fails."""
+    command = [program] + list(arguments) + ["--%s=%s" % item for item in flags.items()]
+    print("\n== %s\n$ python %s" % (title, " ".join(shlex.quote(word) for word in command)),
+          flush=True)
+    status = subprocess.run([sys.executable] + command, cwd=ROOT, check=False).returncode
+    if status:
+        raise UserError("%s failed with status %d; its own message is above" % (program, status))
+
+
+def chosen(flag, value, what, known):
+    """The names in the comma-separated `value` of a flag.
+
+    Raises:
+      UserError: one is not `known`; `what` says what it should be.
+    """
+    names = value.split(",")
+    for name in names:
+        if name not in known:
+            raise UserError("%s: no %s '%s' (there are %s)" % (flag, what, name, ", ".join(known)))
+    return names
+
+
+def print_table(header, rows):
+    """Prints words as a Markdown table."""
+    lines = [header, ["---"] * len(header), *rows]
+    print("\n" + "\n".join("| %s |" % " | ".join(line) for line in lines), flush=True)

@@ -1,0 +1,58 @@
+"""What TFRecord files hold: each layout is written once, for the writer and for the parser.
+
+Shape letters: Q tokens in a window, T tokens in a fine-tuning example.
+"""
+
+import collections
+
+Feature = collections.namedtuple("Feature", "name shape dtype")  # dtype: "int" or "float"
+
+
+def pretraining_features(seq_len):
+    """Layout of one pretraining window of `seq_len` = Q tokens."""
+    return (
+        Feature("input", (seq_len,), "int"),         # token ids
+        Feature("seg_id", (seq_len,), "int"),        # 0 context and A, 1 B, 2 <cls>
+        Feature("word_start", (seq_len,), "int"),    # 1 where, in reading order, a word begins
+        Feature("label", (), "int"),                 # 1: B continues A
+        Feature("direction", (), "int"),             # 0 forward, 1 backward
+        Feature("starts_stream", (), "int"),         # 1: nothing precedes, the memory is zeroed
+    )
+
+
+def finetuning_features(max_seq_length, is_regression=False, num_choices=1, num_labels=0):
+    """Layout of one fine-tuning example of T = `max_seq_length` × `num_choices` tokens.
+
+    `num_labels`: of a multi-label task, one 0 or 1 for each of them; 0: a single label or score.
+    """
+    length = max_seq_length * num_choices
+    return (
+        Feature("input_ids", (length,), "int"),
+        Feature("input_mask", (length,), "float"),   # 1 is padding
+        Feature("segment_ids", (length,), "int"),
+        Feature("label_ids", (num_labels,) if num_labels else (),
+                "float" if is_regression or num_labels else "int"),
+        Feature("is_real_example", (), "int"),       # 0 fills up the last batch
+    )
+
+
+def encode(features, values):
+    """Serializes NumPy arrays or scalars, a dict by feature name, to `tf.train.Example` bytes."""
+    import tensorflow as tf
+    example = tf.train.Example()
+    for name, shape, dtype in features:
+        value = values[name]
+        flat = value.ravel().tolist() if hasattr(value, "ravel") else (value if shape else [value])
+        target = example.features.feature[name]
+        (target.int64_list if dtype == "int" else target.float_list).value.extend(flat)
+    return example.SerializeToString(deterministic=True)
+
+
+def parse(features, serialized):
+    """Parses a batch of serialized examples to a dict of int32 and float32 tensors `[B, ...]`."""
+    import tensorflow as tf
+    kinds = {"int": tf.int64, "float": tf.float32}
+    parsed = tf.io.parse_example(serialized, {
+        name: tf.io.FixedLenFeature(shape, kinds[dtype]) for name, shape, dtype in features})
+    return {name: tf.cast(value, tf.int32) if value.dtype == tf.int64 else value
+            for name, value in parsed.items()}
