@@ -1,74 +1,26 @@
 """data_utils.py from the command line: what it writes, that it repeats itself, what it refuses."""
 
-import dataclasses
 import hashlib
-import io
 import json
 import os
-import random
 import shutil
 import subprocess
 import sys
 
 import numpy as np
 import pytest
+from helpers.paths import ROOT
+from helpers.preparation import BOTH, REUSE_LEN, SEQ_LEN, SHAPE, make_workspace
 
 from xlnet.records import feature_spec
 from xlnet.records.manifest import Manifest
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-SEQ_LEN, REUSE_LEN, STREAMS, PASSES = 64, 24, 4, 2
-BOTH = SEQ_LEN - REUSE_LEN - 3
-SHAPE = ["--seq_len=%d" % SEQ_LEN, "--reuse_len=%d" % REUSE_LEN]
-
-
-def make_documents(seed=0, count=12):
-    """Returns documents as lists of sentences of invented words, some with an accent."""
-    rng = random.Random(seed)
-    words = ["".join(rng.choice(["ka", "lo", "mi", "ré", "sun", "tor", "ve", "x"])
-                     for _ in range(rng.randint(1, 4))) for _ in range(120)]
-    return [[" ".join(rng.choices(words, k=rng.randint(4, 12))).capitalize() + "."
-             for _ in range(rng.randint(5, 15))] for _ in range(count)]
-
-
-@dataclasses.dataclass
-class Workspace:
-    directory: str
-    documents: list
-
-    def path(self, *names):
-        return os.path.join(self.directory, *names)
-
-    def run(self, *arguments, save_dir="out", input_glob="text.txt", sp_path="sp.model"):
-        command = [sys.executable, os.path.join(ROOT, "data_utils.py"),
-                   "--input_glob=" + self.path(input_glob), "--save_dir=" + self.path(save_dir),
-                   "--sp_path=" + self.path(sp_path), *arguments]
-        return subprocess.run(command, capture_output=True, text=True, cwd=self.directory)
+STREAMS, PASSES = 4, 2
 
 
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory):
     return make_workspace(str(tmp_path_factory.mktemp("data_utils")))
-
-
-def make_workspace(directory):
-    """A `Workspace` with a vocabulary and texts, good and bad."""
-    import sentencepiece
-    place = Workspace(directory, make_documents())
-    model = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=(s.replace("é", "e") for d in place.documents for s in d),
-        model_writer=model, vocab_size=80, pad_id=-1, minloglevel=2, num_threads=1,
-        control_symbols="<cls>,<sep>,<pad>,<mask>,<eod>", user_defined_symbols="<eop>")
-    for name, content in {
-            "sp.model": model.getvalue(),
-            "text.txt": "\n\n".join("\n".join(d) + " <eop>" for d in place.documents).encode(),
-            "latin.txt": "première\nvoilà\n".encode("latin-1"), "nul.txt": b"a\n\0\n",
-            "blank.txt": b" \n\n", "short.txt": b"Ka lo.\n", "ids.txt": b"9 10 11\n12 999\n",
-            "not_a.model": b"not a model"}.items():
-        with open(place.path(name), "wb") as f:
-            f.write(content)
-    return place
 
 
 @pytest.fixture(scope="module")

@@ -1,104 +1,18 @@
 """run_classifier.py from the command line: trains, continues, evaluates, predicts, refuses."""
 
-import dataclasses
-import io
 import json
-import pathlib
-import random
 import re
 import shutil
 import subprocess
 import sys
 
-import command
 import numpy as np
 import pytest
-from conftest import GOLDEN, ROOT
+from helpers import command
+from helpers.finetuning import TOPICS, make_vocabulary, make_workspace, weights
+from helpers.paths import RELEASED, ROOT
 
 from xlnet.tokenization import Tokenizer
-
-RELEASED = GOLDEN / "untied_gelu_checkpoint"      # 37 tokens, 2 layers, d_model 16
-TOPICS = {"animal": ["kamat", "telok", "rokmi"], "plant": ["solkat", "mitel", "dakar"],
-          "stone": ["nokla", "laskit"]}
-ROWS = {"train": 21, "dev": 7, "test": 5}
-
-
-def make_text(rng, words, count=5):
-    return " ".join(rng.choices(words, k=rng.randint(1, count)))
-
-
-def make_files(directory):
-    """Own files with two texts, a label and an id; STS-B-shaped files."""
-    rng = random.Random(0)
-    for split, count in ROWS.items():
-        own, pairs = ["name\tfirst\tsecond\tkind"], ["index\tsentence1\tsentence2\tscore"]
-        for i in range(count):
-            kind = list(TOPICS)[i % 3]
-            texts = "%s\t%s" % (make_text(rng, TOPICS[kind]), make_text(rng, TOPICS[kind]))
-            own.append("%s-%d\t%s\t%s" % (split, 10 * i, texts, kind))
-            pairs.append("%d\t%s\t%.2f" % (i, texts, rng.uniform(0, 5)))
-        if split == "test":                        # no labels here
-            own, pairs = [[line.rpartition("\t")[0] for line in lines] for lines in (own, pairs)]
-        (directory / "own").mkdir(exist_ok=True)
-        (directory / "sts").mkdir(exist_ok=True)
-        (directory / "own" / (split + ".tsv")).write_text("\n".join(own) + "\n")
-        (directory / "sts" / (split + ".tsv")).write_text("\n".join(pairs) + "\n")
-
-
-def make_vocabulary(path, size):
-    import sentencepiece
-    rng = random.Random(1)
-    syllables = ["ka", "mat", "tel", "ok", "rok", "mi", "sol", "kit", "dar", "las", "nok", "le"]
-    words = ["".join(rng.choices(syllables, k=rng.randint(1, 3))) for _ in range(100)]
-    model = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=(make_text(rng, words) for _ in range(200)), model_writer=model,
-        vocab_size=size, pad_id=-1, minloglevel=2, num_threads=1,
-        control_symbols="<cls>,<sep>,<pad>,<mask>,<eod>", user_defined_symbols="<eop>")
-    path.write_bytes(model.getvalue())
-
-
-@dataclasses.dataclass
-class Workspace:
-    directory: pathlib.Path
-
-    def path(self, *names):
-        return str(self.directory.joinpath(*names))
-
-    def arguments(self, *arguments, **changes):
-        """The command line for own files, with changes; None leaves a flag out."""
-        flags = dict(
-            task_name="custom", data_dir=self.path("own"), output_dir=self.path("records"),
-            model_dir=self.path("model"), spiece_model_file=self.path("sp.model"),
-            model_config_path=str(RELEASED / "xlnet_config.json"), max_seq_length=16,
-            train_batch_size=4, eval_batch_size=2, text_a_column="first", text_b_column="second",
-            label_column="kind", id_column="name", decay_method="constant", train_steps=2)
-        if changes.get("task_name", "custom") != "custom":
-            flags = {name: value for name, value in flags.items() if not name.endswith("_column")}
-        flags.update(changes)
-        return [*arguments, *("--%s=%s" % item for item in flags.items() if item[1] is not None)]
-
-    def run(self, *arguments, **changes):
-        return command.run("run_classifier.py", *self.arguments(*arguments, **changes))
-
-    def succeed(self, *arguments, **changes):
-        done = self.run(*arguments, **changes)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    def predictions(self, *names):
-        """A prediction file: header, ids, and the columns of numbers [n, columns]."""
-        with open(self.path(*names), encoding="utf-8") as f:
-            header, *lines = [line.rstrip("\n").split("\t") for line in f]
-        first = 1 if header[1] == "score" else 2
-        return header, lines, np.array([line[first:] for line in lines], np.float64)
-
-
-def make_workspace(directory):
-    """A `Workspace` with own files and a vocabulary that fits the released model."""
-    make_files(directory)
-    make_vocabulary(directory / "sp.model", 37)
-    return Workspace(directory)
 
 
 @pytest.fixture(scope="module")
@@ -112,12 +26,6 @@ def place(tmp_path_factory):
 def trained(place):
     """What training printed: two long steps on own files from random weights."""
     return place.succeed("--do_train=True", "--save_steps=1", learning_rate=0.05)
-
-
-def weights(path):
-    import tensorflow as tf
-    reader = tf.train.load_checkpoint(str(path))
-    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
 
 
 # ---- training

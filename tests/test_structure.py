@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import ROOT
+from helpers.paths import ROOT
 
 # Each room of the library, and the rooms that its modules may import from beside itself.
 ROOMS = {
@@ -61,6 +61,18 @@ def test_only_the_command_line_touches_flags():
         if path.stem != "cli":
             text = path.read_text(encoding="utf-8")
             assert not re.search(r"\bFLAGS\.|absl|import cli\b", text), path
+
+
+def test_no_test_imports_from_another_test():
+    """What two of them need is in tests/helpers/; conftest.py holds fixtures alone."""
+    for path in sorted((ROOT / "tests").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else (
+                [alias.name for alias in node.names] if isinstance(node, ast.Import) else [])
+            for name in names:
+                last = name.split(".")[-1]
+                assert not last.startswith("test_") and last != "conftest", "%s imports %s" % (
+                    path.relative_to(ROOT), name)
 
 
 def test_no_line_is_longer_than_100_columns():

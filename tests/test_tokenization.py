@@ -1,6 +1,5 @@
 """Cleaning and pieces: equal to the reference's with the released model, lawful with any."""
 
-import io
 import itertools
 import json
 import pathlib
@@ -9,31 +8,14 @@ import unicodedata
 
 import numpy as np
 import pytest
-import sentencepiece
+from helpers.paths import GOLDEN, SPIECE
+from helpers.vocabulary import CONTROL, train_tiny_model
 
 from xlnet import tokenization
 from xlnet.errors import UserError
 from xlnet.tokenization import Tokenizer, clean_text
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-RELEASED = ROOT.parent / "shared" / "data" / "xlnet_spiece" / "spiece.model"
-CASES = json.loads((ROOT / "tests" / "golden" / "tokenization.json").read_text("utf-8"))
-
-CONTROL = ["<cls>", "<sep>", "<pad>", "<mask>", "<eod>"]
-WORDS = "the cat sat on a mat while two dogs ran past old houses near 13 rivers in 2010".split()
-
-
-def train_tiny_model(path, control=CONTROL, user_defined=("<eop>", "3,")):
-    """Trains a model of 80 pieces on generated sentences and writes it to `path`."""
-    rng = np.random.RandomState(0)
-    sentences = [" ".join(rng.choice(WORDS, 8)) for _ in range(300)]
-    model = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(sentences), model_writer=model, vocab_size=80,
-        control_symbols=list(control), user_defined_symbols=list(user_defined),
-        hard_vocab_limit=False, num_threads=1, minloglevel=2)
-    pathlib.Path(path).write_bytes(model.getvalue())
-    return str(path)
+CASES = json.loads((GOLDEN / "tokenization.json").read_text("utf-8"))
 
 
 @pytest.fixture(scope="module")
@@ -43,9 +25,9 @@ def tiny(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def released():
-    if not RELEASED.exists():
+    if not SPIECE.exists():
         pytest.skip("the released SentencePiece model is not there")
-    return {lower: Tokenizer(str(RELEASED), uncased=lower) for lower in (False, True)}
+    return {lower: Tokenizer(str(SPIECE), uncased=lower) for lower in (False, True)}
 
 
 def test_golden_cleaning():

@@ -6,8 +6,8 @@ import shutil
 
 import numpy as np
 import pytest
-from conftest import ROOT
-from pretraining_runs import TINY, losses, train, weights
+from helpers.paths import RELEASED
+from helpers.pretraining import TINY, losses, train, weights
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +129,7 @@ BAD = {
     "too many targets": (dict(num_predict=31), 1, "num_predict is 31, expected at most 29"),
     "dropout rate": (dict(dropout=1.5), 1, "dropout is 1.5, expected 0 <= rate < 1"),
     "no such checkpoint": (dict(init_checkpoint="nothing"), 1, "no checkpoint nothing"),
-    "other checkpoint": (dict(init_checkpoint=ROOT / "tests/golden/untied_gelu_checkpoint"), 1,
+    "other checkpoint": (dict(init_checkpoint=RELEASED), 1,
                          "d_model 16, not 8"),
     "replicas do not divide": (dict(num_core_per_host=3), 1, "which 3 replicas of 1 micro-batches"),
     "micro-batches do not divide": (dict(grad_accum_steps=3), 1, "which 1 replicas of 3 micro-"),

@@ -1,0 +1,142 @@
+"""Starting from released checkpoints: found, compared, refused."""
+
+import os
+import pathlib
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+from helpers.golden import assert_close
+from helpers.paths import DATA, GOLDEN, RELEASED
+
+import xlnet
+from xlnet.engine import checkpoint
+from xlnet.errors import UserError
+from xlnet.network import modeling
+
+PREFIX = str(RELEASED / "xlnet_model.ckpt")
+
+
+def config_of(folder=RELEASED, **changes):
+    config = xlnet.XLNetConfig(json_path=str(folder / "xlnet_config.json"))
+    return xlnet.XLNetConfig(**dict(config.to_dict(), **changes))
+
+
+def build(config, with_query=True):
+    run = xlnet.RunConfig(False, False, False, 0., 0.)
+    with tf.variable_scope("model"):
+        modeling.transformer_xl(
+            config, run, input_ids=tf.zeros([1, 4], tf.int32), seg_ids=tf.zeros([1, 4], tf.int32),
+            query=modeling.Query(masked=tf.ones([1, 4])) if with_query else None)
+
+
+@pytest.mark.parametrize("name", ("untied_gelu", "tied_relu"))
+def test_names_and_shapes_are_those_of_released_checkpoints(graph, name):
+    folder = GOLDEN / (name + "_checkpoint")
+    build(config_of(folder))
+    with open(folder / "variables.tsv", encoding="utf-8") as f:
+        released = dict(line.rstrip("\n").split("\t") for line in f)
+    del released["model/lm_loss/bias"]  # the LM head's
+    assert {v.op.name: str(v.shape.as_list()) for v in tf.trainable_variables()} == released
+
+
+def test_warm_start_takes_the_values_and_says_so(graph):
+    build(config_of())
+    fresh = tf.get_variable("model/classification_x/logit/kernel", [16, 2], use_resource=True)
+    lines = []
+    comparison = checkpoint.warm_start(PREFIX, config_of(), log=lines.append)
+    assert comparison.missing == [fresh.op.name]
+    assert comparison.unexpected == ["model/lm_loss/bias"]
+    assert "32 of 33 variables" in lines[0]
+    assert "1 not in the checkpoint, started fresh: " + fresh.op.name in lines[1]
+    assert "1 only in the checkpoint, not used: model/lm_loss/bias" in lines[2]
+    reader = tf.train.NewCheckpointReader(PREFIX)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        for variable in tf.trainable_variables():
+            if variable is not fresh:
+                np.testing.assert_array_equal(session.run(variable),
+                                              reader.get_tensor(variable.op.name))
+
+
+def test_slots_are_left_out(graph, tmp_path):
+    weight = tf.get_variable("model/w", [2], use_resource=True)
+    for name in ("model/w/Adam", "model/w/Adam_1", "model/w/adam_m", "model/w/adam_v"):
+        tf.get_variable(name, [2], use_resource=True)
+    tf.train.get_or_create_global_step()
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        prefix = tf.train.Saver().save(session, str(tmp_path / "model.ckpt"))
+    assert checkpoint.compare(prefix, [weight]) == (["model/w"], [], [])
+
+
+def test_a_prefix_a_directory_or_latest(graph, tmp_path):
+    assert checkpoint.resolve(PREFIX) == PREFIX
+    assert checkpoint.resolve(str(RELEASED)) == PREFIX
+    tf.get_variable("w", [2], use_resource=True)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        saver = tf.train.Saver()
+        for step in (5, 10):
+            saver.save(session, str(tmp_path / "model.ckpt"), global_step=step)
+    newest = str(tmp_path / "model.ckpt-10")
+    assert checkpoint.resolve(str(tmp_path)) == newest
+    assert checkpoint.resolve(str(tmp_path / "latest")) == newest
+    assert [step for step, _ in checkpoint.all_prefixes(str(tmp_path))] == [5, 10]
+
+
+def test_wrong_checkpoints_are_refused(graph, tmp_path):
+    build(config_of(n_token=50))
+    with pytest.raises(UserError, match=r"no checkpoint .*nowhere"):
+        checkpoint.resolve(str(tmp_path / "nowhere"))
+    with pytest.raises(UserError, match="no checkpoint in directory"):
+        checkpoint.resolve(str(tmp_path))
+    with pytest.raises(UserError, match=r"lookup_table has shape \[37, 16\], .* \[50, 16\]"):
+        checkpoint.compare(PREFIX, tf.trainable_variables())
+    with pytest.raises(UserError, match="n_token 37, not 50"):
+        checkpoint.check_config(PREFIX, config_of(n_token=50))
+    other = tf.get_variable("unknown/w", [2], use_resource=True)
+    with pytest.raises(UserError, match="none of the model's variables"):
+        checkpoint.compare(PREFIX, [other])
+    for name in ("xlnet_model.ckpt.index", "xlnet_model.ckpt.data-00000-of-00001"):
+        shutil.copy(str(RELEASED / name), str(tmp_path / name))
+    (tmp_path / "xlnet_model.ckpt.index").write_bytes(b"not an index")
+    with pytest.raises(UserError, match="cannot be read"):
+        checkpoint.compare(str(tmp_path / "xlnet_model.ckpt"), [other])
+
+
+@pytest.mark.parametrize("name, mem_len", (("tune", 5), ("empty", None)))
+def test_outputs_of_an_independent_implementation(graph, name, mem_len):
+    """Two more checkpoints, with the outputs that another implementation computed from them."""
+    folder = DATA / "xlnet_tiny_ckpt" / name
+    if not folder.exists():
+        pytest.skip("needs ../shared/data/xlnet_tiny_ckpt")
+    array = {path.stem: np.load(path) for path in folder.glob("*.npy")}
+    config = config_of(folder)
+    run = xlnet.RunConfig(False, False, False, 0., 0., mem_len=mem_len)
+    mems = [tf.constant(array["mems_%d" % i], tf.float32) for i in range(2)] \
+        if mem_len else None
+    with tf.variable_scope("model"):
+        outputs = modeling.transformer_xl(
+            config, run, attn_type="uni", mems=mems,
+            input_ids=tf.constant(array["input_ids"], tf.int32),
+            seg_ids=tf.constant(array["seg_ids"], tf.int32))
+    checkpoint.warm_start(str(folder / "xlnet_model.ckpt"), config, log=lambda line: None)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        sequence, new_mems = session.run([outputs.sequence, outputs.new_mems or []])
+    assert_close(sequence, array[name + "_output"], "output")
+    for i, memory in enumerate(new_mems):
+        assert_close(memory, array["%s_new_mems_%d" % (name, i)], "memory %d" % i)
+
+
+def test_the_newest_is_found_in_a_relative_directory_and_when_moved(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for directory in ("model", str(tmp_path / "other")):
+        os.mkdir(directory)
+        (pathlib.Path(directory) / "model.ckpt-7.index").touch()
+        checkpoint.note_newest(directory)
+        assert tf.train.latest_checkpoint(directory) == os.path.join(directory, "model.ckpt-7")
+        os.rename(directory, directory + "_moved")
+        assert tf.train.latest_checkpoint(directory + "_moved").endswith("_moved/model.ckpt-7")

@@ -1,0 +1,43 @@
+"""The same training on any devices: replicas, hosts, micro-batches."""
+
+import numpy as np
+import pytest
+from helpers.pretraining import curve, start_hosts, train, weights
+
+STEPS = 50      # of every run; bi_data is on: every batch has rows of both directions
+# Dropout is on, with noise that belongs to rows, and the next-segment head has its own: where that
+# agrees, so does what has no noise.
+SETTINGS = dict(train_steps=STEPS, next_segment_loss=1.)
+
+
+@pytest.fixture(scope="module")
+def runs(place):
+    """The same run four times; name to model directory."""
+    hosts = start_hosts(place, "hosts", **SETTINGS)
+    for name, changes in (("one", {}), ("replicas", dict(num_core_per_host=2)),
+                          ("micro", dict(grad_accum_steps=2))):
+        done = train(place, name, **SETTINGS, **changes)
+        assert done.returncode == 0, done.stderr
+    printed = [host.communicate(timeout=300)[0] for host in hosts]
+    assert [host.returncode for host in hosts] == [0, 0], printed
+    assert "step %d/%d" % (STEPS, STEPS) in printed[0] and "step" not in printed[1]
+    return place
+
+
+@pytest.mark.parametrize("other", ("replicas", "hosts", "micro"))
+def test_devices_change_nothing(runs, other):
+    """Losses, gradient norms and final weights to 1e-6 over 50 steps: sums of the same float32
+    numbers in another order, and this learning rate does not blow their last bits up."""
+    expected = curve(runs, "one")
+    assert expected.shape == (STEPS, 3) and expected[-10:, 1].mean() < expected[:10, 1].mean() - 0.2
+    np.testing.assert_allclose(curve(runs, other), expected, rtol=1e-6)
+    ours, theirs = weights(runs, other), weights(runs, "one")
+    assert set(ours) == set(theirs)
+    for name, value in theirs.items():
+        np.testing.assert_allclose(ours[name], value, rtol=0, atol=1e-6, err_msg=name)
+
+
+def test_each_host_saves_the_memories_of_its_rows(runs):
+    whole = np.load(runs / "one" / ("memory-%d-0.npy" % STEPS))
+    parts = [np.load(runs / "hosts" / ("memory-%d-%d.npy" % (STEPS, row))) for row in (0, 2)]
+    np.testing.assert_allclose(np.concatenate(parts), whole, atol=1e-5)

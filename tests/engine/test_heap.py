@@ -1,0 +1,36 @@
+"""All threads of a training program take memory from one heap."""
+
+import ctypes
+import subprocess
+import sys
+
+import pytest
+from helpers.paths import ROOT
+
+# Eight threads hold memory at once; then the C library lists its heaps on stderr.
+PROGRAM = """
+import ctypes, threading
+from xlnet.engine import training
+training.share_one_heap()
+all_hold = threading.Barrier(9)
+def hold():
+    held = bytearray(100000)
+    all_hold.wait()
+    all_hold.wait()
+for _ in range(8):
+    threading.Thread(target=hold).start()
+all_hold.wait()
+ctypes.CDLL(None).malloc_stats()
+all_hold.wait()
+"""
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_stats"),
+                    reason="the C library does not list its heaps")
+@pytest.mark.parametrize("shared", [True, False])
+def test_threads_share_a_heap(shared):
+    program = PROGRAM if shared else PROGRAM.replace("training.share_one_heap()", "")
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    heaps = done.stderr.count("Arena ")
+    assert heaps == 1 if shared else heaps > 1

@@ -1,0 +1,176 @@
+"""Schedules and optimizer against the reference's numbers, and the rules that differ from it."""
+
+import dataclasses
+import time
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+from helpers.golden import assert_close, constants, pretraining_losses
+
+import xlnet
+from xlnet.config import OptimizationSettings
+from xlnet.engine import optimization
+from xlnet.network import modeling
+
+NAMES = ("model/transformer/layer_0/rel_attn/q/kernel",
+         "model/transformer/layer_1/ff/layer_1/bias",
+         "model/transformer/layer_1/ff/LayerNorm/gamma")
+
+
+def settings_of(reference):
+    """`OptimizationSettings` with the reference's rules, from a golden file's settings."""
+    names = {field.name for field in dataclasses.fields(OptimizationSettings)}
+    return OptimizationSettings(legacy_optimizer=True, **{
+        name: value for name, value in reference.items() if name in names})
+
+
+def variables_of(values):
+    found = {}
+    for name, value in values.items():
+        found[name] = tf.get_variable(name, initializer=tf.constant(value), use_resource=True)
+    return found
+
+
+@pytest.mark.parametrize("kind", ("poly", "cos", "wd", "layer"))
+def test_golden_trajectories(graph, golden, kind):
+    case = golden("any.optimizer")
+    step = tf.train.get_or_create_global_step()
+    variables = variables_of({name: case["in/init/" + name] for name in NAMES})
+    gradients = {name: tf.placeholder(tf.float32, variables[name].shape) for name in NAMES}
+    train_op, scalars = optimization.minimize(
+        None, settings_of(case.settings[kind]), step,
+        [(gradients[name], variables[name]) for name in NAMES])
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        if kind == "wd":
+            # The reference raises the step beside its weight-decay update, not after: in the run
+            # that made these values the first update had the rate of step 1.
+            session.run(step.assign(1))
+        for i in range(6):
+            feed = {gradients[n]: case["in/grad/" + n][i] for n in NAMES}
+            values = session.run(scalars, feed)
+            session.run(train_op, feed)
+            assert_close(values["learning_rate"], case["out/%s/%d/lr" % (kind, i)], "rate")
+            assert_close(values["gradient_norm"], case["out/%s/%d/gnorm" % (kind, i)], "norm")
+            for name, value in session.run(variables).items():
+                assert_close(value, case["out/%s/%d/var/%s" % (kind, i, name)], name)
+
+
+@pytest.mark.parametrize("config_name", ("untied_gelu", "tied_relu"))
+def test_golden_pretraining_trajectory(graph, golden, config_name):
+    """Twelve steps with memory carried from one to the next, half of the batch backward."""
+    case = golden(config_name + ".trajectory")
+    reference = case.settings
+    inputs = constants(case.group("in/0/"))
+    feeds = {name: tf.placeholder(value.dtype, value.shape) for name, value in inputs.items()}
+    config = xlnet.XLNetConfig(**reference["config"])
+    run = xlnet.RunConfig(False, False, False, 0., 0., mem_len=reference["mem_len"],
+                          reuse_len=reference["reuse_len"], bi_data=reference["bi_data"])
+    mems = [tf.placeholder(tf.float32, [reference["mem_len"], 4, config.d_model])
+            for _ in range(config.n_layer)]
+    model = xlnet.XLNetModel(config, run, feeds["input_ids"], feeds["seg_ids"], None, mems=mems,
+                             perm_mask=feeds["perm_mask"], inp_q=feeds["inp_q"],
+                             target_mapping=feeds["target_mapping"])
+    _, loss = pretraining_losses(model, feeds)
+    train_op, scalars = optimization.minimize(loss, settings_of(reference["optimizer"]),
+                                              tf.train.get_or_create_global_step())
+    weights = {v.op.name: v for v in tf.trainable_variables()}
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        for name, variable in weights.items():
+            variable.load(case["var/" + name], session)
+        memory = [np.zeros(mem.shape.as_list(), np.float32) for mem in mems]
+        for i in range(12):
+            feed = {feeds[name]: value for name, value in case.group("in/%d/" % i).items()}
+            feed.update(zip(mems, memory))
+            values = session.run(dict(scalars, loss=loss, memory=model.get_new_memory(),
+                                      update=train_op), feed)
+            memory = values["memory"]
+            for ours, theirs in (("loss", "loss"), ("gradient_norm", "gnorm"),
+                                 ("learning_rate", "lr")):
+                assert_close(values[ours], case["out/%d/%s" % (i, theirs)], "%s %d" % (ours, i))
+        for name, value in session.run(weights).items():
+            assert_close(value, case["out/final/" + name], name, rtol=1e-4)
+
+
+def run_steps(settings, values, gradients, steps=3):
+    """Final values after `steps` updates with constant gradients."""
+    variables = variables_of(values)
+    train_op, _ = optimization.minimize(
+        None, settings, tf.train.get_or_create_global_step(),
+        [(tf.constant(gradients[name]), variables[name]) for name in values])
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        for _ in range(steps):
+            session.run(train_op)
+        return session.run(variables)
+
+
+def test_adamw_follows_its_definition(graph):
+    """Against the paper's algorithm in NumPy; biases and layer norms do not decay."""
+    rng = np.random.RandomState(0)
+    values = {name: rng.randn(5).astype(np.float32) for name in NAMES}
+    gradients = {name: 0.1 * rng.randn(5).astype(np.float32) for name in NAMES}
+    settings = OptimizationSettings(learning_rate=0.01, train_steps=10, decay_method="constant",
+                                    weight_decay=0.1, clip=100., adam_epsilon=1e-8)
+    final = run_steps(settings, values, gradients)
+    for name in NAMES:
+        weight, m, v = values[name].astype(np.float64), 0., 0.
+        for t in range(1, 4):
+            m = 0.9 * m + 0.1 * gradients[name]
+            v = 0.999 * v + 0.001 * gradients[name] ** 2
+            decay = 0.1 * weight if name.endswith("q/kernel") else 0.
+            weight = weight - 0.01 * (m / (1 - 0.9 ** t) / np.sqrt(v / (1 - 0.999 ** t)) + decay)
+        assert_close(final[name], weight, name, rtol=3e-5)
+
+
+def test_a_weight_decays_after_it_was_read(graph):
+    """However late in a step that is: the loss is that of the weights the step began with."""
+    weight = tf.get_variable("kernel", initializer=tf.ones([2]), use_resource=True)
+    with tf.control_dependencies([tf.numpy_function(lambda: time.sleep(0.5), [], [])]):
+        loss = tf.reduce_sum(tf.square(weight.read_value()))
+    train_op, _ = optimization.minimize(
+        loss, OptimizationSettings(learning_rate=1., weight_decay=0.5, decay_method="constant"),
+        tf.train.get_or_create_global_step())
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        assert session.run([loss, train_op])[0] == 2
+        assert_close(session.run(weight), [-0.5, -0.5], "weight", rtol=1e-5)  # 1 - 0.5 - Adam's 1
+
+
+def test_layer_decay_changes_the_learning_rate(graph):
+    """A lower layer moves by its share; scaling gradients, as the reference does, would not."""
+    values = {name: np.zeros(5, np.float32) for name in NAMES}
+    values["model/transformer/word_embedding/lookup_table"] = np.zeros(5, np.float32)
+    values["model/classification_x/logit/kernel"] = np.zeros(5, np.float32)
+    gradients = {name: np.ones(5, np.float32) for name in values}
+    settings = OptimizationSettings(learning_rate=0.01, train_steps=10, decay_method="constant",
+                                    lr_layer_decay_rate=0.5, clip=100.)
+    final = run_steps(settings, values, gradients, steps=1)
+    moved = {name: -value[0] / 0.01 for name, value in final.items()}
+    assert_close(moved["model/transformer/layer_0/rel_attn/q/kernel"], 0.5, rtol=1e-4)
+    assert_close(moved["model/transformer/layer_1/ff/layer_1/bias"], 1., rtol=1e-4)
+    assert_close(moved["model/transformer/word_embedding/lookup_table"], 0.25, rtol=1e-4)
+    assert_close(moved["model/classification_x/logit/kernel"], 1., rtol=1e-4)
+
+
+def test_a_variable_without_gradient_is_named(graph):
+    used = tf.get_variable("used", [2], use_resource=True)
+    tf.get_variable("forgotten", [2], use_resource=True)
+    with pytest.raises(ValueError, match="no gradient reaches forgotten"):
+        optimization.minimize(tf.reduce_sum(used), OptimizationSettings(),
+                              tf.train.get_or_create_global_step())
+
+
+def test_every_variable_of_pretraining_has_a_gradient(graph):
+    config = xlnet.XLNetConfig(json_path="configs/model/tiny.json")
+    run = xlnet.RunConfig(False, False, False, 0., 0., mem_len=4)
+    ids = tf.zeros([2, 6], tf.int32)
+    with tf.variable_scope("model"):
+        outputs = modeling.transformer_xl(
+            config, run, input_ids=ids, seg_ids=ids, direction=tf.constant([0, 1]),
+            mems=[tf.zeros([2, 4, config.d_model])] * config.n_layer,
+            query=modeling.Query(positions=tf.constant([[1], [2]])))
+    optimization.minimize(tf.reduce_sum(outputs.sequence ** 2), OptimizationSettings(),
+                          tf.train.get_or_create_global_step())

@@ -1,0 +1,137 @@
+"""Runs that are killed, stopped, damaged or go wrong, and go on as if nothing had happened."""
+
+import json
+import random
+import re
+import shutil
+import signal
+
+import numpy as np
+import pytest
+from helpers.pretraining import curve, start, train, wait_for_step, weights
+
+from xlnet.engine import reports
+
+RUN = dict(train_steps=40, save_steps=6, max_save=0, eval_steps=20)
+
+
+@pytest.fixture(scope="module")
+def whole(place):
+    """An uninterrupted run, dropout and memories on; model directory."""
+    done = train(place, "whole", **RUN)
+    assert done.returncode == 0, done.stderr
+    return place
+
+
+def interrupt(place, model_dir, step, number):
+    """Starts a run, waits for the line of `step`, sends a signal; returns status and output."""
+    process = start(place, model_dir, {"PYTHONUNBUFFERED": "1"}, **RUN)
+    printed = wait_for_step(process, step)
+    process.send_signal(number)
+    rest, _ = process.communicate(timeout=100)
+    return process.returncode, printed + rest
+
+
+def check_same(place, model_dir, tolerance=0.):
+    """Losses, gradient norms and weights are those of the uninterrupted run."""
+    np.testing.assert_allclose(curve(place, model_dir), curve(place, "whole"), rtol=tolerance)
+    ours, expected = weights(place, model_dir), weights(place, "whole")
+    assert set(ours) == set(expected)
+    for name, value in expected.items():
+        np.testing.assert_allclose(ours[name], value, rtol=0, atol=tolerance, err_msg=name)
+
+
+@pytest.fixture(scope="module")
+def killed(whole):
+    """A run that got SIGKILL at some moment after a random step."""
+    step = random.randint(7, 35)
+    status, printed = interrupt(whole, "killed", step, signal.SIGKILL)
+    assert status == -signal.SIGKILL, printed
+    assert (whole / "killed" / "model.ckpt-6.index").exists()
+    shutil.copytree(whole / "killed", whole / "killed_for_two")
+    return whole
+
+
+def test_a_killed_run_goes_on_bit_for_bit(killed):
+    done = train(killed, "killed", **RUN)
+    assert done.returncode == 0 and not re.search(r"^steps +0 ", done.stdout, re.MULTILINE)
+    check_same(killed, "killed")
+    assert not (killed / "killed" / "unfinished").exists()
+
+
+def test_a_killed_run_goes_on_with_other_devices(killed):
+    done = train(killed, "killed_for_two", num_core_per_host=2, **RUN)
+    assert done.returncode == 0 and "as 2 replicas" in done.stdout
+    check_same(killed, "killed_for_two", tolerance=1e-5)
+
+
+def test_sigterm_saves_and_exits(whole):
+    status, printed = interrupt(whole, "stopped", 9, signal.SIGTERM)
+    stopped = int(re.search(r"stopped by SIGTERM at step (\d+), saved", printed).group(1))
+    assert status == 0 and 9 <= stopped < 40
+    newest = sorted((whole / "stopped").glob("model.ckpt-*.index"))
+    assert "model.ckpt-%d.index" % stopped in [path.name for path in newest]
+    done = train(whole, "stopped", **RUN)
+    assert re.search(r"^steps +%d to 40" % stopped, done.stdout, re.MULTILINE)
+    check_same(whole, "stopped")
+
+
+def test_a_damaged_checkpoint_is_passed_over(whole):
+    folder = shutil.copytree(whole / "whole", whole / "damaged")
+    data = folder / "model.ckpt-40.data-00000-of-00001"
+    data.write_bytes(data.read_bytes()[:-100])
+    broken = bytearray((folder / "model.ckpt-36.data-00000-of-00001").read_bytes())
+    broken[len(broken) // 2] ^= 1
+    (folder / "model.ckpt-36.data-00000-of-00001").write_bytes(broken)
+    done = train(whole, "damaged", **RUN)
+    assert done.returncode == 0, done.stderr
+    for step in (40, 36):
+        assert re.search("note: checkpoint .*model.ckpt-%d cannot be read: .*; the one before it "
+                         "is used" % step, done.stdout)
+    assert re.search(r"^steps +30 to 40", done.stdout, re.MULTILINE)
+    assert (folder / "damaged-model.ckpt-40.index").exists()
+    check_same(whole, "damaged")
+
+
+def test_no_whole_checkpoint_is_an_error(whole):
+    folder = shutil.copytree(whole / "whole", whole / "all_damaged")
+    for path in folder.glob("model.ckpt-*.data*"):
+        path.write_bytes(b"")
+    done = train(whole, "all_damaged", **RUN)
+    assert done.returncode == 1 and "model.ckpt-6 cannot be read" in done.stderr
+
+
+def test_which_checkpoints_stay(whole):
+    done = train(whole, "few", **dict(RUN, train_steps=32, max_save=2, keep_every=12))
+    assert done.returncode == 0, done.stderr
+    kept = sorted(int(path.name.split("-")[1].split(".")[0])
+                  for path in (whole / "few").glob("model.ckpt-*.index"))
+    assert kept == [12, 24, 30, 32]
+    memories = {int(path.name.split("-")[1]) for path in (whole / "few").glob("memory-*.npy")}
+    assert memories == set(kept)
+
+
+def test_rollback_skips_the_data(whole, monkeypatch):
+    """A loss that is no number at step 8, once: back to step 6, two batches are passed over."""
+    from xlnet.batches import input_pipeline
+    starts, real, check = [], input_pipeline.pretraining_batches, reports.Progress._check
+
+    def watched(*arguments, **named):
+        starts.append(named["start_step"])
+        return real(*arguments, **named)
+
+    def bad_once(self, step, values):
+        is_bad = step == 8 and len(starts) == 1
+        check(self, step, dict(values, loss=np.float32("nan")) if is_bad else values)
+    monkeypatch.setattr(input_pipeline, "pretraining_batches", watched)
+    monkeypatch.setattr(reports.Progress, "_check", bad_once)
+    run = dict(RUN, train_steps=12, eval_steps=0)
+    done = train(whole, "back", on_nan="rollback", **run)
+    assert done.returncode == 0, done.stderr
+    assert "the loss is nan at step 8; last good checkpoint: of step 6;" in done.stdout
+    assert "back to step 6, 2 batches are skipped" in done.stdout
+    assert json.loads((whole / "back" / "skipped_data.json").read_text()) == {"skips": [[6, 2]]}
+    assert starts == [0, 8]
+    assert [step for step, _, _ in curve(whole, "back")] == list(range(1, 13))
+    stopped = train(whole, "stop", **dict(run, learning_rate=1e30, clip=1e30, warmup_steps=0))
+    assert stopped.returncode == 1 and "last good checkpoint: none; try a lower" in stopped.stderr

@@ -1,0 +1,283 @@
+"""Selection, trials, training options and long documents, from the command line."""
+
+import io
+import json
+import math
+import types
+
+import numpy as np
+import pytest
+from helpers.finetuning import TOPICS, make_workspace, weights
+
+from xlnet.config import RunConfig, XLNetConfig
+from xlnet.engine import distribution, inference, selection, training
+from xlnet.errors import UserError
+from xlnet.finetuning import model, tasks, trials
+from xlnet.finetuning.rows import class_weights
+from xlnet.network import modeling
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """One file of one's own in JSON lines, long texts among them, beside a workspace's files."""
+    place = make_workspace(tmp_path_factory.mktemp("finetuning"))
+    words = [" ".join(words * (1 + 3 * (i % 4))) for i, words in enumerate(TOPICS.values())]
+    (place.directory / "all.jsonl").write_text("".join(
+        json.dumps({"text": words[i % 3], "kind": list(TOPICS)[i % 3],
+                    "tags": list(TOPICS)[:i % 3]}) + "\n" for i in range(30)))
+    return place
+
+
+def arguments(place, **changes):
+    return dict(dict(data_dir=place.path("all.jsonl"), text_a_column="text", text_b_column=None,
+                     id_column=None), **changes)
+
+
+@pytest.fixture(scope="module")
+def selected(place):
+    """What a run printed that was evaluated on the way, its lowest layer frozen."""
+    return place.succeed("--do_train=True", **arguments(
+        place, learning_rate=0.05, eval_steps=2, train_steps=None, epochs=0.6, freeze_layers=1,
+        class_weights="balanced", label_smoothing=0.1, warmup_share=0.25))
+
+
+def test_the_best_checkpoint_is_complete(place, selected):
+    assert "27 rows, labels animal, plant, stone; 10 % of the file held out as dev" in selected
+    assert "steps       0 to 4, 1 of warm-up" in selected
+    kept = json.loads((place.directory / "model" / "evaluations.json").read_text())
+    assert [one["step"] for one in kept["evaluations"]] == [2, 4] and kept["metric"] == "accuracy"
+    best = max(kept["evaluations"], key=lambda one: one["accuracy"])["step"]
+    names = {path.name for path in (place.directory / "model" / "best").iterdir()}
+    assert names == {"model.ckpt-%d.index" % best, "model.ckpt-%d.data-00000-of-00001" % best,
+                     "checkpoint", "xlnet_config.json", "spiece.model", "spiece.model.json",
+                     "task.json"}
+    whole = weights(place.path("model", "model.ckpt-%d" % best))
+    exported = weights(place.path("model", "best"))
+    assert set(exported) == {name for name in whole if "Adam" not in name} < set(whole)
+    assert all(np.array_equal(whole[name], exported[name]) for name in exported)
+
+
+def test_the_best_model_predicts_the_standard_input(place, selected, monkeypatch):
+    texts = "kamat telok\nmitel\nlaskit\n".encode()
+    monkeypatch.setattr("sys.stdin", types.SimpleNamespace(buffer=io.BytesIO(texts)))
+    out = place.succeed("--do_predict=True", "--predict_file=-", **arguments(
+        place, model_dir=place.path("model", "best"), predict_dir=place.path("answers"),
+        spiece_model_file=place.path("model", "best", "spiece.model")))
+    _, lines, probabilities = place.predictions("answers", "predictions_custom_stdin.tsv")
+    assert "(3 rows)" in out and [line[0] for line in lines] == ["0", "1", "2"]
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=2e-6)
+
+
+def test_frozen_layers_keep_their_weights(place, selected):
+    early, late = (weights(place.path("model", "model.ckpt-%d" % step)) for step in (2, 4))
+    for name, value in early.items():
+        if not name.startswith("model/") or "Adam" in name:
+            continue
+        stays = model.is_frozen(name, 1)
+        assert np.array_equal(value, late[name]) == stays, name
+        assert (name + "/Adam" in early) != stays
+        if name.endswith(("r_w_bias", "seg_embed")):      # of all layers
+            assert np.array_equal(value[0], late[name][0])
+    assert model.is_frozen("model/transformer/layer_0/ff/layer_1/kernel", 1)
+
+
+def test_operations_run_side_by_side_if_asked(place, monkeypatch):
+    """Fine-tuning's session is the one that --parallel_ops asks for."""
+    found, make = [], training.make_estimator
+
+    def made(*arguments, **settings):
+        found.append(make(*arguments, **settings).config.session_config)
+        raise UserError("made")
+    monkeypatch.setattr(training, "make_estimator", made)
+    for asked in (False, True):
+        done = place.run("--do_train=True", **arguments(place, parallel_ops=asked))
+        assert done.stderr == "run_classifier.py: made\n"
+    assert found[0] != found[1] and found == [
+        distribution.session_config(distribution.Devices(None, parallel_ops=asked))
+        for asked in (False, True)]
+
+
+def test_replicas_and_micro_batches_change_nothing(place):
+    """Without dropout, whose noise depends on where a row is."""
+    flags = arguments(place, learning_rate=0.01, dropout=0, dropatt=0, train_steps=3)
+    for name, changes in (("one", {}), ("parts", dict(
+            num_core_per_host=2, grad_accum_steps=2, recompute=True))):
+        out = place.succeed("--do_train=True", **dict(flags, model_dir=place.path(name), **changes))
+    assert "4 examples over 2 replicas of 2 micro-batches" in out
+    assert "precision   fp32, recomputing\n" in out
+    one, parts = weights(place.path("one")), weights(place.path("parts"))
+    assert set(one) == set(parts)
+    for name, value in one.items():
+        np.testing.assert_allclose(value, parts[name], rtol=0, atol=1e-5, err_msg=name)
+
+
+def test_windows_are_averaged(place, selected):
+    """Texts that fit have one window, and so the same answer."""
+    answers = {}
+    for how in ("truncate", "sliding"):
+        place.succeed("--do_predict=True", "--predict_file=" + place.path("all.jsonl"),
+                      **arguments(place, long_document=how, predict_dir=place.path(how),
+                                  max_seq_length=24))
+        answers[how] = place.predictions(how, "predictions_custom_all.tsv")[2]
+    assert len(answers["sliding"]) == 30
+    np.testing.assert_allclose(answers["sliding"].sum(axis=1), 1, atol=2e-6)
+    different = np.abs(answers["sliding"] - answers["truncate"]).max(axis=1) > 1e-5
+    assert different.any() and not different[::3].any()     # every third text is short
+
+
+def test_long_texts_with_memory(place):
+    """The answer to a text does not depend on the rest of the batch, or on the most segments."""
+    flags = arguments(place, long_document="memory", max_seq_length=8, train_steps=1,
+                      model_dir=place.path("memory"), predict_dir=place.path("memory-answers"))
+    out = place.succeed("--do_train=True", "--max_segments=3", **flags)
+    assert "length      8 tokens, memory" in out
+    answers = []
+    for batch, segments in ((3, 12), (30, 13)):
+        place.succeed("--do_predict=True", "--predict_file=" + place.path("all.jsonl"),
+                      **dict(flags, eval_batch_size=batch, max_segments=segments))
+        answers.append(place.predictions("memory-answers", "predictions_custom_all.tsv")[2])
+    np.testing.assert_allclose(answers[0], answers[1], rtol=0, atol=2e-6)
+
+
+def test_windows_add_up_in_the_order_of_rows():
+    parts = [dict(values=np.array([[2.], [4.]]), loss=np.array([2., 4.]), number=np.array([3, 1])),
+             dict(values=np.array([[6.], [8.]]), loss=np.array([6., 8.]), number=np.array([0, 2]))]
+    answers = inference.in_order(parts, np.array([1, 3]))
+    assert answers.values.tolist() == [[6], [14 / 3]] and answers.loss.tolist() == [6, 14 / 3]
+    assert inference.in_order(parts, None).loss.tolist() == [6, 4, 8, 2]
+
+
+def test_trials_stop_early_and_the_best_is_kept(place):
+    flags = arguments(place, model_dir=place.path("trials"), train_steps=3, eval_steps=1,
+                      label_column="tags", learning_rates="0,0.0")
+    out = place.succeed("--do_train=True", "--do_eval=True", "--multi_label=True",
+                        "--num_trials=2", "--patience=1", **flags)
+    assert out.count("stopped at step 2: no better micro_f1 in 1 evaluations") == 2
+    results = json.loads((place.directory / "trials" / "results.json").read_text())
+    assert [(one["seed"], one["learning_rate"]) for one in results["trials"]] == [(0, 0), (1, 0)]
+    assert results["median"] == pytest.approx(np.mean([one["best"]["micro_f1"]
+                                                       for one in results["trials"]]))
+    assert "  1     0       0.00e+00      1  " in out
+    assert "median %.4f" % results["median"] in out
+    assert "eval custom dev  step %d  micro_f1 %.4f" % (
+        results["trials"][results["best_trial"] - 1]["best"]["step"], results["best"]) in out
+    again = place.succeed("--do_train=True", "--multi_label=True", "--num_trials=2",
+                          "--patience=1", **flags)
+    assert again.count("was stopped early, at step 2") == 2 and "step 3/3" not in again
+
+
+@pytest.mark.parametrize("changes, message", [
+    (dict(freeze_layers=3), "freeze_layers is 3, but the network has 2 layers"),
+    (dict(class_weights="animal:2,water:1"), "class_weights: no label 'water'"),
+    (dict(class_weights="animal:much"), "class_weights: 'much' is not a number"),
+    (dict(patience=2), "patience needs --eval_steps"),
+    (dict(num_trials=2), "num_trials needs --eval_steps"),
+    (dict(epochs=1), "epochs and train_steps are both given"),
+    (dict(metric="recall"), "metric: task custom has no recall"),
+    (dict(label_smoothing=1.5), "label_smoothing is 1.5, expected a share"),
+    (dict(num_trials=2, eval_steps=1, learning_rates="1e-5;2e-5"), "learning_rates: '1e-5;2e-5'"),
+    (dict(choice_columns="a,b"), "no column 'a'"),
+    (dict(predict_file="none.csv", do_predict=True), "no such file: none.csv"),
+])
+def test_bad_settings_are_refused_in_one_line(place, changes, message):
+    done = place.run("--do_train=True", **arguments(place, model_dir=place.path("no"), **changes))
+    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1, done
+    assert message in done.stderr and not (place.directory / "no").exists()
+
+
+# ---- without a run
+
+def test_segments_remember_the_ones_before(graph):
+    """Equal to the segments one by one; padding in front, also whole segments, is no matter."""
+    import tensorflow.compat.v1 as tf
+    config = XLNetConfig(n_layer=2, d_model=4, n_head=1, d_head=4, d_inner=4, ff_activation="gelu",
+                         untie_r=True, n_token=9)
+    run = RunConfig(False, False, False, 0., 0., init_std=1., mem_len=3)
+    text = np.array([[0, 0, 1, 2, 3, 4, 5, 6, 7]], np.int32)                 # [1,3*3]
+    longer = np.concatenate([np.zeros([1, 3], np.int32), text], axis=1)
+    with tf.variable_scope("model", reuse=tf.AUTO_REUSE):
+        sequences = []
+        for ids in (text, longer):
+            padding = (ids == 0).astype(np.float32)
+            sequences.append(model.read_on(
+                config, run, tf.constant(ids), tf.zeros_like(ids), tf.constant(padding), None,
+                length=3)[0])
+        mems = [tf.zeros([1, 3, 4])] * 2
+        for number in range(3):
+            part = text[:, 3 * number:3 * number + 3]
+            outputs = modeling.transformer_xl(
+                config, run, input_ids=tf.constant(part), seg_ids=tf.zeros_like(part), mems=mems,
+                hidden=tf.constant(part == 0)[:, None])
+            mems = [mem * (part != 0)[..., None].astype(np.float32) for mem in outputs.new_mems]
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        one, other, expected = session.run(sequences + [outputs.sequence])
+    np.testing.assert_allclose(one, expected, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(other, expected, rtol=0, atol=1e-5)
+
+
+def test_balanced_class_weights():
+    task = tasks.GLUE["cola"]
+    rows = [tasks.Row("", (), label) for label in "0001"]
+    assert class_weights("balanced", task, rows) == pytest.approx([4 / 6, 2])
+    assert class_weights("1:3", task, rows) == [1, 3]
+    assert class_weights("balanced", task, None) is None
+    with pytest.raises(UserError, match="sts-b is no classification"):
+        class_weights("balanced", tasks.GLUE["sts-b"], rows)
+
+
+def test_training_loss(graph):
+    import tensorflow.compat.v1 as tf
+    logits = np.array([[2., 0.], [0., 1.]], np.float32)
+    log_p = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+    outputs = types.SimpleNamespace(loss=tf.constant([-log_p[0, 0], -log_p[1, 0]]),
+                                    logits=tf.constant(logits))
+    labels = tf.constant([0, 0])
+
+    def loss(**how):
+        value = model._training_loss(tasks.GLUE["cola"], outputs, labels, **how)
+        with tf.Session() as session:
+            return session.run(value)
+    assert loss(class_weights=None, smoothing=0.) == pytest.approx(-log_p[:, 0].mean())
+    assert loss(class_weights=[3., 9.], smoothing=0.) == pytest.approx(-3 * log_p[:, 0].mean())
+    assert loss(class_weights=None, smoothing=0.2) == pytest.approx(
+        -(0.9 * log_p[:, 0] + 0.1 * log_p[:, 1]).mean())
+
+
+def test_gradients_stop_at_frozen_layers(graph):
+    import tensorflow.compat.v1 as tf
+    config = XLNetConfig(n_layer=2, d_model=4, n_head=1, d_head=4, d_inner=4, ff_activation="gelu",
+                         untie_r=True, n_token=9)
+    with tf.variable_scope("model", custom_getter=model.frozen(config, 1)):
+        with tf.variable_scope("transformer"):
+            bias = tf.get_variable("r_w_bias", [2, 1, 4])
+            kernels = [tf.get_variable("layer_%d/ff/layer_1/kernel" % i, [4]) for i in range(2)]
+    total = tf.add_n([tf.reduce_sum(x) for x in (bias, *kernels)])
+    gradients = tf.gradients(total, tf.global_variables())
+    assert [v.op.name for v in tf.trainable_variables()] == [
+        "model/transformer/r_w_bias", "model/transformer/layer_1/ff/layer_1/kernel"]
+    with tf.Session() as session:
+        assert session.run(gradients[0]).tolist() == [[[0] * 4], [[1] * 4]]
+
+
+def test_patience(tmp_path):
+    chosen = selection.Selection(str(tmp_path), "accuracy", patience=2)
+    assert chosen.best() is None and not chosen.is_over()
+    for step, accuracy in ((1, .5), (2, .7), (3, .7), (4, .6)):
+        assert not chosen.is_over()
+        chosen.evaluations.append({"step": step, "accuracy": accuracy})
+    assert chosen.best()["step"] == 2 and chosen.is_over()
+    assert chosen.lacks(6, 2, 9) and chosen.lacks(9, 2, 9)
+    assert not chosen.lacks(4, 2, 9) and not chosen.lacks(7, 2, 9)
+
+
+def test_summary_of_trials():
+    best = [dict(step=3, f1=value) for value in (.5, .9, .7)]
+    best[0]["collapsed"] = "every row is 'x'"
+    results = trials.summary([dict(seed=i, learning_rate=1e-5, model_dir="m", best=one)
+                              for i, one in enumerate(best)], "f1")
+    assert (results["median"], results["best"], results["worst"]) == (.7, .9, .5)
+    assert results["standard_deviation"] == pytest.approx(.2) and results["collapsed"] == 1
+    lines = trials.table(results)
+    assert len(lines) == 5 and lines[1].endswith("0.5000  collapsed: every row is 'x'")
+    assert not math.isnan(results["standard_deviation"])

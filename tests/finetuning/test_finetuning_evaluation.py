@@ -1,0 +1,131 @@
+"""Answers on several devices: all of them at work, each example once, equal to one device's."""
+
+import json
+import re
+import threading
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+from helpers.finetuning import TOPICS, Workspace, make_vocabulary, weights
+
+from xlnet.config import DeviceSettings
+from xlnet.engine import distribution, selection
+from xlnet.engine.inference import Answering
+from xlnet.errors import UserError
+
+ROWS = 31
+KERNEL = "model/transformer/layer_0/ff/layer_1/kernel"
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A file of short and long texts, and a model of two checkpoints trained on it."""
+    place = Workspace(tmp_path_factory.mktemp("evaluation"))
+    make_vocabulary(place.directory / "sp.model", 37)
+    words = [" ".join(words * (1 + 3 * (i % 4))) for i, words in enumerate(TOPICS.values())]
+    (place.directory / "all.jsonl").write_text("".join(
+        json.dumps({"text": words[i % 3], "kind": list(TOPICS)[i % 3]}) + "\n"
+        for i in range(ROWS)))
+    place.succeed("--do_train=True", **arguments(place, learning_rate=0.05))
+    return place
+
+
+def arguments(place, **changes):
+    return dict(dict(data_dir=place.path("all.jsonl"), text_a_column="text", text_b_column=None,
+                     id_column=None, eval_split="train", max_seq_length=24), **changes)
+
+
+@pytest.mark.parametrize("how", ("truncate", "sliding"))
+def test_three_devices_answer_as_one(place, how):
+    """28 and 31 rows in batches of 3, of all lengths; answers equal to the last bit."""
+    results = []
+    for devices in (1, 3):
+        out = place.succeed(
+            "--do_eval=True", "--do_predict=True", "--eval_all_ckpt=True",
+            "--predict_file=" + place.path("all.jsonl"), **arguments(
+                place, long_document=how, eval_batch_size=3, num_core_per_host=devices,
+                predict_dir=place.path("answers")))
+        results.append((re.findall(r"^eval custom .*", out, re.MULTILINE),
+                        place.predictions("answers", "predictions_custom_all.tsv")[1]))
+    (lines, answers), other = results
+    assert len(lines) == 3 and lines[0].endswith("(28 rows)") and len(answers) == ROWS
+    assert [answer[0] for answer in answers] == [str(number) for number in range(ROWS)]
+    assert (lines, answers) == other
+
+
+def test_evaluations_while_training_run_on_all_devices(place, monkeypatch):
+    """And give what one device gives for the same checkpoints."""
+    used, side_by_side = [], Answering._side_by_side
+
+    def watched(self):
+        used.append([copy["values"].device[-5:] for copy in self._copies])
+        return side_by_side(self)
+    monkeypatch.setattr(Answering, "_side_by_side", watched)
+    flags = arguments(place, model_dir=place.path("on_the_way"), eval_batch_size=3)
+    place.succeed("--do_train=True", **flags, num_core_per_host=2, eval_steps=1,
+                  learning_rate=0.05, average_decay=0.9)
+    assert used == 2 * [["CPU:0", "CPU:1"]]
+    place.succeed("--do_eval=True", "--eval_all_ckpt=True", **flags)
+    assert used[2:] == 3 * [[""]]
+    results = [json.loads((place.directory / "on_the_way" / name).read_text())[key] for name, key in
+               (("evaluations.json", "evaluations"), ("eval_results_train.json", "checkpoints"))]
+    assert results[0] == results[1][1:]         # without step 0
+    check_that_averages_count(place, flags, results[0][1])
+
+
+def check_that_averages_count(place, flags, evaluated):
+    """The export of step 2 has the moving averages for weights, and the same evaluation."""
+    prefix, best = place.path("on_the_way", "model.ckpt-2"), place.path("on_the_way", "best")
+    selection.export(prefix, best, selection.sidecar_files(place.path("on_the_way")))
+    whole = weights(prefix)
+    for name, value in weights(best).items():
+        assert np.array_equal(value, whole.get(name + "/average", whole[name]))
+    assert np.abs(whole[KERNEL] - whole[KERNEL + "/average"]).max() > 1e-3
+    place.succeed("--do_eval=True", **flags)
+    kept = json.loads((place.directory / "on_the_way" / "eval_results_train.json").read_text())
+    assert kept["checkpoints"] == [evaluated]
+
+
+# ---- without a run
+
+def make_checkpoint(directory, value):
+    with tf.Graph().as_default(), tf.Session() as session:
+        weight = tf.get_variable("weight", initializer=float(value), use_resource=True)
+        session.run(weight.initializer)
+        return tf.train.Saver([weight]).save(session, str(directory / ("weight-%d" % value)))
+
+
+def two_at_a_time(counts):
+    """An answer that comes when two devices have asked for it, or fails."""
+    meeting = threading.Barrier(2, timeout=60)
+
+    def meet(number):
+        meeting.wait()
+        counts.append(len(number))
+        return number
+
+    def answers(number):
+        weight = tf.get_variable("weight", initializer=0., use_resource=True)
+        number = tf.numpy_function(meet, [number], tf.int64)
+        return {"number": number, "values": tf.cast(number, tf.float32) * weight}
+    return answers
+
+
+def test_all_devices_work_and_each_example_comes_once(tmp_path):
+    counts, devices = [], distribution.connect(DeviceSettings(num_core_per_host=2))
+
+    def make_batches(path):
+        return tf.data.Dataset.range(tf.strings.to_number(path, tf.int64)).batch(2)
+    answering = Answering(two_at_a_time(counts), make_batches, devices)
+    for rows, value in ((7, 2), (3, 5), (7, 2)):        # other files, other checkpoints
+        counts.clear()
+        batches = list(answering(str(rows), make_checkpoint(tmp_path, value)))
+        assert sorted(counts) == [1] + [2] * (rows // 2)
+        number, values = (np.concatenate([batch[name] for batch in batches])
+                          for name in ("number", "values"))
+        assert sorted(number) == list(range(rows))
+        assert np.array_equal(values, number * value)
+    (tmp_path / "weight-5.data-00000-of-00001").unlink()
+    with pytest.raises(UserError, match="weight-5 cannot be read: "):
+        next(answering("7", str(tmp_path / "weight-5")))

@@ -1,0 +1,67 @@
+"""Fine-tuning in float16: learns as float32 does, passes over steps whose gradients overflow."""
+
+import re
+
+import numpy as np
+import pytest
+from helpers.finetuning import make_workspace, weights
+from helpers.paths import RELEASED
+
+from xlnet.engine import optimization
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    return make_workspace(tmp_path_factory.mktemp("precision"))
+
+
+def train(place, name, **changes):
+    """The losses that a run prints, means since the line before."""
+    out = place.succeed("--do_train=True", "--do_eval=True", **dict(
+        dict(model_dir=place.path(name), save_steps=1000, warmup_share=0.1), **changes))
+    return [float(loss) for loss in re.findall(r"^step .* loss +(\S+)", out, re.MULTILINE)], \
+        float(re.search(r"^eval custom dev  step .* loss (\S+)", out, re.MULTILINE).group(1))
+
+
+def test_float16_learns_as_float32(place):
+    run = dict(train_steps=120, log_steps=40, learning_rate=4e-3, decay_method="poly")
+    (plain, held_out), (half, half_held_out) = (
+        train(place, precision, precision=precision, **run) for precision in ("fp32", "fp16"))
+    assert plain[-1] < 0.8 * plain[0]       # there was something to learn
+    np.testing.assert_allclose(half, plain, rtol=0.02)
+    assert abs(half_held_out / held_out - 1) < 0.02
+    stored = weights(place.path("fp16"))
+    assert stored["loss_scale/scale"] >= 1 and stored["loss_scale/good_steps"] > 50
+    assert all(value.dtype == np.float32 for name, value in stored.items() if "Adam" in name)
+
+    done = place.run("--do_train=True", model_dir=place.path("fp32"), precision="fp16",
+                     train_steps=121)
+    assert done.returncode == 1 and done.stderr == (
+        "run_classifier.py: model_dir: the run in %s was begun with other settings, its "
+        "checkpoint has no loss_scale/good_steps; give them again, or another model_dir\n"
+        % place.path("fp32"))
+
+
+def test_steps_that_overflow_are_passed_over(place, monkeypatch):
+    """A scale that no gradient survives: halved in each step, weights and slots as they were."""
+    monkeypatch.setattr(optimization, "FIRST_SCALE", 2. ** 100)
+    run = dict(train_steps=3, precision="fp16", learning_rate=0.1, eval_steps=3)
+    train(place, "overflow", **run)
+    first, last = (weights(place.path("overflow", "model.ckpt-%d" % step)) for step in (0, 3))
+    assert last["global_step"] == 3 and last["loss_scale/good_steps"] == 0
+    assert last["loss_scale/scale"] == 2. ** 97
+    changed = {name for name in first if not np.array_equal(first[name], last[name])}
+    assert changed == {"global_step", "loss_scale/scale"}
+    best = weights(place.path("overflow", "best"))
+    assert set(best) == {name for name in last if not re.search("Adam|loss_scale", name)}
+
+
+def test_options_go_together(place):
+    """Long texts with memory in float16, mixout of the layers that are not frozen, recomputing."""
+    loss, held_out = train(
+        place, "together", precision="fp16", long_document="memory", max_seq_length=8,
+        max_segments=2, recompute=True, mixout=0.5, freeze_layers=1, train_steps=1, log_steps=1,
+        init_checkpoint=str(RELEASED))
+    assert np.isfinite(loss + [held_out]).all()
+    kept = {name for name in weights(place.path("together")) if name.endswith("/pretrained")}
+    assert len(kept) == 7 and all("/layer_1/" in name for name in kept)

@@ -1,0 +1,72 @@
+"""Fine-tuning that is stopped, or whose checkpoint is damaged, and goes on bit for bit."""
+
+import os
+import re
+import shutil
+import signal
+
+import numpy as np
+import pytest
+from helpers.finetuning import make_workspace, weights
+
+from xlnet.engine import reports
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A workspace with an uninterrupted run in `whole`, with dropout."""
+    place = make_workspace(tmp_path_factory.mktemp("resume"))
+    train(place, "whole")
+    return place
+
+
+def train(place, name, **changes):
+    return place.succeed("--do_train=True", "--do_predict=True", **dict(dict(
+        model_dir=place.path(name), train_steps=5, save_steps=2, eval_steps=3, learning_rate=0.01,
+        dropout=0.2), **changes))
+
+
+def check_same(place, name):
+    """Checkpoints, their weights and the evaluations are those of the uninterrupted run."""
+    for step in (0, 2, 3, 4, 5):
+        one, other = (weights(place.path(model, "model.ckpt-%d" % step))
+                      for model in (name, "whole"))
+        assert set(one) == set(other)
+        assert all(np.array_equal(one[variable], other[variable]) for variable in one)
+    kept, expected = ((place.directory / model / "evaluations.json").read_text()
+                      for model in (name, "whole"))
+    assert kept == expected
+
+
+@pytest.mark.parametrize("trials", (1, 2))
+def test_sigterm_saves_and_exits(place, monkeypatch, trials):
+    """Told to stop in step 1; no prediction and no second trial follows."""
+    def stop(*_):
+        os.kill(os.getpid(), signal.SIGTERM)
+    name, run = "stopped%d" % trials, dict(num_trials=trials)
+    with monkeypatch.context() as patched:
+        patched.setattr(reports.Progress, "_check", stop)
+        out = train(place, name, **run)
+    where = (name, "trial_1") if trials > 1 else (name,)
+    assert "stopped by SIGTERM at step 2, saved" in out and "predicted" not in out
+    assert sorted(path.name for path in place.directory.joinpath(*where).glob("*.index")) == [
+        "model.ckpt-0.index", "model.ckpt-2.index"]
+    if trials == 1:
+        assert "steps       2 to 5" in train(place, name)
+        check_same(place, name)
+
+
+def test_a_damaged_checkpoint_is_passed_over(place):
+    shutil.copytree(place.path("whole"), place.path("damaged"))
+    data = place.directory / "damaged" / "model.ckpt-5.data-00000-of-00001"
+    data.write_bytes(data.read_bytes()[:-100])
+    out = train(place, "damaged")
+    assert re.search("note: checkpoint .*model.ckpt-5 cannot be read: .*; the one before it is "
+                     "used", out) and "steps       4 to 5" in out
+    check_same(place, "damaged")
+
+
+def test_some_checkpoints_are_kept(place):
+    train(place, "few", max_save=2)
+    assert {path.name for path in (place.directory / "few").glob("*.index")} == {
+        "model.ckpt-4.index", "model.ckpt-5.index"}

@@ -1,0 +1,48 @@
+"""Golden values of the authors' code, and how close to them is equal."""
+
+import json
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from helpers.paths import GOLDEN
+from xlnet.network import heads
+
+
+class Golden:
+    """One golden file: `settings`, and arrays under in/, var/, out/ by the rest of their name."""
+
+    def __init__(self, name):
+        with np.load(GOLDEN / (name + ".npz"), allow_pickle=True) as arrays:
+            self.settings = json.loads(str(arrays["settings"]))
+            self._arrays = {key: arrays[key] for key in arrays.files if key != "settings"}
+
+    def group(self, prefix):
+        return {key[len(prefix):]: value for key, value in self._arrays.items()
+                if key.startswith(prefix)}
+
+    def __getitem__(self, key):
+        return self._arrays[key]
+
+
+def assert_close(actual, expected, name="", rtol=1e-5):
+    """Largest difference at most `rtol` of the largest expected magnitude (at least 0.01)."""
+    actual, expected = np.asarray(actual), np.asarray(expected)
+    assert actual.shape == expected.shape, (name, actual.shape, expected.shape)
+    scale = max(np.abs(expected).max(initial=0), 1e-2)
+    error = np.abs(actual - expected).max(initial=0) / scale
+    assert error <= rtol, "%s: relative error %.2e" % (name, error)
+
+
+def constants(values):
+    return {name: tf.constant(value) for name, value in values.items()}
+
+
+def pretraining_losses(model, inputs):
+    """Per-target losses [P,B] and their mean as the reference has them."""
+    target = inputs["target"] if "target" in inputs else inputs["input_ids"]
+    with tf.variable_scope("model"):
+        losses = tf.transpose(heads.lm_loss(tf.transpose(model.get_sequence_output(), [1, 0, 2]),
+                                            tf.transpose(target), model.get_embedding_table()))
+    weights = inputs["target_mask"] if "target" in inputs else inputs["inp_q"]
+    return losses, tf.reduce_sum(losses * weights) / tf.reduce_sum(weights)

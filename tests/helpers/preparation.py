@@ -1,0 +1,58 @@
+"""Small runs of data_utils.py: a folder of texts and a vocabulary for them."""
+
+import dataclasses
+import io
+import os
+import random
+import subprocess
+import sys
+
+from helpers.paths import ROOT
+
+SEQ_LEN, REUSE_LEN = 64, 24
+BOTH = SEQ_LEN - REUSE_LEN - 3
+SHAPE = ["--seq_len=%d" % SEQ_LEN, "--reuse_len=%d" % REUSE_LEN]
+
+
+def make_documents(seed=0, count=12):
+    """Returns documents as lists of sentences of invented words, some with an accent."""
+    rng = random.Random(seed)
+    words = ["".join(rng.choice(["ka", "lo", "mi", "ré", "sun", "tor", "ve", "x"])
+                     for _ in range(rng.randint(1, 4))) for _ in range(120)]
+    return [[" ".join(rng.choices(words, k=rng.randint(4, 12))).capitalize() + "."
+             for _ in range(rng.randint(5, 15))] for _ in range(count)]
+
+
+@dataclasses.dataclass
+class Workspace:
+    directory: str
+    documents: list
+
+    def path(self, *names):
+        return os.path.join(self.directory, *names)
+
+    def run(self, *arguments, save_dir="out", input_glob="text.txt", sp_path="sp.model"):
+        command = [sys.executable, os.path.join(ROOT, "data_utils.py"),
+                   "--input_glob=" + self.path(input_glob), "--save_dir=" + self.path(save_dir),
+                   "--sp_path=" + self.path(sp_path), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, cwd=self.directory)
+
+
+def make_workspace(directory):
+    """A `Workspace` with a vocabulary and texts, good and bad."""
+    import sentencepiece
+    place = Workspace(directory, make_documents())
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=(s.replace("é", "e") for d in place.documents for s in d),
+        model_writer=model, vocab_size=80, pad_id=-1, minloglevel=2, num_threads=1,
+        control_symbols="<cls>,<sep>,<pad>,<mask>,<eod>", user_defined_symbols="<eop>")
+    for name, content in {
+            "sp.model": model.getvalue(),
+            "text.txt": "\n\n".join("\n".join(d) + " <eop>" for d in place.documents).encode(),
+            "latin.txt": "première\nvoilà\n".encode("latin-1"), "nul.txt": b"a\n\0\n",
+            "blank.txt": b" \n\n", "short.txt": b"Ka lo.\n", "ids.txt": b"9 10 11\n12 999\n",
+            "not_a.model": b"not a model"}.items():
+        with open(place.path(name), "wb") as f:
+            f.write(content)
+    return place

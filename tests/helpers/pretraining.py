@@ -1,0 +1,134 @@
+"""Small pretraining runs for tests: a folder of data, and train_gpu.py started on it."""
+
+import csv
+import io
+import json
+import os
+import random
+import re
+import socket
+import subprocess
+import sys
+
+import numpy as np
+
+from helpers import command
+from helpers.paths import ROOT
+
+TINY = dict(n_layer=2, d_model=8, n_head=2, d_head=4, d_inner=16, ff_activation="gelu",
+            untie_r=True)
+ROWS, LENGTH, SLOTS, VOCABULARY = 4, 32, 5, 50        # of `features`
+WORDS = ["kamat", "telok", "rokmi", "solkat", "mitel", "dakar", "nokla", "laskit"]
+
+
+def make_text(path, seed, sentences=300):
+    rng = random.Random(seed)
+    lines = ["%s %s." % (" ".join(rng.choices(WORDS, k=rng.randint(3, 9))), rng.randint(1, 99))
+             for _ in range(sentences)]
+    for i in range(20, sentences, 20):
+        lines[i] = ""
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return lines
+
+
+def make_place(folder):
+    """Fills `folder` with records of a generated text, a held-out part, and a tiny model config."""
+    import sentencepiece
+    lines = make_text(folder / "train.txt", seed=0)
+    make_text(folder / "heldout.txt", seed=1)
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(lines), model_writer=model, vocab_size=60, pad_id=-1,
+        minloglevel=2, num_threads=1, hard_vocab_limit=False,
+        control_symbols="<cls>,<sep>,<pad>,<mask>,<eod>", user_defined_symbols="<eop>")
+    (folder / "sp.model").write_bytes(model.getvalue())
+    for split, streams in (("train", 4), ("heldout", 2)):
+        done = command.run(
+            "data_utils.py", "--input_glob=%s" % (folder / (split + ".txt")), "--seq_len=32",
+            "--save_dir=%s" % (folder / split), "--sp_path=%s" % (folder / "sp.model"),
+            "--reuse_len=16", "--num_streams=%d" % streams)
+        assert done.returncode == 0, done.stderr
+    vocab_size = json.loads((folder / "train" / "manifest.json").read_text())["vocab_size"]
+    (folder / "tiny.json").write_text(json.dumps(dict(TINY, n_token=vocab_size)))
+    return folder
+
+
+def flags_of(place, model_dir, **changes):
+    """The flags of a small run; a value of None leaves a flag out."""
+    flags = dict(dict(record_info_dir=place / "train", model_dir=place / model_dir,
+                      model_config_path=place / "tiny.json", train_batch_size=4, mem_len=8,
+                      perm_size=16, num_predict=5, train_steps=4, log_steps=1, save_steps=100,
+                      warmup_steps=2, learning_rate=1e-2), **changes)
+    return ["--%s=%s" % item for item in flags.items() if item[1] is not None]
+
+
+def train(place, model_dir, **changes):
+    """Runs train_gpu.py within this process; returns `command.Done`."""
+    return command.run("train_gpu.py", *flags_of(place, model_dir, **changes))
+
+
+def start(place, model_dir, environment=(), **changes):
+    """Starts train_gpu.py as a process of its own."""
+    return subprocess.Popen(
+        [sys.executable, "train_gpu.py"] + flags_of(place, model_dir, **changes), cwd=ROOT,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        env=dict(os.environ, **dict(environment)))
+
+
+def start_hosts(place, model_dir, **changes):
+    """Two processes, as two machines would run them."""
+    addresses = ["127.0.0.1:%d" % port for port in _free_ports(2)]
+    return [start(place, model_dir, {"PYTHONUNBUFFERED": "1", "TF_CONFIG": json.dumps({
+        "cluster": {"worker": addresses}, "task": {"type": "worker", "index": i}})},
+        num_hosts=2, **changes) for i in range(2)]
+
+
+def _free_ports(count):
+    sockets = [socket.socket() for _ in range(count)]
+    for s in sockets:
+        s.bind(("127.0.0.1", 0))
+    ports = [s.getsockname()[1] for s in sockets]
+    for s in sockets:
+        s.close()
+    return ports
+
+
+def features():
+    """A batch like the input pipeline's, as constants."""
+    import tensorflow.compat.v1 as tf
+    rng = np.random.RandomState(0)
+    positions = np.stack([np.sort(rng.permutation(LENGTH - 3)[:SLOTS]) for _ in range(ROWS)])
+    values = dict(
+        input_ids=rng.randint(10, VOCABULARY, (ROWS, LENGTH)), positions=positions,
+        seg_ids=np.zeros((ROWS, LENGTH)), rank=rng.randint(-1, 16, (ROWS, LENGTH)),
+        direction=np.array([0, 1] * (ROWS // 2)), starts_stream=np.zeros(ROWS),
+        label=np.array([0, 1] * (ROWS // 2)))
+    batch = {name: tf.constant(value, tf.int32) for name, value in values.items()}
+    return dict(batch, weights=tf.ones([ROWS, SLOTS]))
+
+
+def weights(place, model_dir):
+    import tensorflow as tf
+    reader = tf.train.load_checkpoint(str(place / model_dir))
+    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
+
+
+def losses(text):
+    return re.findall(r"^step (\d+)/\d+  loss +(\S+)", text, re.MULTILINE)
+
+
+def wait_for_step(process, step):
+    """Reads a run's output up to the line of `step`; returns it."""
+    printed = []
+    for line in process.stdout:
+        printed.append(line)
+        if re.match(r"step +%d/" % step, line):
+            break
+    return "".join(printed)
+
+
+def curve(place, model_dir):
+    """step, loss and gradient norm of each line of a run's CSV file: float [lines,3]."""
+    with open(place / model_dir / "training.csv", newline="", encoding="utf-8") as f:
+        return np.array([[float(row[name]) for name in ("step", "loss", "gradient_norm")]
+                         for row in csv.DictReader(f)])

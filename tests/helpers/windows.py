@@ -1,0 +1,36 @@
+"""Small texts as tokens, and their windows."""
+
+import numpy as np
+
+from xlnet.text import windows
+
+SEP, CLS, EOD, EOP = 4, 3, 7, 8
+SEQ_LEN, REUSE_LEN = 32, 12
+BOTH = SEQ_LEN - REUSE_LEN - 3
+IS_WORD_START = np.arange(1000) % 3 != 0       # ids divisible by 3 continue a word
+IS_WORD_START[:9] = True
+STANDS_ALONE = np.isin(np.arange(1000), (SEP, CLS, EOD, EOP))
+VOCABULARY = windows.Vocabulary(IS_WORD_START, STANDS_ALONE, SEP, CLS)
+
+
+def make_tokens(ids, sentence_lengths):
+    tokens = np.array(ids, np.uint32)
+    tokens[np.cumsum(sentence_lengths) - sentence_lengths] |= windows.SENTENCE
+    return tokens
+
+
+def small_text(num_sentences=120, seed=0):
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(2, 9, num_sentences)
+    return make_tokens(rng.integers(9, 1000, lengths.sum()), lengths)
+
+
+def readings(tokens):
+    return [windows.read(tokens, direction, VOCABULARY) for direction in (0, 1)]
+
+
+def all_segments(reading, seed=0, seq_len=SEQ_LEN, reuse_len=REUSE_LEN):
+    count = windows.count_windows(len(reading.ids), seq_len, reuse_len)
+    begins = reuse_len * np.arange(count)
+    return begins, windows.draw_segments(reading, begins, seq_len, reuse_len,
+                                         np.random.default_rng(seed))

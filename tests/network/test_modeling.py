@@ -1,0 +1,443 @@
+"""Golden parity of the network, its heads and its documented API; laws of its parts."""
+
+import glob
+import os
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+from helpers.golden import assert_close, constants, pretraining_losses
+from helpers.paths import GOLDEN
+from tensorflow.python.compiler.xla import xla
+
+import xlnet
+from xlnet.errors import UserError
+from xlnet.network import attention, heads, modeling, ops
+
+CONFIGS = ("untied_gelu", "tied_relu")
+RUN = dict(is_training=False, use_tpu=False, use_bfloat16=False, dropout=0., dropatt=0.)
+
+
+def files(kind):
+    return sorted(os.path.basename(path)[:-4] for config in CONFIGS
+                  for path in glob.glob(str(GOLDEN / ("%s.%s.*.npz" % (config, kind)))))
+
+
+def load_and_run(case, fetches):
+    """Runs `fetches` with the golden weights; checks that exactly these variables exist."""
+    weights = case.group("var/")
+    variables = {v.op.name: v for v in tf.global_variables()}
+    assert {n: tuple(v.shape.as_list()) for n, v in variables.items()} == {
+        n: w.shape for n, w in weights.items()}
+    with tf.Session() as session:
+        for name, variable in variables.items():
+            variable.load(weights[name], session)
+        return session.run(fetches)
+
+
+def gradients_of(loss, names):
+    by_name = {v.op.name: v for v in tf.trainable_variables()}
+    gradients = tf.gradients(loss, [by_name[name] for name in names])
+    assert all(g is not None for g in gradients), [
+        n for n, g in zip(names, gradients) if g is None]
+    return {name: tf.convert_to_tensor(g) for name, g in zip(names, gradients)}
+
+
+def check(case, fetches, loss):
+    """Compares `fetches` with out/ and the gradients of `loss` with out/grad/."""
+    wanted = case.group("out/grad/")
+    gradients = gradients_of(loss, wanted) if wanted else {}
+    values, gradients = load_and_run(case, (fetches, gradients))
+    for name, value in values.items():
+        assert_close(value, case["out/" + name], name)
+    for name, value in gradients.items():
+        assert_close(value, wanted[name], "gradient of " + name)
+
+
+@pytest.mark.parametrize("name", files("finetune"))
+def test_finetuning_forward_and_summaries(graph, golden, name):
+    case = golden(name)
+    config = xlnet.XLNetConfig(**case.settings["config"])
+    run = xlnet.RunConfig(clamp_len=case.settings["clamp_len"], **RUN)
+    inputs = constants(case.group("in/"))
+    model = xlnet.XLNetModel(config, run, **inputs)
+    fetches = {"sequence_output": model.get_sequence_output()}
+    with tf.variable_scope("model"):
+        for kind in ("last", "first", "mean", "attn"):
+            fetches["summary_" + kind] = modeling.summarize(
+                config, run, tf.transpose(model.get_sequence_output(), [1, 0, 2]),
+                summary_type=kind, scope="summary_" + kind,
+                padding=tf.transpose(inputs["input_mask"]) if kind == "attn" else None)
+    loss = 0.01 * tf.reduce_sum(fetches["sequence_output"] ** 2) + tf.reduce_sum(
+        fetches["summary_last"])
+    check(case, fetches, loss)
+
+
+def time_major_model(case, inputs):
+    settings = case.settings
+    run = xlnet.RunConfig(mem_len=settings["mem_len"], reuse_len=settings["reuse_len"],
+                          bi_data=settings["bi_data"], clamp_len=settings.get("clamp_len", -1),
+                          **RUN)
+    tensors = dict(inputs)
+    mems = tensors.pop("mems", None)
+    model_inputs = {k: v for k, v in tensors.items() if k not in ("target", "target_mask")}
+    return xlnet.XLNetModel(xlnet.XLNetConfig(**settings["config"]), run, input_mask=None,
+                            mems=None if mems is None else tf.unstack(mems), **model_inputs)
+
+
+@pytest.mark.parametrize("name", files("pretrain"))
+def test_pretraining_two_streams(graph, golden, name):
+    case = golden(name)
+    inputs = constants(case.group("in/"))
+    model = time_major_model(case, inputs)
+    losses, total = pretraining_losses(model, inputs)
+    fetches = {"sequence_output": model.get_sequence_output(), "lm_loss": losses,
+               "total_loss": total}
+    if case.settings["mem_len"]:
+        fetches["new_mems"] = tf.stack(model.get_new_memory())
+    check(case, fetches, total)
+
+
+@pytest.mark.parametrize("name", files("causal"))
+def test_causal_transformer_xl(graph, golden, name):
+    case = golden(name)
+    settings = case.settings
+    run = xlnet.RunConfig(mem_len=settings["mem_len"], same_length=settings["same_length"], **RUN)
+    with tf.variable_scope("model"):
+        outputs = modeling.transformer_xl(
+            xlnet.XLNetConfig(**settings["config"]), run, attn_type=settings["attn_type"],
+            input_ids=tf.constant(case["in/input_ids"].T),
+            mems=tf.unstack(tf.constant(case["in/mems"].transpose(0, 2, 1, 3))))
+    check(case, {"sequence_output": tf.transpose(outputs.sequence, [1, 0, 2]),
+                 "new_mems": tf.transpose(tf.stack(outputs.new_mems), [0, 2, 1, 3])},
+          0.01 * tf.reduce_sum(outputs.sequence ** 2))
+
+
+@pytest.mark.parametrize("kind", ("classification", "regression", "multiple_choice"))
+@pytest.mark.parametrize("config_name", CONFIGS)
+def test_heads(graph, golden, config_name, kind):
+    case = golden("%s.head.%s" % (config_name, kind))
+    config = xlnet.XLNetConfig(**case.settings["config"])
+    run = xlnet.RunConfig(**RUN)
+    inputs = constants(case.group("in/"))
+    choices = case["out/logits"].shape[1] if kind == "multiple_choice" else 1
+    length = case["in/input_ids"].shape[1] // choices
+    ids, segments, padding = (tf.reshape(inputs[key], [-1, length]) for key in
+                              ("input_ids", "segment_ids", "input_mask"))
+    with tf.variable_scope("model"):
+        sequence = modeling.transformer_xl(config, run, input_ids=ids, seg_ids=segments,
+                                           hidden=padding[:, None] > 0).sequence
+        summary = modeling.summarize(config, run, sequence)
+        if kind == "classification":
+            outputs = heads.classification(run, summary, inputs["label_ids"], num_classes=4,
+                                           scope="classification_golden")
+        elif kind == "regression":
+            outputs = heads.regression(run, summary, inputs["label_ids"],
+                                       scope="regression_golden")
+    if kind == "multiple_choice":
+        outputs = heads.multiple_choice(run, summary, inputs["label_ids"], num_choices=choices)
+    total = tf.reduce_mean(outputs.loss)
+    check(case, {"logits": outputs.logits, "per_example_loss": outputs.loss,
+                 "total_loss": total}, total)
+
+
+# ---- laws of the parts ----
+
+def test_relative_shift_reads_the_cell_of_the_distance(graph):
+    length, memory = 3, 2
+    keys = length + memory
+    x = np.random.RandomState(0).randn(2, 2, length, keys + length).astype(np.float32)
+    expected = np.stack([x[:, :, i, length - i:length - i + keys] for i in range(length)], axis=2)
+    positions = np.array([[2, 0], [1, 1]], np.int32)
+    rows = np.take_along_axis(x, positions[:, None, :, None], axis=2)
+    whole = tf.constant(x)
+    some = tf.constant(rows)
+    y = attention.relative_shift(whole, keys)
+    z = attention.relative_shift_at(some, keys, tf.constant(length - positions))
+    with tf.Session() as session:
+        y, z = session.run([y, z])
+    np.testing.assert_array_equal(y, expected)
+    np.testing.assert_array_equal(
+        z, np.take_along_axis(expected, positions[:, None, :, None], axis=2))
+
+
+def plain_attention(q, q_r, k, v, k_r, bias, first_distance):
+    """`attention.attend` as the formula reads."""
+    first = first_distance[:, None, :, None]
+    index = tf.broadcast_to(first + tf.range(k.shape[2]),
+                            [q.shape[0], q.shape[1], q.shape[2], k.shape[2]])
+    by_distance = tf.gather(tf.matmul(q_r, k_r, transpose_b=True), index, batch_dims=3)
+    return tf.matmul(tf.nn.softmax(tf.matmul(q, k, transpose_b=True) + by_distance + bias), v)
+
+
+@pytest.mark.parametrize("slots, shared, recompute, most_blocks", (
+    (False, True, False, 16), (False, False, True, 2), (True, False, False, 16)))
+def test_attention_and_its_gradients(graph, monkeypatch, slots, shared, recompute, most_blocks):
+    """Blocks of rows give the values and the gradients that TensorFlow derives of the formula."""
+    monkeypatch.setattr(attention, "BLOCK", 2)
+    monkeypatch.setattr(attention, "MOST_BLOCKS", most_blocks)
+    batch, heads_, length, keys, width = 2, 3, 5, 8, 4
+    random = np.random.RandomState(0)
+    q, q_r = (tf.constant(random.randn(batch, heads_, length, width)) for _ in range(2))
+    k, v = (tf.constant(random.randn(batch, heads_, keys, width)) for _ in range(2))
+    k_r = tf.constant(random.randn(1 if shared else batch, heads_, keys + length, width))
+    inputs = [tf.cast(x, tf.float32) for x in (q, q_r, k, v, k_r)]
+    bias = tf.constant(np.where(random.rand(batch, 1, length, keys) < .3, -1e30, 0.), tf.float32)
+    rows = tf.constant([[4, 0, 2, 2, 1], [1, 2, 3, 4, 0]] if slots else [[0, 1, 2, 3, 4]] * batch)
+    weight = tf.constant(random.randn(batch, heads_, length, width), tf.float32)
+    ours = attention.attend(*inputs, bias, first_distance=length - rows if slots else None,
+                            recompute=recompute)
+    plain = plain_attention(*inputs, bias, length - rows)
+    with tf.Session() as session:
+        ours, plain = session.run([(y, tf.gradients(y * weight, inputs)) for y in (ours, plain)])
+    assert_close(ours[0], plain[0])
+    for name, mine, wanted in zip(("q", "q_r", "k", "v", "k_r"), ours[1], plain[1]):
+        assert_close(mine, wanted, name)
+
+
+def test_dropped_probabilities_have_the_gradient_of_their_noise(graph):
+    """With values that tell the keys apart, dropout is read off the output and held fixed."""
+    random = np.random.RandomState(0)
+    q, q_r = (tf.constant(random.randn(1, 1, 3, 4), tf.float32) for _ in range(2))
+    k, k_r = (tf.constant(random.randn(1, 1, n, 4), tf.float32) for n in (6, 9))
+    v = tf.eye(6)[None, None]
+    weight = tf.constant(random.randn(1, 1, 3, 6), tf.float32)
+    ours = attention.attend(q, q_r, k, v, k_r, rate=0.5, seed=tf.constant([1, 2]))
+    keep = tf.stop_gradient(tf.cast(ours > 0, tf.float32))
+    plain = plain_attention(q, q_r, k, v, k_r, 0., 3 - tf.range(3)[None]) * keep * 2.
+    with tf.Session() as session:
+        kept = session.run(keep)
+        ours, plain = session.run([[y] + tf.gradients(y * weight, [q, q_r, k, k_r])
+                                   for y in (ours, plain)])
+    assert 0 < kept.mean() < 1
+    for mine, wanted in zip(ours, plain):
+        assert_close(mine, wanted)
+
+
+KERNEL = np.random.RandomState(2).randn(6, 6).astype(np.float32)
+
+
+def activated_dense(activation):
+    return lambda x: ops.activated_dense(x, tf.constant(KERNEL), tf.fill([6], 0.5), activation)
+
+
+def test_dropped_activations_have_the_gradient_of_their_noise(graph):
+    """With one unit a row of the kernel, dropout is read off the output and held fixed."""
+    x = tf.constant(np.random.RandomState(0).rand(4, 50, 6) + 1., tf.float32)
+    kernel, bias = tf.constant(np.diag(np.arange(1., 7.)), tf.float32), tf.zeros([6])
+    weight = tf.constant(np.random.RandomState(1).randn(4, 50, 6), tf.float32)
+    ours = ops.activated_dense(x, kernel, bias, ops.gelu, 0.5, tf.constant([1, 2]))
+    keep = tf.stop_gradient(tf.cast(ours > 0, tf.float32))
+    plain = tf.tensordot(ops.gelu(x) * keep * 2., kernel, 1) + bias
+    with tf.Session() as session:
+        kept = session.run(keep)
+        ours, plain = session.run([[y] + tf.gradients(y * weight, [x, kernel, bias])
+                                   for y in (ours, plain)])
+    assert 0.4 < kept.mean() < 0.6
+    for mine, wanted in zip(ours, plain):
+        assert_close(mine, wanted)
+
+
+@pytest.mark.parametrize("kernel, plain", (
+    (activated_dense(ops.gelu), lambda x: tf.tensordot(0.5 * x * (1. + tf.tanh(
+        np.sqrt(2. / np.pi) * (x + 0.044715 * x ** 3))), KERNEL, 1) + 0.5),
+    (activated_dense(ops.relu), lambda x: tf.tensordot(tf.nn.relu(x), KERNEL, 1) + 0.5),
+    (lambda x: ops.layer_norm(x, tf.linspace(1., 2., 6), tf.linspace(0., 1., 6)),
+     lambda x: tf.nn.batch_normalization(x, *tf.nn.moments(x, [-1], keepdims=True),
+                                         tf.linspace(0., 1., 6), tf.linspace(1., 2., 6), 1e-12))))
+def test_kernels_have_the_gradient_of_their_formula(graph, kernel, plain):
+    x = tf.constant(np.random.RandomState(0).randn(4, 5, 6), tf.float32)
+    weight = tf.constant(np.random.RandomState(1).randn(4, 5, 6), tf.float32)
+    with tf.Session() as session:
+        ours, wanted = session.run([(y, tf.gradients(y * weight, x)[0])
+                                    for y in (kernel(x), plain(x))])
+    assert_close(ours[0], wanted[0])
+    assert_close(ours[1], wanted[1])
+
+
+def tiny(**changes):
+    return xlnet.XLNetConfig(**dict(dict(n_layer=2, d_model=8, n_head=2, d_head=4, d_inner=16,
+                                         ff_activation="gelu", untie_r=True, n_token=50),
+                                    **changes))
+
+
+def test_direction_is_per_example(graph):
+    """Any mix of directions gives each example what a batch of its own direction gives."""
+    ids = tf.constant(np.random.RandomState(0).randint(0, 50, [4, 6]), tf.int32)
+
+    def sequence(direction):
+        with tf.variable_scope("model", reuse=tf.AUTO_REUSE):
+            return modeling.transformer_xl(tiny(), xlnet.RunConfig(**dict(RUN, init_std=0.5)),
+                                           input_ids=ids, direction=direction).sequence
+    mixed, forward, backward, default = (sequence(d) for d in (
+        tf.constant([0, 1, 1, 0]), tf.zeros([4], tf.int32), tf.ones([4], tf.int32), None))
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        m, f, b, d = session.run([mixed, forward, backward, default])
+    assert_close(f, d)
+    assert np.abs(f - b).max() > 1e-2
+    assert_close(m, np.stack([f[0], b[1], b[2], f[3]]))
+
+
+def test_permutation_mask_hides_what_comes_later(graph):
+    """Changing a token changes exactly the predictions that may see it (paper, equation 3)."""
+    rank = np.array([[3, -1, 0, 2, 1, -1]], np.int32)
+    target = rank >= 0
+    ids = np.array([[5, 6, 7, 8, 9, 10]], np.int32)
+
+    def predictions(ids):
+        with tf.variable_scope("model", reuse=tf.AUTO_REUSE):
+            return modeling.transformer_xl(
+                tiny(), xlnet.RunConfig(**dict(RUN, init_std=0.5)), input_ids=tf.constant(ids),
+                hidden=modeling.permutation_mask(tf.constant(rank), tf.constant(target)),
+                query=modeling.Query(positions=tf.constant([[0, 2, 3, 4]]))).sequence
+    changed = []
+    for j in range(6):
+        other = ids.copy()
+        other[0, j] = 20
+        changed.append(predictions(other))
+    with tf.Session() as session, graph.as_default():
+        session_outputs = [predictions(ids)] + changed
+        session.run(tf.global_variables_initializer())
+        base, *changed = session.run(session_outputs)
+    for j, output in enumerate(changed):
+        moved = np.abs(output - base).max(axis=-1)[0] > 1e-6
+        expected = [rank[0, j] < rank[0, i] for i in (0, 2, 3, 4)]
+        assert moved.tolist() == expected, j
+
+
+def test_memory_equals_one_long_window(graph):
+    """Two causal windows with memory compute what one long window computes."""
+    ids = np.random.RandomState(0).randint(0, 50, [2, 12]).astype(np.int32)
+
+    def outputs(part, mems):
+        with tf.variable_scope("model", reuse=tf.AUTO_REUSE):
+            run = xlnet.RunConfig(mem_len=6, **dict(RUN, init_std=0.5))
+            return modeling.transformer_xl(tiny(), run, input_ids=tf.constant(part), mems=mems,
+                                           attn_type="uni")
+    first = outputs(ids[:, :6], None)
+    second = outputs(ids[:, 6:], first.new_mems)
+    whole = outputs(ids, None)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        parts, whole = session.run([tf.concat([first.sequence, second.sequence], 1),
+                                    whole.sequence])
+    assert_close(parts, whole)
+
+
+@pytest.mark.parametrize("kind", ("first", "mean", "attn"))
+def test_summaries_leave_padding_out(graph, kind):
+    """With `padding`, left-padded text has the summary of the bare text."""
+    sequence = np.random.RandomState(0).randn(1, 5, 8).astype(np.float32)
+    padded = np.concatenate([np.full([1, 3, 8], 7, np.float32), sequence], axis=1)
+    padding = np.array([[1, 1, 1, 0, 0, 0, 0, 0]], np.float32)
+    run = xlnet.RunConfig(**RUN)
+    bare = modeling.summarize(tiny(), run, tf.constant(sequence), summary_type=kind)
+    full = modeling.summarize(tiny(), run, tf.constant(padded), summary_type=kind,
+                              padding=tf.constant(padding))
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        assert_close(*session.run([full, bare]))
+
+
+def test_dropout_is_a_function_of_its_seed(graph):
+    x = tf.ones([200, 100])
+    outputs = [ops.dropout(x, 0.1, tf.constant([3, step])) for step in (1, 1, 2)]
+    with tf.Session() as session:
+        first, again, other = session.run(outputs)
+    np.testing.assert_array_equal(first, again)
+    assert (first != other).any()
+    assert abs(np.mean(first == 0) - 0.1) < 0.01      # 4.7 standard deviations
+    assert abs(first.mean() - 1) < 0.01
+
+
+@pytest.mark.parametrize("name, count", (("base", 116718336), ("large", 360268800)))
+def test_parameter_counts_of_the_released_models(graph, name, count):
+    """All of `model/transformer`; the LM bias (one per token) is counted apart."""
+    config = xlnet.XLNetConfig(json_path="configs/model/%s.json" % name)
+    with tf.variable_scope("model"):
+        modeling.transformer_xl(
+            config, xlnet.RunConfig(**RUN), input_ids=tf.zeros([1, 4], tf.int32),
+            seg_ids=tf.zeros([1, 4], tf.int32), query=modeling.Query(masked=tf.zeros([1, 4])))
+    assert sum(v.shape.num_elements() for v in tf.trainable_variables()) == count
+
+
+def pretraining_step(run):
+    """Loss and gradients of two windows with memory, direction, both streams; by variable name."""
+    random = np.random.RandomState(0)
+    ids = tf.constant(random.randint(0, 50, [2, 6]), tf.int32)
+    positions = tf.constant([[0, 2, 3], [1, 4, 5]])
+    hidden = modeling.permutation_mask(
+        tf.constant([[1, -1, 0, 2, -1, -1], [-1, 2, -1, -1, 1, 0]]),
+        tf.reduce_any(tf.one_hot(positions, 6, True, False, dtype=tf.bool), axis=1))
+    mems = [tf.constant(random.randn(2, 4, 8), tf.float32) for _ in range(2)]
+    with tf.variable_scope("model", reuse=tf.AUTO_REUSE):
+        outputs = modeling.transformer_xl(
+            tiny(), run, input_ids=ids, seg_ids=ids % 2, direction=tf.constant([0, 1]), mems=mems,
+            hidden=hidden, query=modeling.Query(positions=positions), seed=tf.constant([3, 4]))
+        loss = tf.reduce_mean(heads.lm_loss(
+            outputs.sequence, tf.gather(ids, positions, batch_dims=1), outputs.embedding_table,
+            run.precision))
+    names = sorted(v.op.name for v in tf.trainable_variables())
+    return dict(gradients_of(loss, names), loss=loss)
+
+
+def train_run(**changes):
+    return xlnet.RunConfig(**dict(RUN, is_training=True, dropout=0.2, dropatt=0.2, init_std=0.3,
+                                  mem_len=4, **changes))
+
+
+def test_recompute_changes_memory_not_gradients(graph):
+    kept, again = (pretraining_step(train_run(recompute=flag)) for flag in (False, True))
+    again_nodes = sum("recomputed" in op.name for op in graph.get_operations())
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        kept, again = session.run([kept, again])
+    assert again_nodes > 0
+    for name, value in kept.items():
+        np.testing.assert_allclose(again[name], value, rtol=1e-6, atol=1e-7, err_msg=name)
+
+
+def test_xla_gives_the_same_step_and_noise(graph):
+    plain = pretraining_step(train_run())
+    names = sorted(plain)
+
+    def step():
+        gradients = pretraining_step(train_run())
+        return [gradients[name] for name in names]
+    compiled = xla.compile(step)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        plain, compiled = session.run([plain, compiled])
+    for name, value in zip(names, compiled):
+        np.testing.assert_allclose(value, plain[name], rtol=1e-4, atol=2e-6, err_msg=name)
+
+
+@pytest.mark.parametrize("precision, tolerance", (("bf16", 0.08), ("fp16", 0.01)))
+def test_half_precision_is_close_to_float32(graph, precision, tolerance):
+    """Weights, loss and gradients stay float32; the gradient keeps its direction."""
+    tf.set_random_seed(0)
+    exact, rounded = (pretraining_step(train_run(precision=p)) for p in ("fp32", precision))
+    assert all(x.dtype == tf.float32 for x in rounded.values())
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        exact, rounded = session.run([exact, rounded])
+    assert 0 < abs(exact["loss"] - rounded["loss"]) < 0.02 * exact["loss"]
+    for name, value in exact.items():
+        error = np.linalg.norm(rounded[name] - value) / np.linalg.norm(value)
+        assert error < tolerance, name
+
+
+def test_precision_is_named(graph):
+    assert xlnet.RunConfig(**dict(RUN, use_bfloat16=True)).precision == "bf16"
+    assert xlnet.RunConfig(precision="bf16", **RUN).use_bfloat16
+    with pytest.raises(UserError, match="precision is 'half', expected one of fp32, bf16, fp16"):
+        xlnet.RunConfig(precision="half", **RUN)
+    with pytest.raises(UserError, match="use_bfloat16 is True and precision is fp32"):
+        xlnet.RunConfig(**dict(RUN, use_bfloat16=True, precision="fp32"))
+
+
+def test_bi_data_needs_an_even_batch(graph):
+    run = xlnet.RunConfig(**dict(RUN, bi_data=True))
+    with pytest.raises(ValueError, match="even batch size, found 3"):
+        xlnet.XLNetModel(tiny(), run, tf.zeros([4, 3], tf.int32), tf.zeros([4, 3], tf.int32), None)

@@ -1,0 +1,249 @@
+"""Objectives, precisions, optimization, reports and presets of pretraining, by train_gpu.py."""
+
+import glob
+import json
+import re
+import types
+
+import numpy as np
+import pytest
+import tensorflow as tf2
+import tensorflow.compat.v1 as tf
+from helpers import command
+from helpers.paths import ROOT
+from helpers.pretraining import TINY, VOCABULARY, curve, features, train, weights
+
+from xlnet import config as settings
+from xlnet.engine import reports
+from xlnet.network import noise
+from xlnet.pretraining.model import PretrainingModel
+
+HELD = dict(eval_steps=5, train_steps=10, save_steps=5)
+
+
+def held_out(printed):
+    return [float(loss) for loss in re.findall(r"^held out: step \d+  loss (\S+)", printed, re.M)]
+
+
+@pytest.mark.parametrize("objective", ("causal", "masked"))
+def test_other_objectives_learn(place, objective):
+    extra = dict(same_length=True, eval_mem_len=24) if objective == "causal" else {}
+    done = train(place, objective, objective=objective, next_segment_loss=0.5, num_predict=10,
+                 eval_record_info_dir=place / "heldout", **dict(HELD, train_steps=60, eval_steps=30,
+                                                                save_steps=60), **extra)
+    assert done.returncode == 0, done.stderr
+    losses = held_out(done.stdout)
+    assert len(losses) == 3 and losses[2] < losses[0] - 0.2, losses
+    assert len(re.findall(r"next segment 0\.\d{4}$", done.stdout, re.M)) == 3
+    names = set(weights(place, objective))
+    assert "model/classification_next_segment/logit/kernel" in names
+    assert not any("mask_emb" in name for name in names)    # only the query stream has it
+
+
+def test_the_permutation_objective_judges_segments_too(place):
+    done = train(place, "judged", next_segment_loss=1., **dict(HELD, eval_steps=0, train_steps=3))
+    assert done.returncode == 0, done.stderr
+    plain = train(place, "plain", **dict(HELD, eval_steps=0, train_steps=3))
+    first = [float(re.search(r"^step +1/3  loss +(\S+)", run.stdout, re.M).group(1))
+             for run in (done, plain)]
+    assert 0.5 < first[0] - first[1] < 0.9      # ln 2, as nothing is known yet
+
+
+def test_precisions_train_alike(place):
+    """300 steps of a small network: bf16 and fp16 end within 2 % of the float32 loss."""
+    last = {}
+    for precision in ("fp32", "bf16", "fp16"):
+        done = train(place, precision, precision=precision, train_steps=300, log_steps=50)
+        assert done.returncode == 0, done.stderr
+        last[precision] = curve(place, precision)[-2:, 1].mean()
+    assert last["fp32"] < 3.2, last     # from 3.9
+    for precision in ("bf16", "fp16"):
+        assert abs(last[precision] / last["fp32"] - 1) < 0.02, last
+    stored = weights(place, "fp16")
+    assert stored["loss_scale/scale"] >= 1 and stored["loss_scale/good_steps"] > 200
+
+
+def test_recomputing_changes_nothing(place):
+    run = dict(train_steps=10, dropout=0.2)
+    for name, recompute in (("kept", False), ("recomputed", True)):
+        done = train(place, name, recompute=recompute, **run)
+        assert done.returncode == 0, done.stderr
+    np.testing.assert_allclose(curve(place, "recomputed"), curve(place, "kept"), rtol=1e-6)
+
+
+@pytest.mark.parametrize("draw", (noise.uniform, noise.bits16))
+def test_noise_belongs_to_rows(draw):
+    """Rows 2 and 3 of four have the noise that they have alone; it is uniform."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        whole, part, many = session.run([
+            draw([4, 3, 7], [1, 2], 0), draw([2, 3, 7], [1, 2], tf.constant(2)),
+            draw([10, 10001], [3, 4], 0)])
+    np.testing.assert_array_equal(part, whole[2:])
+    many = many / (65536. if many.dtype == np.uint16 else 1.)
+    assert 0 <= many.min() and many.max() < 1 and len(np.unique(many[:, :100])) > 970
+    assert abs(many.mean() - 0.5) < 0.005       # 100,010 draws: a standard error of 0.0009
+
+
+@pytest.fixture(scope="module")
+def reported(place):
+    done = train(place, "reported", eval_record_info_dir=place / "heldout", average_decay=0.9,
+                 warmup_steps=None, warmup_share=0.2, **HELD)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def board(folder):
+    """Scalars {tag: {step: value}} and texts {tag: text} of TensorBoard's files."""
+    scalars, texts = {}, {}
+    for path in glob.glob(str(folder / "events*")):
+        for event in tf.train.summary_iterator(path):
+            for value in event.summary.value:
+                if value.metadata.plugin_data.plugin_name == "text":
+                    texts[value.tag] = tf2.make_ndarray(value.tensor).item().decode()
+                else:
+                    scalars.setdefault(value.tag, {})[event.step] = value.simple_value
+    return scalars, texts
+
+
+def test_tensorboard_and_csv_say_the_same(place, reported):
+    scalars, texts = board(place / "reported")
+    for name in ("learning_rate", "gradient_norm", "gradient_scale", "per_second", "memory_gib"):
+        assert list(scalars[name]) == list(range(1, 11)), name
+    rates = [scalars["learning_rate"][step] for step in (1, 2, 3)]      # a fifth is warm-up
+    np.testing.assert_allclose(rates, [0., 0.005, 0.01], rtol=1e-6)
+    losses = curve(place, "reported")[:, 1]
+    np.testing.assert_allclose(list(scalars["loss"].values()), losses, rtol=1e-5)
+    assert [round(loss, 4) for loss in scalars["held_out/loss"].values()] == \
+        held_out(reported.stdout)
+    for name in ("held_out/perplexity", "held_out/bits_per_token"):
+        assert set(scalars[name]) == {0, 5, 10}
+    assert "| batch | 4 windows" in texts["run"] and "average_decay=0.9" in texts["run"]
+    assert re.search(r"\*\*\S+\*\* \(\S+\)", texts["held_out/sample"])
+
+
+@pytest.fixture(scope="module")
+def best(place, reported):
+    """The step of the lowest held-out loss."""
+    losses = dict(zip((0, 5, 10), held_out(reported.stdout)))
+    return min((5, 10), key=losses.get)
+
+
+def test_the_best_checkpoint_is_kept(place, reported, best):
+    names = {path.name for path in (place / "reported" / "best").iterdir()}
+    assert names == {"checkpoint", "xlnet_config.json", "spiece.model", "spiece.model.json",
+                     "model.ckpt-%d.index" % best, "model.ckpt-%d.data-00000-of-00001" % best}
+
+
+def test_the_best_checkpoint_has_the_averages_as_weights(place, reported, best):
+    """And no slots: it is to start from, here or in run_classifier.py."""
+    reader = tf.train.load_checkpoint(str(place / "reported" / ("model.ckpt-%d" % best)))
+    kept = weights(place, "reported/best")
+    names = {name[:-len("/average")] for name in reader.get_variable_to_shape_map()
+             if name.endswith("/average")}
+    assert set(kept) == names | {"global_step"} and len(names) > 30
+    for name in names:
+        np.testing.assert_array_equal(kept[name], reader.get_tensor(name + "/average"))
+    name = "model/transformer/layer_0/ff/layer_1/kernel"
+    difference = np.abs(kept[name] - reader.get_tensor(name)).max()
+    assert 0 < difference < 0.1
+    texts = place / "texts.tsv"
+    texts.write_text("text_a\tlabel\n" + "kamat telok\tx\nsolkat dakar\ty\n" * 8)
+    done = command.run(
+        "run_classifier.py", "--task_name=custom", "--data_dir=%s" % texts, "--do_train=True",
+        "--model_dir=%s" % (place / "tuned"), "--output_dir=%s" % (place / "tuned_records"),
+        "--spiece_model_file=%s" % (place / "sp.model"), "--max_seq_length=16",
+        "--model_config_path=%s" % (place / "tiny.json"), "--train_steps=1", "--learning_rate=0",
+        "--init_checkpoint=%s" % (place / "reported" / "best"))
+    assert done.returncode == 0, done.stderr
+    np.testing.assert_array_equal(weights(place, "tuned")[name], kept[name])
+
+
+def test_all_settings_are_written(place, reported):
+    assert json.loads((place / "reported" / "pretraining.json").read_text())["warmup_share"] == 0.2
+
+
+@pytest.mark.parametrize("objective", ("permutation", "causal", "masked"))
+def test_memories_are_carried_through_evaluation(objective):
+    """The same batch twice: the second time it is remembered, unless streams start anew."""
+    model = PretrainingModel(
+        settings.XLNetConfig(**dict(TINY, n_token=VOCABULARY)),
+        settings.NetworkSettings(init_std=0.3), settings.OptimizationSettings(),
+        settings.PretrainingSettings("", "", mem_len=8, objective=objective), 16,
+        types.SimpleNamespace(sep_id=4, cls_id=3, mask_id=6))
+    for starts, is_same in ((0, False), (1, True)):
+        with tf.Graph().as_default(), tf.Session() as session:
+            tf.train.get_or_create_global_step()
+            batch = features()
+            batch["starts_stream"] = tf.fill(batch["starts_stream"].shape, starts)
+            loss = model.model_fn(batch, tf2.estimator.ModeKeys.EVAL).loss
+            session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+            first, second = session.run(loss), session.run(loss)
+        assert (abs(first - second) < 1e-6) == is_same
+
+
+def test_a_config_file_and_flags(place):
+    path = place / "run.json"
+    path.write_text(json.dumps({"about": {"for": "a test"}, "train_steps": 2, "dropout": 0,
+                                "objective": "masked", "learning_rate": 0.5}))
+    done = train(place, "configured", config=path, train_steps=None, objective=None)
+    assert done.returncode == 0, done.stderr
+    assert "steps       0 to 2" in done.stdout and "objective   masked" in done.stdout
+    resolved = json.loads((place / "configured" / "pretraining.json").read_text())
+    assert resolved["learning_rate"] == 0.01 and resolved["dropout"] == 0
+    for key, value, message in (("train_step", 3, "unknown setting 'train_step'; did you"),
+                                ("train_steps", "3", "train_steps is '3', expected int"),
+                                ("mem_len", -1, "mem_len is -1, expected at least 0")):
+        path.write_text(json.dumps({key: value}))
+        done = train(place, "refused", config=path, mem_len=None)
+        assert done.returncode == 1 and message in done.stderr, done.stderr
+        assert not (place / "refused").exists()
+
+
+@pytest.mark.parametrize("seconds, text", ((59.6, "0:01:00"), (3725, "1:02:05"),
+                                           (90061, "25:01:01")))
+def test_time_left(seconds, text):
+    assert reports.clock(seconds) == text
+
+
+GOOD = dict(loss=3., gradient_norm=1., gradient_scale=1.)
+WRONG = {
+    "no number": (dict(loss=np.float32("nan")), "the loss is nan at step 7"),
+    "exploded": (dict(loss=8.5), "the loss is 8.50, above 8.00 at step 7"),
+    "gradient": (dict(gradient_norm=np.inf), "the gradient norm is inf at step 7"),
+}
+
+
+@pytest.mark.parametrize("case", list(WRONG))
+def test_what_stops_a_run(case):
+    progress = reports.Progress(train_steps=9, log_steps=1, per_step=1, unit="tokens",
+                                highest_loss=8.)
+    progress._check(7, GOOD)
+    progress._check(7, dict(GOOD, gradient_norm=np.inf, gradient_scale=2.))     # halved, no harm
+    values, message = WRONG[case]
+    with pytest.raises(reports.Diverged, match=re.escape(message)) as e:
+        progress._check(7, dict(GOOD, **values))
+    assert e.value.step == 7 and "last good checkpoint: none; try" in str(e.value)
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("configs/pretrain/**/*.json")),
+                         ids=lambda path: path.stem)
+def test_presets_say_what_they_are(path):
+    """Every key is a setting, and the numbers in `about` follow from the settings."""
+    values = json.loads(path.read_text())
+    about = values.pop("about")
+    fields = {}
+    for group in (settings.PretrainingSettings, settings.NetworkSettings,
+                  settings.OptimizationSettings, settings.DeviceSettings):
+        fields.update({field.name: field for field in settings.dataclasses.fields(group)})
+    for name, value in values.items():
+        settings.check_value(fields[name], value, str(path))
+    if path.parent.name == "ablation":
+        return
+    tokens = values["train_batch_size"] * values["seq_len"]
+    assert about["tokens_per_step"] == tokens
+    assert about["total_tokens"] == tokens * values["train_steps"]
+    assert about["memory"] and about["for"]
+    parts = values.get("grad_accum_steps", 1) * values.get("num_core_per_host", 1) \
+        * values.get("num_hosts", 1)
+    assert values["train_batch_size"] % parts == 0
+    assert (ROOT / values["model_config_path"]).exists()

@@ -1,0 +1,76 @@
+"""The benchmark: its counts agree with the graph, it runs, it says what is wrong."""
+
+import json
+import subprocess
+import sys
+
+import costs
+import pytest
+import time_xlnet
+from helpers.paths import ROOT
+from work import WORKS, Work
+
+from xlnet import config as settings
+
+RUN = [sys.executable, str(ROOT / "benchmarks" / "run.py"), "--works=infer", "--n_layer=1",
+       "--model_config_path=%s" % (ROOT / "configs" / "model" / "tiny.json")]
+
+
+def base(**changes):
+    path = ROOT / "configs" / "model" / "base.json"
+    return dict(json.loads(path.read_text(encoding="utf-8")), **changes)
+
+
+def product_operations(graph):
+    """Floating-point operations of all matrix products in the graph, from their shapes."""
+    total = 0
+    for op in graph.get_operations():
+        if op.type in ("MatMul", "BatchMatMulV2"):
+            adjoint = op.get_attr("transpose_a" if op.type == "MatMul" else "adj_x")
+            inner = op.inputs[0].shape[-2 if adjoint else -1]
+            total += 2 * op.outputs[0].shape.num_elements() * int(inner)
+    return total
+
+
+@pytest.mark.parametrize("name", ("pretrain", "finetune", "infer"))
+def test_operations_are_those_of_the_graph(graph, name):
+    """Up to what the formulas leave out: segments beside the keys, the classifier's head."""
+    config = base(n_layer=2)
+    time_xlnet.build(WORKS[name], settings.XLNetConfig(**config),
+                     dict(precision="fp32", recompute=False))
+    assert product_operations(graph) == pytest.approx(
+        costs.step_operations(config, WORKS[name]), rel=0.02)
+
+
+def test_parameters_are_those_of_the_released_models():
+    assert costs.parameters(base()) == 116718336 + 32000
+    large = json.loads((ROOT / "configs" / "model" / "large.json").read_text(encoding="utf-8"))
+    assert costs.parameters(large) == 360268800 + 32000
+
+
+def test_recompute_keeps_little():
+    work = Work("finetune", 8, 512)
+    kept, again = (costs.activations(base(), work, recompute) for recompute in (False, True))
+    assert again < kept / 4
+    assert costs.step_operations(base(), work, True) > costs.step_operations(base(), work)
+
+
+def test_benchmark_prints_its_table():
+    done = subprocess.run(RUN + ["--batch=2", "--length=16", "--repeats=1", "--warm_up=1"],
+                          capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    line = next(line for line in done.stdout.splitlines() if "this library" in line)
+    cells = [cell.strip() for cell in line.strip("|").split("|")]
+    assert cells[0] == "infer 2 × 16, fp32" and float(cells[5]) > 0
+    tokens, seconds = float(cells[4]), float(cells[2])
+    assert abs(tokens * seconds - 32) <= tokens * 1e-4      # seconds have four decimals
+
+
+@pytest.mark.parametrize("flag, message", (
+    ("--works=sleep", "works: 'sleep' is unknown, expected some of pretrain"),
+    ("--precisions=fp8", "precisions: 'fp8' is unknown, expected some of fp32, bf16"),
+    ("--huggingface=/no/such/python", "/no/such/python")))
+def test_wrong_flags_are_named(flag, message):
+    done = subprocess.run([sys.executable, RUN[1], flag], capture_output=True, text=True)
+    assert done.returncode == 1 and message in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,449 @@
+"""scripts/inspect_records.py: what it shows is what is trained on; what it counts is right."""
+
+import dataclasses
+import io
+import os
+import re
+import warnings
+
+import numpy as np
+import pytest
+from helpers.command import run
+from helpers.paths import ROOT
+
+from xlnet.batches import input_pipeline, permutation
+from xlnet.config import PretrainingSettings
+from xlnet.records.manifest import Manifest
+from xlnet.tokenization import Tokenizer
+from xlnet.views import inspection, pictures
+
+SCRIPT = "scripts/inspect_records.py"
+SEQ_LEN, REUSE_LEN, STREAMS, PREDICT = 64, 24, 4, 12
+DRAWN = ["--num_predict=%d" % PREDICT]
+SETTINGS = permutation.Permutation(reuse_len=REUSE_LEN, num_predict=PREDICT, perm_size=256,
+                                   mask_alpha=6, mask_beta=1)
+ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
+MARKS = re.compile("[⟦⟧⁰¹²³⁴⁵⁶⁷⁸⁹]")
+
+
+@dataclasses.dataclass
+class Place:
+    directory: str
+    text: str
+
+    def inspect(self, *arguments, directory="records"):
+        return run(SCRIPT, "--record_info_dir=" + self.path(directory), *DRAWN, *arguments)
+
+    def path(self, name):
+        return os.path.join(self.directory, name)
+
+    @property
+    def manifest(self):
+        return Manifest.read(self.path("records"))
+
+    @property
+    def tokenizer(self):
+        return Tokenizer(self.path("records/spiece.model"))
+
+    def windows(self, stream, first, count, epoch=0, permutation=SETTINGS):
+        tokenizer = self.tokenizer
+        return inspection.read_windows(
+            self.path("records"), self.manifest, stream=stream, first=first, count=count,
+            epoch=epoch, seed=0, permutation=permutation,
+            special_ids=[tokenizer.sep_id, tokenizer.cls_id])
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """Records of invented words, each of its own, so that a text is found in one place only."""
+    import sentencepiece
+    rng = np.random.default_rng(0)
+    syllables = ["ka", "lo", "mi", "sun", "tor", "ve", "x", "机", "器"]
+    text = "\n\n".join("\n".join(
+        " ".join("".join(rng.choice(syllables, rng.integers(1, 5))) for _ in range(8)) + "."
+        for _ in range(12)) for _ in range(10))
+    made = Place(str(tmp_path_factory.mktemp("inspect")), text)
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(text.split("\n")), model_writer=model, vocab_size=50, pad_id=-1,
+        minloglevel=2, num_threads=1, control_symbols="<cls>,<sep>,<pad>,<mask>,<eod>",
+        user_defined_symbols="<eop>")
+    for name, content in (("sp.model", model.getvalue()), ("text.txt", text.encode())):
+        with open(made.path(name), "wb") as f:
+            f.write(content)
+    done = run("data_utils.py", "--input_glob=" + made.path("text.txt"),
+               "--sp_path=" + made.path("sp.model"), "--save_dir=" + made.path("records"),
+               "--seq_len=%d" % SEQ_LEN, "--reuse_len=%d" % REUSE_LEN, "--num_streams=%d" % STREAMS)
+    assert done.returncode == 0, done.stderr
+    return made
+
+
+def blocks(output):
+    """The windows of an output: lists of their parts `(name, positions, text)`."""
+    found = []
+    for line in output.split("\n\nWindows ")[0].split("\n"):
+        head = re.match(r"(reused|A|B) +(\d+-\d+) ", line)
+        if line.startswith("stream "):
+            found.append([])
+        elif head:
+            found[-1].append([head[1], head[2], line[head.end():]])
+        elif line.startswith("       ") and found:
+            found[-1][-1][2] += " " + line.strip()
+    return found
+
+
+# ---- what is shown is what is trained on ----
+
+@pytest.mark.parametrize("epoch, mask_mode", [(0, "whole_word"), (2, "legacy")])
+def test_windows_and_draws_are_the_trainers(place, epoch, mask_mode):
+    """The same as rows of batches of another size."""
+    manifest, drawn_by = place.manifest, dataclasses.replace(SETTINGS, mask_mode=mask_mode)
+    special = [place.tokenizer.sep_id, place.tokenizer.cls_id]
+    count = manifest.windows_per_stream
+    batches = input_pipeline.pretraining_batches(
+        place.path("records"), manifest, batch_size=2, permutation=drawn_by, special_ids=special,
+        seed=0, epochs=epoch + 1)
+    last_epoch = list(batches.as_numpy_iterator())[-2 * count:]
+    windows = place.windows(3, first=1, count=count - 1, epoch=epoch, permutation=drawn_by)
+    for i, batch in enumerate(last_epoch[count + 1:]):       # streams 2 and 3 come second
+        for name in ("input_ids", "seg_ids", "rank", "direction", "label", "starts_stream"):
+            np.testing.assert_array_equal(getattr(windows, name)[i], batch[name][1])
+        used = batch["weights"][1] > 0                       # the legacy rule may leave slots
+        assert np.flatnonzero(windows.is_target[i]).tolist() == batch["positions"][1][used].tolist()
+
+
+def test_all_streams_are_those_read_one_by_one(place):
+    together = place.windows(stream=None, first=1, count=2)
+    for stream in range(STREAMS):
+        alone = place.windows(stream=stream, first=1, count=2)
+        for field in dataclasses.fields(alone):
+            np.testing.assert_array_equal(getattr(together, field.name)[stream::STREAMS],
+                                          getattr(alone, field.name), err_msg=field.name)
+
+
+@pytest.mark.parametrize("stream, order", [(0, ["reused", "A", "B"]), (1, ["B", "A", "reused"])])
+def test_windows_read_naturally_in_both_directions(place, stream, order):
+    """Without its marks the reused part is a stretch of the text, also where it runs backward."""
+    done = place.inspect("--stream=%d" % stream, "--num_windows=3", "--count_windows=0")
+    assert done.returncode == 0, done.stderr
+    assert ("◀ backward" if stream else "forward ▶") in done.stdout
+    text = "".join(place.text.split())
+    assert len(blocks(done.stdout)) == 3
+    for window in blocks(done.stdout):
+        assert [name for name, _, _ in window] == order
+        reused = dict((name, shown) for name, _, shown in window)["reused"]
+        plain = "".join(MARKS.sub("", reused).replace("<eod>", "").replace("▁", "").split())
+        assert len(plain) > 20 and plain in text
+
+
+def test_marks_are_targets_in_the_factorization_order(place):
+    windows = place.windows(stream=1, first=0, count=1)
+    done = place.inspect("--stream=1", "--num_windows=1", "--count_windows=0")
+    shown = " ".join(part[2] for part in blocks(done.stdout)[0])
+    numbers = [int(number.translate(str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")))
+               for number in re.findall("[⁰¹²³⁴⁵⁶⁷⁸⁹]+", shown)]
+    targets = np.flatnonzero(windows.is_target[0])
+    ranks = windows.rank[0, targets]
+    expected = [int(np.sum(ranks <= rank)) for rank in ranks]
+    assert numbers == expected[::-1] and len(numbers) == PREDICT
+    spans = len(inspection._spans(windows, REUSE_LEN).tokens)
+    assert shown.count("⟦") == shown.count("⟧") == spans
+    assert re.search(r"^B +63-\d+ +<cls> <sep> ", done.stdout, re.MULTILINE)
+
+
+def test_colours_only_add_to_the_text(place, monkeypatch):
+    shown = {color: place.inspect("--color=" + color, "--count_windows=0").stdout
+             for color in ("always", "never", "auto")}
+    assert "\x1b[" not in shown["never"] and shown["auto"] == shown["never"]     # no terminal
+    assert "\x1b[" in shown["always"] and ESCAPES.sub("", shown["always"]) == shown["never"]
+
+
+def test_no_color_is_honoured(monkeypatch):
+    import runpy
+    import sys
+    in_color = runpy.run_path(str(ROOT / SCRIPT))["in_color"]
+    monkeypatch.setattr(sys, "stdout", type("Terminal", (), {"isatty": lambda self: True})())
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert in_color("auto") and in_color("always") and not in_color("never")
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not in_color("auto") and in_color("always")
+
+
+def test_a_terminal_that_lacks_the_characters_gets_their_codes(place, monkeypatch):
+    import runpy
+    import sys
+    script = runpy.run_path(str(ROOT / SCRIPT))
+    output = io.TextIOWrapper(io.BytesIO(), encoding="latin-1")
+    monkeypatch.setattr(sys, "stdout", output)
+    script["main"](script["InspectionSettings"](
+        record_info_dir=place.path("records"), num_predict=PREDICT, count_windows=4))
+    output.flush()
+    assert rb"\u27e6" in output.buffer.getvalue() and b"forward" in output.buffer.getvalue()
+
+
+def test_lines_fit_and_hold_everything(place):
+    """Words wrap at the width, counted in columns: Chinese characters take two."""
+    windows, tokenizer = place.windows(stream=0, first=0, count=1), place.tokenizer
+    texts = [inspection.window_text(windows, 0, "title", tokenizer=tokenizer, reuse_len=REUSE_LEN,
+                                    paint=inspection.plain, width=width) for width in (40, 1000)]
+    lines = texts[0].split("\n")[2:]
+    assert all(inspection._columns(line) <= 40 for line in lines)
+    assert inspection._columns("机器 ka") == 7
+    narrow, wide = ("".join("".join(part[2] for part in blocks("stream 0\n" + text)[0]).split())
+                    for text in texts)
+    assert narrow == wide
+
+
+def test_what_would_steer_the_terminal_is_escaped():
+    assert inspection._spelled("▁a\x1b[2J") == (True, "a\\x1b[2J")
+
+
+# ---- counts ----
+
+def made_windows():
+    """One window of 12 tokens, 4 reused: two spans that touch where the parts meet, a cut word."""
+    ids = np.arange(10, 22)[None]
+    bits = lambda text: np.array([[c == "1" for c in text]])  # noqa: E731
+    return inspection.Windows(
+        input_ids=ids, seg_ids=np.array([[0] * 8 + [1] * 3 + [2]]),
+        word_start=bits("101111011111"), is_target=bits("001110100000"),
+        is_special=bits("000000010011"), rank=np.zeros((1, 12), np.int32),
+        direction=np.array([1]), label=np.array([1]), starts_stream=np.array([0]))
+
+
+def test_counts_of_a_window_made_by_hand():
+    spans = inspection._spans(made_windows(), reuse_len=4)
+    assert spans.tokens.tolist() == [2, 1, 1]
+    assert spans.words.tolist() == [2, 1, 1]
+    assert spans.is_whole.tolist() == [True, True, False]     # the word of token 6 began at 5
+    found = {(h.title, h.unit): h for h in inspection.histograms(made_windows(), reuse_len=4)}
+    tokens = found["Length of predicted spans", "tokens"]
+    assert tokens.labels[:2] == ["1", "2"]
+    assert tokens.series["spans"][:3].round(1).tolist() == [66.7, 33.3, 0.]
+    share, = [h for h in found.values() if h.title == "Predicted share by position"]
+    assert list(share.series) == ["backward"]
+    assert share.series["backward"].tolist() == [0, 0, 100, 100, 100, 0, 100, 0, 0, 0, 0, 0]
+    assert share.levels["even in each part"].tolist() == [50.] * 4 + [40.] * 8
+    a_len, b_len = made_windows().segment_lengths(reuse_len=4)
+    assert (a_len.tolist(), b_len.tolist()) == ([3], [2])
+    labels = found["Directions and labels", "label"].series
+    assert labels["backward"].tolist() == [0., 100.] and labels["forward"].tolist() == [0., 0.]
+
+
+def test_histograms_of_many_windows_are_whole(place):
+    windows = place.windows(stream=None, first=0, count=place.manifest.windows_per_stream)
+    for histogram in inspection.histograms(windows, REUSE_LEN):
+        assert all(len(values) == len(histogram.labels) for values in histogram.series.values())
+        if histogram.title == "Directions and labels":
+            assert sum(values.sum() for values in histogram.series.values()) == pytest.approx(100)
+        elif histogram.title != "Predicted share by position":
+            assert all(values.sum() == pytest.approx(100) for values in histogram.series.values())
+    counted = inspection._spans(windows, REUSE_LEN)
+    assert counted.tokens.sum() == windows.is_target.sum() == len(windows) * PREDICT
+
+
+@pytest.mark.parametrize("high, bins, width, last", [(61, 10, 6, 6), (253, 9, 28, 28),
+                                                     (38, 10, 4, 1), (4, 3, 1, 1)])
+def test_ranges_of_lengths_are_even(high, bins, width, last):
+    edges = inspection._even_edges(1, high)
+    widths = np.diff(edges).tolist()
+    assert (edges[0], edges[-1]) == (1, high)
+    assert widths == [width] * (bins - 1) + [last]
+
+
+def test_histogram_text_is_in_proportion():
+    text = inspection.histogram_text(
+        inspection.Histogram("Lengths", "words", "of all", ["1", "10+"],
+                             {"a": np.array([75., 25.])}), width=60)
+    assert text.split("\n")[0] == "Lengths [words], % of all"
+    bars = [line.count("█") for line in text.split("\n")[1:3]]
+    assert bars == [40, 13] and text.split("\n")[1].endswith("█ 75.0")
+
+
+# ---- masks ----
+
+ORDER = dict(rank=np.array([3, -1, 0, 2, 1], np.int32),
+             is_target=np.array([1, 0, 1, 0, 1], bool))     # token 3 is special: permuted only
+
+
+def test_masks_of_an_order_made_by_hand():
+    content, query = inspection.visibility(memory_length=2, **ORDER)
+    expected = ["1101111", "1101000", "1101000", "1101111", "1101100"]
+    assert ["".join("01"[seen] for seen in row) for row in query] == expected
+    itself = np.eye(5, 7, 2, dtype=bool)
+    np.testing.assert_array_equal(content, query | itself)
+
+
+def test_masks_are_those_of_the_network():
+    """A one-layer network moves in exactly the rows that see the key that is changed."""
+    import tensorflow.compat.v1 as tf
+    content, query = inspection.visibility(memory_length=2, **ORDER)
+    slots = np.flatnonzero(ORDER["is_target"])
+    base = {"ids": np.array([[3, 4, 5, 6, 7]], np.int32),
+            "memory": np.ones([1, 2, 8], np.float32)}
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.set_random_seed(1)
+        inputs = {name: tf.placeholder(value.dtype, value.shape) for name, value in base.items()}
+        outputs = one_layer(inputs["ids"], inputs["memory"], slots)
+        session.run(tf.global_variables_initializer())
+        before = session.run(outputs, {inputs[name]: base[name] for name in base})
+        for key in range(7):
+            changed = {name: value.copy() for name, value in base.items()}
+            if key < 2:
+                changed["memory"][0, key] = np.linspace(-1, 1, 8)
+            else:
+                changed["ids"][0, key - 2] = 15
+            after = session.run(outputs, {inputs[name]: changed[name] for name in base})
+            moved = [(np.abs(a - b).max(axis=1) > 1e-6).tolist() for a, b in zip(after, before)]
+            assert moved == [content[:, key].tolist(), query[slots, key].tolist()], key
+
+
+def one_layer(ids, memory, slots):
+    """Outputs [Q,D] of the content stream and [P,D] of the query stream of a random network."""
+    import tensorflow.compat.v1 as tf
+
+    import xlnet
+    from xlnet.network import modeling
+    config = xlnet.XLNetConfig(n_layer=1, d_model=8, n_head=2, d_head=4, d_inner=8,
+                               ff_activation="gelu", untie_r=True, n_token=20)
+    hidden = modeling.permutation_mask(*(tf.constant(ORDER[name][None]) for name in
+                                         ("rank", "is_target")))
+    with tf.variable_scope("model", reuse=tf.AUTO_REUSE):
+        return [modeling.transformer_xl(
+            config, xlnet.RunConfig(False, False, False, 0., 0., init_std=0.3), input_ids=ids,
+            mems=[memory], hidden=hidden, query=query).sequence[0]
+            for query in (None, modeling.Query(positions=tf.constant(slots[None], tf.int32)))]
+
+
+def sentence(place, text, predict=85):
+    return inspection.sentence_excerpt(
+        text, place.tokenizer, dataclasses.replace(SETTINGS, num_predict=predict), 0, most=40)
+
+
+def test_a_sentence_is_predicted_whole_or_as_asked(place):
+    excerpt = sentence(place, "ka lomi $x$ sun")
+    assert "".join(excerpt.pieces).replace("▁", " ").strip() == "ka lomi $x$ sun"
+    assert excerpt.is_target.all() and len(set(excerpt.rank.tolist())) == len(excerpt.ids)
+    part = sentence(place, "ka lomi torve sun", predict=2)
+    assert part.is_target.sum() == 2 and (part.rank[~part.is_target] == -1).all()
+
+
+def panel_texts(figure):
+    return [[text.get_text() for text in axes.texts] for axes in figure.axes]
+
+
+def test_picture_shows_pieces_order_and_squares(place):
+    excerpt = sentence(place, "ka lomi sun", predict=3)
+    figure, unshown = pictures.masks_figure(excerpt, 2)
+    content, query = inspection.visibility(excerpt.rank, excerpt.is_target, 2)
+    size, rows = len(excerpt.ids), excerpt.is_target
+    places = inspection.places_in_order(excerpt.rank, rows)
+    assert not unshown and len(figure.axes) == 4
+    for axes, seen, color in zip(figure.axes, (content, content, query[rows], query[rows]),
+                                 ["#4c78a8"] * 2 + ["#e0812b"] * 2):
+        from matplotlib.colors import to_hex
+        squares = [to_hex(patch.get_facecolor()) for patch in axes.patches]
+        assert squares.count(color) == seen[:, 2:].sum()
+        assert squares.count(pictures.MEMORY) == 2 * len(seen)
+    assert figure.texts[0].get_text() == "ka lomi sun"
+    order = [piece for place, piece in sorted(zip(places, excerpt.pieces)) if place]
+    assert figure.texts[1].get_text() == "factorization order:  " + "  →  ".join(order)
+    for texts in panel_texts(figure):
+        assert [text for text in texts if text == "memory"]
+        for i in range(size):
+            assert texts.count(excerpt.pieces[i]) >= 2
+            assert texts.count(str(places[i]) if places[i] else "–") >= 2
+
+
+def test_pictures_in_any_script_without_warning(place, tmp_path):
+    """Where no font has the characters, the picture has the piece's number and a note."""
+    excerpt = dataclasses.replace(sentence(place, "ka 机器 \U0001f9ff"), title="ka 机器 \U0001f9ff")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        unshown = pictures.draw_masks(str(tmp_path / "masks.png"), excerpt, 2)
+    fonts, shown = pictures.choose_fonts("".join(excerpt.pieces))
+    assert fonts[0] == "DejaVu Sans" and "k" in shown
+    assert {piece for _, piece in unshown} == {p for p in excerpt.pieces if not set(p) <= shown}
+    assert (tmp_path / "masks.png").read_bytes().startswith(b"\x89PNG")
+    assert os.listdir(tmp_path) == ["masks.png"]
+
+
+def test_fonts_are_chosen_for_their_characters(monkeypatch):
+    fake = {"Latin": set("ab"), "Small": set("机"), "Large": set("机器学")}
+    entry = lambda name: type("Font", (), {"name": name, "fname": name})  # noqa: E731
+    monkeypatch.setattr(pictures, "_installed", lambda: [entry(name) for name in fake])
+    monkeypatch.setattr(pictures, "_characters", lambda path: fake.get(path, set("ab")))
+    assert pictures.choose_fonts("ab机器") == (["DejaVu Sans", "Large"], set("ab机器"))
+    assert pictures.choose_fonts("a器あ") == (["DejaVu Sans", "Large"], set("a器"))
+
+
+# ---- the command line ----
+
+def test_everything_from_the_command_line(place, tmp_path):
+    masks, counts = tmp_path / "masks.png", tmp_path / "counts.png"
+    done = place.inspect("--masks_png=%s" % masks, "--histograms_png=%s" % counts,
+                         "--count_windows=8", "--stream=1", "--picture_tokens=6")
+    assert done.returncode == 0, done.stderr
+    assert "Windows 0 to 1 of all 4 streams, epoch 0\n  8 windows, 512 tokens\n" in done.stdout
+    assert "96 targets, 18.75 % of the tokens" in done.stdout
+    assert "4 windows forward, 4 backward" in done.stdout
+    for path in (masks, counts):
+        assert path.read_bytes().startswith(b"\x89PNG")
+        assert "%s\n" % path in done.stdout
+
+
+def test_defaults_are_the_trainers():
+    import runpy
+    settings = runpy.run_path(str(ROOT / SCRIPT))["InspectionSettings"]
+    trainer = {field.name: field for field in dataclasses.fields(PretrainingSettings)}
+    drawing = {field.name for field in dataclasses.fields(permutation.Permutation)} - {"reuse_len"}
+    for name in drawing | {"seed"}:
+        field = settings.__dataclass_fields__[name]
+        assert field.default == trainer[name].default and field.metadata == trainer[name].metadata
+
+
+@pytest.mark.parametrize("arguments, message", [
+    (["--record_info_dir=nowhere"], "record_info_dir: no manifest.json in nowhere"),
+    (["--stream=4"], "stream is 4, the records in .*records have streams 0 to 3"),
+    (["--window=10000"], "window is 10000 and num_windows 2, the streams in .* have windows 0 to"),
+    (["--num_predict=62"], "num_predict is 62, expected at most 61 for windows of 64 tokens"),
+    (["--sentence=ka", "--masks_png=m.png", "--mask_mode=legacy"],
+     "sentence: mask_mode is legacy, a rule for whole windows; leave it out"),
+    (["--mask_beta=7"], "mask_alpha is 6, expected at least mask_beta, 7"),
+    (["--sentence=ka"], "sentence: it is shown in the masks picture; give --masks_png=FILE too"),
+    (["--sentence=" + "ka lomi torve " * 20, "--masks_png=m.png"],
+     r"sentence: \d+ pieces, expected 1 to 40"),
+    (["--sentence= ", "--masks_png=m.png"], "sentence: 0 pieces, expected 1 to 40"),
+    (["--picture_tokens=41"], "picture_tokens is 41, expected at most 40"),
+    (["--masks_png=masks.jpg"], "masks_png: masks.jpg, expected a name that ends in .png"),
+    (["--histograms_png=h.png", "--count_windows=0"], "histograms_png: count_windows is 0"),
+])
+def test_bad_requests_are_refused_in_one_line(place, tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    done = place.inspect(*arguments)
+    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1, done.stderr
+    assert re.match("inspect_records.py: " + message, done.stderr), done.stderr
+    assert not done.stdout and not os.listdir(tmp_path)
+
+
+def test_damaged_records_are_named_in_one_line(place):
+    import shutil
+    shutil.copytree(place.path("records"), place.path("damaged"))
+    path = place.manifest.stream_paths(place.path("damaged"))[0]
+    with open(path, "r+b") as f:
+        f.seek(40)
+        f.write(b"\xff" * 40)
+    done = place.inspect("--stream=0", directory="damaged")
+    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1, done.stderr
+    assert "a record file in %s is damaged" % place.path("damaged") in done.stderr
+
+
+def test_help_imports_neither_tensorflow_nor_matplotlib():
+    import subprocess
+    import sys
+    code = ("import runpy, sys; sys.argv = ['x', '--help']\n"
+            "try: runpy.run_path('%s', run_name='__main__')\n"
+            "except SystemExit as e: assert not e.code\n"
+            "assert not {'tensorflow', 'matplotlib', 'scipy'} & set(sys.modules)" % (ROOT / SCRIPT))
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0 and "--masks_png=" in done.stdout, done.stderr

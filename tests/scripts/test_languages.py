@@ -1,0 +1,257 @@
+"""Any language: vocabularies by language, words without blanks, and a whole run on Chinese text."""
+
+import collections
+import gzip
+import hashlib
+import importlib.util
+import json
+import pathlib
+
+import numpy as np
+import pytest
+from helpers.command import run
+from helpers.paths import DATA, ROOT, SPIECE
+
+from xlnet.records.manifest import Manifest
+from xlnet.tokenization import WORD_START, Tokenizer, begins_word
+
+TRAINER = "scripts/train_sentencepiece.py"
+
+
+def trainer():
+    """scripts/train_sentencepiece.py as a module."""
+    spec = importlib.util.spec_from_file_location("train_sentencepiece", ROOT / TRAINER)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def train(directory, name, text, **flags):
+    """Trains a vocabulary on `text`; returns the `Tokenizer` and what the program said."""
+    (directory / (name + ".txt")).write_text(text, encoding="utf-8")
+    path = str(directory / (name + ".model"))
+    flags = dict(dict(input_glob=directory / (name + ".txt"), sp_path=path), **flags)
+    done = run(TRAINER, *["--%s=%s" % item for item in flags.items()])
+    assert done.returncode == 0, done.stderr
+    return Tokenizer(path), done.stdout
+
+
+def sentences_of(words, count, between, end="\n", seed=0):
+    rng = np.random.RandomState(seed)
+    return end.join(between.join(rng.choice(words, 8)) for _ in range(count)) + "\n"
+
+
+# ---- words ----
+
+@pytest.mark.parametrize("pieces, expected", [
+    (["贾", "宝玉", "道:“", "〇", "㐀", "\U00020000", "豈"], True),
+    (["。", "，", "!”", "「", "▁(", "-", "...", "¿", "،", "।", "€", "”"], True),   # stand alone
+    (["か", "が", "カタ", "ヴァ", "ｶ", "食べ"], True),
+    (["กา", "เธ", "ไ", "ຂ", "ເ", "က", "ဪ", "ក", "ឥ"], True),
+    (["▁a", "▁", "▁贾", "▁한"], True),
+    (["ー", "ゃん", "っ", "ッ", "々", "ｯ", "ゝ"], False),           # begin no syllable
+    (["ี", "่อ", "า", "ะ", "ຶ", "າ", "ာ", "်", "ា", "្ក"], False),   # nor do these
+    (["한국", "국", "ing", "2010", "ß", "ы", "م", "'", "’", "'t", ".com"], False),
+])
+def test_pieces_that_begin_words(pieces, expected):
+    for piece in pieces:
+        assert begins_word(piece) is expected, piece
+
+
+def test_the_released_vocabulary_has_the_words_of_its_marks():
+    if not SPIECE.exists():
+        pytest.skip("the released SentencePiece model is not there")
+    tokenizer = Tokenizer(str(SPIECE))
+    special = np.arange(tokenizer.vocab_size) < 9
+    pieces = [tokenizer.id_to_piece(id) for id in range(tokenizer.vocab_size)]
+    marked = [piece.startswith(WORD_START) for piece in pieces]
+    punctuation = {piece for piece, is_one in zip(pieces, tokenizer.is_punctuation) if is_one}
+    assert {".", ",", "-", ")", "▁$", "%", "”", "–", "!!"} <= punctuation
+    assert not {"'", "’", "▁", "s", "▁the", "<sep>", "1", "▁e.g"} & punctuation
+    assert (tokenizer.is_word_start
+            == (marked | special | np.isin(pieces, list(punctuation)))).all()
+
+
+def test_the_released_vocabulary_by_the_authors_rule():
+    if not SPIECE.exists():
+        pytest.skip("the released SentencePiece model is not there")
+    tokenizer = Tokenizer(str(SPIECE))
+    starts = {tokenizer.id_to_piece(id) for id in np.flatnonzero(tokenizer.is_legacy_word_start)}
+    assert {"▁the", "<cls>", "<unk>", ".", ",", "-", '"', "(", "}", "~"} <= starts
+    assert not {"'", "=", ">", "!!", "–", "s", "1"} & starts
+
+
+# ---- vocabularies ----
+
+@pytest.mark.parametrize("language, size, words, sentence, cleaned", [
+    ("english", 28, "Äpfel Zürich naïve Café Apfel".split(), "Café Zürich", "Cafe Zurich"),
+    ("other", 30, "Äpfel Zürich naïve café schön Größer".split(), "Größer Zürich", None),
+    ("chinese", 24, "宝玉 黛玉 贾母 说 道 来 去 不 lǜ".split(), "宝玉说道lǜ", None),
+    ("japanese", 28, "がっこう かぎ ぷりん パン です か が".split(), "がっこうがパン", None),
+    ("korean", 26, "한국 사람 은 각각 말 한다 국 강".split(), "한국 사람 각각", None),
+])
+def test_a_vocabulary_by_language(tmp_path, language, size, words, sentence, cleaned):
+    between = "" if language in ("chinese", "japanese") else " "
+    tokenizer, said = train(tmp_path, language, sentences_of(words, 200, between),
+                            language=language, vocab_size=size)
+    assert tokenizer.keep_accents == (language != "english") and not tokenizer.uncased
+    assert "accents %s" % ("stripped" if language == "english" else "kept") in said
+    assert "coverage %s" % ("0.99995" if language in ("english", "other") else "0.9995") in said
+    assert tokenizer.clean(sentence) == (cleaned or sentence)
+    assert tokenizer.decode(tokenizer.ids(sentence)) == (cleaned or sentence)
+    assert json.loads((tmp_path / (language + ".model.json")).read_text()) == {
+        "sha256": hashlib.sha256((tmp_path / (language + ".model")).read_bytes()).hexdigest(),
+        "uncased": False, "keep_accents": language != "english"}
+
+
+def test_the_presets_are_only_defaults(tmp_path):
+    text = sentences_of("Ｔｏｋｙｏ Straße ÉTÉ côté été".split(), 200, " ")
+    tokenizer, said = train(tmp_path, "own", text, language="english", uncased=True,
+                            keep_accents=True, character_coverage=1, vocab_size=26)
+    assert "uncased, accents kept, character coverage 1" in said
+    assert tokenizer.pieces("ÉTÉ Ｔ") == tokenizer.pieces("été t")
+    assert tokenizer.unk_id not in tokenizer.ids("été")     # full-width T is folded by the model
+    raw, _ = train(tmp_path, "raw", text, language="other", normalization="identity",
+                   vocab_size=26)
+    assert "Ｔ" in "".join(raw.pieces("Ｔｏ")) and "T" not in "".join(raw.pieces("Ｔｏ"))
+
+
+def test_the_trainer_reads_what_data_utils_reads(tmp_path):
+    """The same sentences as .gz, as .jsonl and in a directory give the same vocabulary."""
+    sentences = sentences_of("one two three four five six seven".split(), 150, " ").split("\n")
+    text = "\n".join(sentences[:-1]) + "\n"
+    plain, _ = train(tmp_path, "plain", text, vocab_size=30)
+    other = tmp_path / "corpus"
+    other.mkdir()
+    with gzip.open(other / "a.txt.gz", "wt") as f:
+        f.write("\n".join(sentences[:70]) + "\n")
+    rows = [json.dumps({"body": "\n".join(sentences[70:150])}), "not json"]
+    (other / "b.jsonl").write_text("\n".join(rows) + "\n")
+    mixed, said = train(tmp_path, "mixed", "", input_glob=other, json_field="body",
+                        on_error="skip", vocab_size=30)
+    assert mixed.sha256 == plain.sha256
+    assert "150 sentences, 1 skipped" in said
+
+
+def test_sentences_are_drawn_evenly_and_few_are_held():
+    draw = trainer().draw
+    assert draw(iter("abc"), 5, 0) == (["a", "b", "c"], 3) == draw(iter("abc"), 0, 0)
+    assert draw(iter(()), 5, 0) == ([], 0)
+    counts = collections.Counter()
+    for seed in range(4000):
+        drawn, number = draw(iter(range(20)), 5, seed)
+        assert number == 20 and len(set(drawn)) == 5
+        counts.update(drawn)
+    # Binomial with mean 1,000 and standard deviation 27: five of them.
+    assert set(counts) == set(range(20)) and all(abs(n - 1000) < 137 for n in counts.values())
+    assert draw(iter(range(1000)), 9, 1)[0] == draw(iter(range(1000)), 9, 1)[0]
+    assert draw(iter(range(1000)), 9, 1)[0] != draw(iter(range(1000)), 9, 2)[0]
+
+
+def test_a_sample_of_the_sentences_gives_a_vocabulary_by_seed(tmp_path):
+    text = sentences_of(["w%d" % i for i in range(90)], 400, " ")
+    digests = [train(tmp_path, "sample", text, input_sentence_size=100, seed=seed,
+                     vocab_size=50) for seed in (0, 0, 1)]
+    assert "400 sentences\ntraining on 100 sentences" in digests[0][1]
+    assert digests[0][0].sha256 == digests[1][0].sha256 != digests[2][0].sha256
+
+
+# ---- the whole road in Chinese ----
+
+PRETRAIN_ZH, CHN_SENTI = DATA / "pretrain_zh", DATA / "ChnSentiCorp"
+
+
+@pytest.fixture(scope="module")
+def chinese(tmp_path_factory):
+    """A directory with a vocabulary, records and a pretrained model, from seven chapters."""
+    if not (PRETRAIN_ZH.is_dir() and CHN_SENTI.is_dir()):
+        pytest.skip("the Chinese texts are not there")
+    directory = tmp_path_factory.mktemp("chinese")
+    chapters = (PRETRAIN_ZH / "hongloumeng.txt").read_text(encoding="utf-8").split("\n\n")
+    (directory / "train.txt").write_text("\n\n".join(chapters[:6]) + "\n", encoding="utf-8")
+    (directory / "heldout.txt").write_text(chapters[6] + "\n", encoding="utf-8")
+    command(TRAINER, input_glob=directory / "train.txt", sp_path=directory / "zh.model",
+            vocab_size=3000, language="chinese", character_coverage=0.99)
+    for part, streams in (("train", 4), ("heldout", 2)):
+        command("data_utils.py", input_glob=directory / (part + ".txt"),
+                save_dir=directory / part, sp_path=directory / "zh.model", seq_len=64,
+                reuse_len=32, num_streams=streams)
+    return directory
+
+
+def command(program, status=0, **flags):
+    done = run(program, *["--%s=%s" % item for item in flags.items()])
+    assert done.returncode == status, done.stderr
+    return done.stdout if not status else done.stderr
+
+
+def test_chinese_records_have_words(chinese):
+    tokenizer, manifest = Tokenizer(str(chinese / "zh.model")), Manifest.read(
+        str(chinese / "train"))
+    assert manifest.keep_accents and tokenizer.keep_accents
+    lines = (chinese / "train.txt").read_text(encoding="utf-8").split("\n")
+    ids, _ = tokenizer.encode_to_array(lines)
+    pieces = [tokenizer.id_to_piece(id) for id in ids]
+    marked = np.mean([piece.startswith(WORD_START) for piece in pieces])
+    # A mark begins a paragraph only; nearly every piece is a word, punctuation among them.
+    assert marked < 0.03 and tokenizer.is_word_start[ids].mean() > 0.99
+    assert 0.05 < tokenizer.is_punctuation[ids].mean() < 0.3
+    assert {"宝玉", "贾母", "黛玉"} <= set(pieces)
+    assert np.mean(ids == tokenizer.unk_id) < 0.02
+
+
+@pytest.mark.parametrize("program, flags, other", [
+    ("data_utils.py", dict(keep_accents=False), "zh.model.json says True"),
+    ("data_utils.py", dict(uncased=True), "zh.model.json says False"),
+    ("train_gpu.py", dict(keep_accents=False), "were made with True"),
+])
+def test_no_stage_can_clean_text_in_another_way(chinese, program, flags, other):
+    given = {"data_utils.py": dict(input_glob=chinese / "train.txt", sp_path=chinese / "zh.model",
+                                   save_dir=chinese / "new"),
+             "train_gpu.py": dict(record_info_dir=chinese / "train", model_dir=chinese / "new")}
+    said = command(program, status=1, **given[program], **flags)
+    assert said.count("\n") == 1 and other in said and list(flags)[0] in said
+    assert not (chinese / "new").exists()
+
+
+def test_chinese_from_text_to_classes(chinese):
+    out, pretrained = chinese, chinese / "pretrained"
+    command("train_gpu.py", record_info_dir=out / "train", eval_record_info_dir=out / "heldout",
+            model_dir=pretrained, n_layer=1, d_model=32, n_head=2, d_head=16, d_inner=64,
+            ff_activation="gelu", untie_r=True, train_batch_size=4, mem_len=32, perm_size=32,
+            num_predict=16, dropout=0, dropatt=0, learning_rate=5e-3, train_steps=60,
+            save_steps=60, log_steps=20)
+    rows = [line.split("\t") for line in
+            (pretrained / "held_out.tsv").read_text().strip().split("\n")]
+    losses = [float(row[1]) for row in rows[1:]]
+    assert abs(losses[0] - np.log(3000)) < 0.2 and losses[-1] < losses[0] - 1
+    fine_tune(out, pretrained)
+
+
+def fine_tune(out, pretrained):
+    """Two steps on hotel reviews; cleaning comes from the checkpoint and cannot be contradicted."""
+    folder = out / "senti"
+    folder.mkdir()
+    for split in ("train", "dev"):
+        rows = (CHN_SENTI / (split + ".tsv")).read_text(encoding="utf-8").split("\n")[:41]
+        (folder / (split + ".tsv")).write_text("\n".join(rows) + "\n", encoding="utf-8")
+    alone = out / "alone" / "zh.model"             # the vocabulary without its description
+    alone.parent.mkdir()
+    alone.write_bytes((out / "zh.model").read_bytes())
+    flags = dict(task_name="custom", data_dir=folder, text_a_column="text_a", label_column="label",
+                 output_dir=out / "features", spiece_model_file=alone,
+                 model_config_path=pretrained / "xlnet_config.json",
+                 init_checkpoint=pretrained / "latest", do_train=True, do_eval=False,
+                 max_seq_length=32, train_batch_size=4, train_steps=2, model_dir=out / "tuned")
+    said = command("run_classifier.py", status=1, **dict(flags, keep_accents=False))
+    assert said.count("\n") == 1 and "keep_accents: the setting says False" in said
+    assert str(pretrained / "spiece.model.json") in said and "says True" in said
+    assert not (out / "tuned").exists()
+    said = command("run_classifier.py", **flags)
+    assert "started from" in said and "custom: 40 rows, labels 0, 1" in said
+    kept = Tokenizer(str(out / "tuned" / "spiece.model"))
+    assert kept.keep_accents and kept.sha256 == Tokenizer(str(out / "zh.model")).sha256
+    other = pathlib.Path(str(alone) + ".json")
+    other.write_text((pretrained / "spiece.model.json").read_text().replace("true", "false"))
+    said = command("run_classifier.py", status=1, **dict(flags, model_dir=out / "again"))
+    assert said.count("\n") == 1 and "%s says False" % other in said

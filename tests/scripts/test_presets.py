@@ -1,0 +1,66 @@
+"""Presets: every file names known settings of the right kind; flags go before them."""
+
+import dataclasses
+import json
+
+import pytest
+from helpers import command
+from helpers.paths import ROOT
+
+from xlnet import config
+from xlnet.finetuning import tasks
+
+FOLDER = ROOT / "configs" / "finetune"
+PRESETS = sorted(FOLDER.glob("*.json"))
+FIELDS = {field.name: field for group in (
+    config.ClassifierSettings, config.NetworkSettings, config.OptimizationSettings)
+    for field in dataclasses.fields(group)}
+
+
+@pytest.mark.parametrize("path", PRESETS, ids=lambda path: path.stem)
+def test_preset(path):
+    preset = json.loads(path.read_text(encoding="utf-8"))
+    for name, value in preset.items():
+        if name != "about":
+            config.check_value(FIELDS[name], value, path.name)
+    task = tasks.find_task(preset["task_name"])
+    assert path.stem in (task.name, task.name + "-base")
+    assert (FOLDER / (task.name + "-base.json")).exists() and preset["about"]
+    assert 0 < preset.get("warmup_steps", 1) < preset["train_steps"]
+    assert preset["train_steps"] % preset["save_steps"] == 0 or "eval_steps" in preset
+
+
+@pytest.mark.parametrize("name, settings", [
+    ("sts-b", dict(learning_rate=5e-5, train_steps=1200, warmup_steps=120, max_seq_length=128)),
+    ("imdb", dict(learning_rate=2e-5, train_steps=4000, warmup_steps=500, train_batch_size=32,
+                  max_seq_length=512)),
+    ("race", dict(learning_rate=2e-5, train_steps=12000, warmup_steps=1000, train_batch_size=32)),
+    ("rte", dict(learning_rate=3e-5, train_steps=800, warmup_steps=200, train_batch_size=32))])
+def test_published_settings(name, settings):
+    preset = json.loads((FOLDER / (name + ".json")).read_text(encoding="utf-8"))
+    assert {key: preset[key] for key in settings} == settings and "published it" in preset["about"]
+
+
+def run(path, *flags):
+    return command.run("run_classifier.py", "--config=%s" % path, "--model_dir=m", "--data_dir=d",
+                       "--output_dir=o", "--spiece_model_file=s", "--model_config_path=c", *flags)
+
+
+@pytest.mark.parametrize("content, flags, status, message", [
+    ('{"task_name": "rte", "do_train": true}', [], 1, "data_dir: no such directory: d"),
+    ('{"task_name": "rte"}', [], 1, "nothing to do"),
+    ('{"task_name": "rte", "do_train": true}', ["--do_train=False"], 1, "nothing to do"),
+    ("{}", [], 2, "flag --task_name is required"),
+    ('{"task": "rte"}', [], 1, "unknown setting 'task'"),
+    ('{"train_step": 5}', [], 1, "unknown setting 'train_step'; did you mean 'train_steps'?"),
+    ('{"train_steps": "5"}', [], 1, "train_steps is '5', expected int"),
+    ('{"train_steps": 0}', [], 1, "train_steps is 0, expected at least 1"),
+    ('{"summary_type": "least"}', [], 1, "expected one of last, first, mean, attn"),
+    ("{", [], 1, "not valid JSON"),
+])
+def test_a_preset_is_read_before_flags(tmp_path, monkeypatch, content, flags, status, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "preset.json").write_text(content)
+    done = run("preset.json", *flags)
+    assert done.returncode == status and message in done.stderr
+    assert len(done.stderr.splitlines()) == 1

@@ -1,0 +1,100 @@
+"""scripts/run_transfer.py: the whole comparison in small, and the parts that it is made of."""
+
+import json
+import random
+
+import pytest
+import run_transfer as script
+from helpers import command
+
+from xlnet.errors import UserError
+from xlnet.finetuning import tasks
+
+FILLER = [a + b for a in ("kam", "tel", "rok", "sol", "mit", "dak")
+          for b in ("at", "ok", "mi", "er")]
+
+
+def sentence(rng, word):
+    words = rng.choices(FILLER, k=5) + [word]
+    rng.shuffle(words)
+    return " ".join(words)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """A folder with raw text, and SST-2 files whose labels one word decides."""
+    folder, rng = tmp_path_factory.mktemp("transfer"), random.Random(0)
+    (folder / "raw").mkdir()
+    (folder / "raw" / "text.txt").write_text("\n\n".join(
+        "\n".join(sentence(rng, rng.choice(("good", "bad"))) + "." for _ in range(6))
+        for _ in range(4000)) + "\n")
+    (folder / "sst").mkdir()
+    for split, count in (("train", 120), ("dev", 40)):
+        rows = [(sentence(rng, ("bad", "good")[i % 2]), i % 2) for i in range(count)]
+        (folder / "sst" / (split + ".tsv")).write_text(
+            "sentence\tlabel\n" + "".join("%s\t%d\n" % row for row in rows))
+    return folder
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """One language, one task, a tiny network, programs run in this process."""
+    monkeypatch.setattr(script, "LANGUAGES", {"english": script.Language(
+        raw_text=(("raw", "lines"),), tasks={"sst-2": ("sst", "dev", 1)}, more_text={}, steps=3)})
+    monkeypatch.setattr(script, "ARCHITECTURE", dict(
+        script.ARCHITECTURE, d_model=8, n_head=2, d_head=4, d_inner=16))
+
+    def stage(title, program, *arguments, **flags):
+        done = command.run(program, *arguments, *("--%s=%s" % item for item in flags.items()))
+        assert done.returncode == 0, (title, done.stderr)
+    monkeypatch.setattr(script, "stage", stage)
+
+
+def test_the_table(data, small, tmp_path, capsys):
+    settings = script.TransferSettings(data_dir=str(data), out_dir=str(tmp_path), vocab_size=50,
+                                       num_seeds=1, languages="english")
+    script.main(settings)
+    header, _, row = [line.strip("| ").split(" | ")
+                      for line in capsys.readouterr().out.split("\n") if line.startswith("| ")]
+    values = dict(zip(header, row))
+    assert values["task"] == "sst-2" and values["rows"] == "120"
+    assert values["evaluated"] == "40 dev" and values["majority"] == "0.500"
+    assert values["bag of words"] == "1.000"        # one word decides
+    for start, folder in (("from scratch", "scratch_0"), ("pretrained", "pretrained_0")):
+        path = tmp_path / "english" / "sst-2" / folder / "eval_results_dev.json"
+        result, = json.loads(path.read_text())["checkpoints"]
+        assert values[start] == "%.3f" % result["accuracy"]
+
+
+def test_spread():
+    assert script.spread([0.5, 0.7, 0.75]) == "0.650 ± 0.132"
+
+
+def test_the_text_is_of_all_sources(data, small, tmp_path):
+    count = script.write_text(str(data), script.LANGUAGES["english"], str(tmp_path / "text.jsonl"))
+    documents = [json.loads(line)["text"] for line in
+                 (tmp_path / "text.jsonl").read_text().splitlines()]
+    assert count == len(documents) == 4000 + len(set(documents[4000:]))
+    raw = (data / "raw" / "text.txt").read_text().strip().split("\n\n")
+    assert documents[:4000] == raw
+    held_out = (data / "sst" / "dev.tsv").read_text()
+    assert len(documents) > 4110 and not any(text in held_out for text in documents[4000:])
+
+
+def test_bags_of_pairs_tell_what_texts_share():
+    class Pieces:
+        vocab_size = 4
+
+        def encode_lines(self, texts):
+            return [[int(word) for word in text.split()] for text in texts]
+    pair, = script.bags(Pieces(), [tasks.Row("0", (("0 1 1", "1 3"),), "0")]).toarray()
+    assert pair.tolist() == [1, 1, 0, 1, 1, 0, 0, 1]
+    single, = script.bags(Pieces(), [tasks.Row("0", (("2 2", ""),), "0")]).toarray()
+    assert single.tolist() == [0, 0, 1, 0]
+
+
+def test_an_unknown_language(tmp_path):
+    message = "languages: no language 'klingon' .there are english, chinese"
+    with pytest.raises(UserError, match=message):
+        script.main(script.TransferSettings(data_dir="x", out_dir=str(tmp_path),
+                                            languages="english,klingon"))

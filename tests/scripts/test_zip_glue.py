@@ -1,0 +1,54 @@
+"""scripts/zip_glue.py: official names, checked, in one archive."""
+
+import zipfile
+
+import pytest
+from helpers import command
+
+
+def write(directory, name, *rows):
+    directory.mkdir(exist_ok=True)
+    (directory / name).write_text("".join(line + "\n" for line in ("index\tprediction", *rows)))
+
+
+def run(directory, *flags):
+    return command.run("scripts/zip_glue.py", "--predictions_glob=%s/*/*.tsv" % directory,
+                       "--zip_file=%s" % (directory / "out.zip"), *flags)
+
+
+def test_files_of_several_models(tmp_path):
+    write(tmp_path / "a", "RTE.tsv", *("%d\tentailment" % i for i in range(3000)))
+    write(tmp_path / "a", "predictions_rte_test.tsv", "0\tx")
+    write(tmp_path / "b", "STS-B.tsv", "0\t2.5")
+    done = run(tmp_path)
+    assert done.returncode == 0 and "out.zip: STS-B.tsv, RTE.tsv" in done.stdout
+    assert "STS-B.tsv has 1 rows, the official file 1379" in done.stderr
+    assert "RTE.tsv has" not in done.stderr and "missing: CoLA.tsv, SST-2.tsv" in done.stderr
+    with zipfile.ZipFile(tmp_path / "out.zip") as archive:
+        assert sorted(archive.namelist()) == ["RTE.tsv", "STS-B.tsv"]
+        assert archive.read("STS-B.tsv") == b"index\tprediction\n0\t2.5\n"
+
+
+@pytest.mark.parametrize("name, row, message", [
+    ("RTE.tsv", "0\tmaybe", "RTE.tsv:2: '0 maybe', expected an index and one of entailment"),
+    ("MNLI-m.tsv", "0", "MNLI-m.tsv:2: '0', expected an index and one of contradiction"),
+    ("other.tsv", "0\t1", "no file for the GLUE server"),
+])
+def test_wrong_files(tmp_path, name, row, message):
+    write(tmp_path / "a", name, row)
+    done = run(tmp_path)
+    assert done.returncode == 1 and message in done.stderr and len(done.stderr.splitlines()) == 1
+    assert not (tmp_path / "out.zip").exists()
+
+
+def test_no_files(tmp_path):
+    done = run(tmp_path / "nowhere")
+    assert done.returncode == 1 and not (tmp_path / "out.zip").exists()
+    assert "predictions_glob: no file matches '%s" % (tmp_path / "nowhere") in done.stderr
+
+
+def test_two_files_for_a_task(tmp_path):
+    for folder in "ab":
+        write(tmp_path / folder, "RTE.tsv", "0\tentailment")
+    done = run(tmp_path)
+    assert done.returncode == 1 and "expected one of them" in done.stderr

@@ -1,0 +1,265 @@
+"""Fine-tuning examples: the reference's layout, and record files found again by content."""
+
+import collections
+import json
+import pathlib
+
+import numpy as np
+import pytest
+from helpers.paths import GOLDEN, SPIECE
+from helpers.vocabulary import train_tiny_model
+
+from xlnet.errors import UserError
+from xlnet.finetuning import features
+from xlnet.finetuning.features import Example, Layout
+from xlnet.records import feature_spec
+from xlnet.records.example_bytes import ExampleBytes
+from xlnet.tokenization import Tokenizer
+
+CLS, SEP = 3, 4
+LABELS = ("no", "yes")
+
+
+def choice_features(ids_a, ids_b, length, cls_id, sep_id, **layout):
+    """The arrays [T] of one text or pair."""
+    features.check_max_seq_length(length)
+    pair, = features.fitted(ids_a, ids_b, Layout(length, **layout))
+    return {name: array[0] for name, array in
+            features.lay_out([pair], length, cls_id, sep_id).items()}
+
+
+def arrays_of(examples, tokenizer, length, **layout):
+    return features.arrays_of(examples, tokenizer, Layout(length, **layout))[0]
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    return Tokenizer(train_tiny_model(tmp_path_factory.mktemp("tiny") / "tiny.model"))
+
+
+def test_golden():
+    if not SPIECE.exists():
+        pytest.skip("the released SentencePiece model is not there")
+    tokenizer = Tokenizer(str(SPIECE))
+    cases = json.loads((GOLDEN / "classifier_features.json").read_text("utf-8"))
+    assert len(cases) == 74
+    for case in cases:
+        example = Example(((case["text_a"], case["text_b"]),), case["label_id"])
+        actual = arrays_of([example], tokenizer, case["max_seq_length"])
+        for name in ("input_ids", "input_mask", "segment_ids"):
+            assert actual[name][0].tolist() == case[name], (name, case)
+        assert actual["label_ids"][0] == np.float32(case["label_id"])
+
+
+def test_single_text():
+    f = choice_features([10, 11], None, 6, CLS, SEP)
+    assert f["input_ids"].tolist() == [0, 0, 10, 11, SEP, CLS]
+    assert f["input_mask"].tolist() == [1, 1, 0, 0, 0, 0]
+    assert f["segment_ids"].tolist() == [4, 4, 0, 0, 0, 2]
+
+
+def test_pair_of_texts():
+    f = choice_features([10, 11], [20], 8, CLS, SEP)
+    assert f["input_ids"].tolist() == [0, 0, 10, 11, SEP, 20, SEP, CLS]
+    assert f["segment_ids"].tolist() == [4, 4, 0, 0, 0, 1, 1, 2]
+
+
+def test_single_text_is_cut_at_its_end():
+    assert choice_features([10, 11, 12, 13], None, 5, CLS, SEP)["input_ids"].tolist() == [
+        10, 11, 12, SEP, CLS]
+
+
+@pytest.mark.parametrize("lengths, budget, expected", [
+    ((3, 4), 7, (3, 4)),
+    ((3, 4), 6, (3, 3)),
+    ((4, 3), 6, (3, 3)),
+    ((3, 3), 5, (3, 2)),     # equally long: the second one gives way
+    ((9, 2), 6, (4, 2)),
+    ((2, 9), 6, (2, 4)),
+    ((9, 9), 7, (4, 3)),
+    ((5, 0), 3, (3, 0)),
+    ((0, 5), 3, (0, 3)),
+    ((5, 5), 1, (1, 0)),
+])
+def test_the_longer_text_is_cut_first(lengths, budget, expected):
+    a, b = (list(range(length)) for length in lengths)
+    assert features.fitted(a, b, Layout(budget + 3)) == [(a[:expected[0]], b[:expected[1]])]
+
+
+def test_every_layout_obeys_the_law():
+    rng = np.random.RandomState(0)
+    for _ in range(300):
+        a, b = (rng.randint(10, 99, rng.randint(0, 12)).tolist() for _ in range(2))
+        f = choice_features(a, None if rng.rand() < 0.3 else b, rng.randint(4, 20), CLS, SEP)
+        padding = int(f["input_mask"].sum())
+        assert f["input_ids"][-1] == CLS and f["input_ids"][-2] == SEP
+        assert (np.diff(f["input_mask"]) <= 0).all()
+        assert (f["segment_ids"][:padding] == 4).all() and (f["segment_ids"][padding:] < 4).all()
+        assert (f["input_ids"][:padding] == 0).all()
+        assert (np.diff(f["segment_ids"][padding:]) >= 0).all()
+
+
+def test_dtypes_and_names_are_those_of_the_record(tiny):
+    arrays = arrays_of(_examples(3), tiny, 16)
+    layout = feature_spec.finetuning_features(16)
+    assert set(arrays) == {feature.name for feature in layout}
+    for feature in layout:
+        assert arrays[feature.name].shape == (3, *feature.shape)
+        assert arrays[feature.name].dtype == {"int": np.int32, "float": np.float32}[feature.dtype]
+    scores = arrays_of([Example((("a", "b"),), 2.5)], tiny, 16)["label_ids"]
+    assert scores.tolist() == [2.5] and scores.dtype == np.float32
+
+
+def test_choices_are_joined(tiny):
+    pairs = (("the cat", "a mat"), ("the cat", "old rivers"))
+    joined = arrays_of([Example(pairs, 1)], tiny, 16)
+    for c, pair in enumerate(pairs):
+        for name in ("input_ids", "input_mask", "segment_ids"):
+            alone = arrays_of([Example((pair,), 1)], tiny, 16)
+            assert joined[name][0, 16 * c:16 * c + 16].tolist() == alone[name][0].tolist()
+    assert joined["label_ids"].tolist() == [1]
+
+
+# ---- what does not fit
+
+TEXT = list(range(100, 120))
+
+
+def test_only_the_first_text_is_cut():
+    fit = lambda a, b, length: features.fitted(a, b, Layout(length, True))  # noqa: E731
+    assert fit(TEXT, TEXT[:5], 13) == [(TEXT[:5], TEXT[:5])]
+    assert fit(TEXT[:2], TEXT, 13) == [(TEXT[:1], TEXT[:9])]      # down to one, then the second
+    assert fit(TEXT, None, 12) == [(TEXT[:10], None)]
+
+
+def test_the_middle_is_cut_out():
+    fit = lambda a, b, length: features.fitted(  # noqa: E731
+        a, b, Layout(length, False, "head_tail"))
+    assert fit(TEXT, None, 10) == [(TEXT[:2] + TEXT[-6:], None)]
+    assert fit(TEXT, [7], 12) == [(TEXT[:2] + TEXT[-6:], [7])]
+    assert fit(TEXT, None, 22) == [(TEXT, None)]
+
+
+def test_windows_overlap_by_half_and_end_with_the_text():
+    fit = lambda a, b, length: features.fitted(a, b, Layout(length, True, "sliding"))  # noqa: E731
+    assert fit(TEXT, None, 12) == [(TEXT[:10], None), (TEXT[5:15], None), (TEXT[10:], None)]
+    assert fit(TEXT, [7], 12) == [(TEXT[start:start + 8], [7]) for start in (0, 4, 8, 12)]
+    assert fit(TEXT[:9], None, 12) == [(TEXT[:9], None)]
+    for length in range(4, 24):
+        windows = [a for a, _ in fit(TEXT, None, length)]
+        assert {id for window in windows for id in window} == set(TEXT)
+        assert all(len(window) == min(length - 2, len(TEXT)) for window in windows)
+
+
+def test_windows_are_records_of_their_own(tiny, tmp_path):
+    examples = [Example((("the cat sat on a mat " * count, None),), count) for count in (1, 4, 2)]
+    layout = Layout(16, long_document="sliding")
+    made = features.write_records(str(tmp_path), "x", examples, tiny, layout, labels=LABELS)
+    read = _read(made.path, 16)
+    assert made.windows.sum() == len(read["label_ids"]) > 3 and made.windows[0] < made.windows[1]
+    assert read["label_ids"].tolist() == np.repeat([1, 4, 2], made.windows).tolist()
+    again = features.write_records(str(tmp_path), "x", examples, tiny, layout, labels=LABELS)
+    assert again.path == made.path and again.windows.tolist() == made.windows.tolist()
+
+
+@pytest.mark.parametrize("length", [-1, 0, 3])
+def test_too_short(length, tiny, tmp_path):
+    with pytest.raises(UserError, match="max_seq_length is %d, expected at least 4" % length):
+        choice_features([10], None, length, CLS, SEP)
+    with pytest.raises(UserError, match="at least 4"):
+        features.write_records(tmp_path, "x", _examples(2), tiny, Layout(length), labels=LABELS)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_shortest_holds_a_token():
+    assert choice_features([10, 11], [20, 21], 4, CLS, SEP)["input_ids"].tolist() == [
+        10, SEP, SEP, CLS]
+
+
+def _examples(count):
+    return [Example((("the cat sat %d" % i, "a mat" if i % 2 else None),), i % 2)
+            for i in range(count)]
+
+
+def _read(path, max_seq_length, **settings):
+    """Returns the record file as one dict of arrays [n, ...]."""
+    import tensorflow as tf
+    layout = feature_spec.finetuning_features(max_seq_length, **settings)
+    columns = collections.defaultdict(list)
+    for serialized in tf.compat.v1.io.tf_record_iterator(path):
+        example = tf.train.Example.FromString(serialized)
+        for name, shape, dtype in layout:
+            kind = example.features.feature[name]
+            value = (kind.int64_list if dtype == "int" else kind.float_list).value
+            columns[name].append(np.reshape(value, shape))
+    return {name: np.array(values) for name, values in columns.items()}
+
+
+def write(directory, examples, tokenizer, length=16, **settings):
+    return features.write_records(str(directory), "mine.train", examples, tokenizer,
+                                  Layout(length), **settings).path
+
+
+def test_records_hold_the_features(tiny, tmp_path):
+    examples = _examples(5)
+    path = write(tmp_path, examples, tiny, labels=LABELS)
+    read = _read(path, 16)
+    for name, expected in arrays_of(examples, tiny, 16).items():
+        assert read[name].tolist() == expected.tolist()
+    assert [file.name for file in tmp_path.iterdir()] == [pathlib.Path(path).name]
+
+
+def test_bytes_are_those_of_the_plain_writer(tiny):
+    """Parsed by TensorFlow, both are the same example."""
+    import tensorflow as tf
+    layout = feature_spec.finetuning_features(16, num_labels=3)
+    arrays = dict(arrays_of(_examples(4), tiny, 16),
+                  label_ids=np.array([[0, 1, 1]] * 4, np.float32))
+    quick = ExampleBytes(layout, tiny.vocab_size).encode(arrays)
+    for i, serialized in enumerate(quick):
+        plain = feature_spec.encode(layout, {name: values[i] for name, values in arrays.items()})
+        assert tf.train.Example.FromString(serialized) == tf.train.Example.FromString(plain)
+    assert len({len(serialized) for serialized in quick}) == 1
+
+
+def test_workers_write_the_same_file(tiny, tmp_path, monkeypatch):
+    examples = _examples(7)
+    monkeypatch.setattr(features, "_EXAMPLES_AT_ONCE", 3)
+    alone = pathlib.Path(write(tmp_path, examples, tiny, labels=LABELS)).read_bytes()
+    monkeypatch.setattr(features, "_EXAMPLES_FOR_WORKERS", 5)
+    path = pathlib.Path(write(tmp_path, examples, tiny, labels=LABELS, workers=2, overwrite=True))
+    assert path.read_bytes() == alone
+
+
+def test_scores_labels_and_choices_in_records(tiny, tmp_path):
+    path = write(tmp_path, [Example((("the cat", "a mat"),), 2.5)], tiny)
+    assert _read(path, 16, is_regression=True)["label_ids"].tolist() == [2.5]
+    path = write(tmp_path, [Example((("the cat", None),), [0., 1.])], tiny, labels=LABELS,
+                 num_labels=2)
+    assert _read(path, 16, num_labels=2)["label_ids"].tolist() == [[0, 1]]
+    choices = [Example((("the cat", "a mat"), ("the cat", "old rivers")), 1)]
+    path = write(tmp_path, choices, tiny, labels=("0", "1"))
+    assert _read(path, 16, num_choices=2)["input_ids"].shape == (1, 32)
+
+
+def test_records_are_found_again_by_content(tiny, tmp_path):
+    def write(examples=_examples(3), tokenizer=tiny, length=16, **settings):
+        return pathlib.Path(features.write_records(
+            str(tmp_path), "x", examples, tokenizer, Layout(length),
+            **{"labels": LABELS, **settings}).path)
+
+    path = write()
+    path.write_bytes(b"kept")
+    assert write() == path and path.read_bytes() == b"kept"
+    assert write(overwrite=True) == path and path.read_bytes() != b"kept"
+    relabelled = [example._replace(label=0) for example in _examples(3)]
+    others = [write(_examples(4)), write(relabelled), write(length=17),
+              write(labels=("yes", "no")), write(tokenizer=Tokenizer(tiny.path, uncased=True))]
+    assert len({path, *others}) == 6
+
+
+def test_no_half_file_is_left(tiny, tmp_path):
+    broken = _examples(2) + [Example((("the cat", None),), "no number")]
+    with pytest.raises(ValueError):
+        features.write_records(str(tmp_path), "x", broken, tiny, Layout(16), labels=LABELS)
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,368 @@
+"""Ranking: measures by hand, pairs, files of both forms and their faults, and what is learned."""
+
+import dataclasses
+import json
+import random
+import re
+
+import numpy as np
+import pytest
+from helpers import command
+from helpers.finetuning import make_vocabulary
+from helpers.paths import RELEASED
+
+from xlnet.config import ClassifierSettings
+from xlnet.errors import UserError
+from xlnet.finetuning import metrics, own_data, predictions, ranking, task_files
+from xlnet.finetuning.tasks import TASKS, Row
+
+RANKING = TASKS["ranking"]
+
+
+def rows_of(*grades, query="q"):
+    """Documents a, b, c, ... of a query."""
+    return [Row("abcdefgh"[i], (("text of " + query, "document %d" % i),), float(grade), query)
+            for i, grade in enumerate(grades)]
+
+
+def measure(names, grades, scores, highest=0):
+    rows = rows_of(*grades)
+    return ranking.evaluate(names, scores, grades, ranking.by_query(rows), highest)
+
+
+# --- Measures
+
+def test_measures_by_hand():
+    # In order of the scores: grades 0, 2, 1.
+    result = measure(("ndcg@10", "ndcg@2", "map", "err@10", "err@2"), [2, 0, 1], [.5, .9, .1])
+    ideal = 3 / np.log2(2) + 1 / np.log2(3)
+    assert result["ndcg@10"] == pytest.approx((3 / np.log2(3) + 1 / np.log2(4)) / ideal)
+    assert result["ndcg@2"] == pytest.approx(3 / np.log2(3) / ideal)
+    assert result["map"] == pytest.approx((1 / 2 + 2 / 3) / 2)
+    # The reader stops at grade 2 with 3/4, at grade 1 with 1/4.
+    assert result["err@10"] == pytest.approx(3 / 4 / 2 + 1 / 4 * 1 / 4 / 3)
+    assert result["err@2"] == pytest.approx(3 / 4 / 2)
+    assert list(result) == ["ndcg@10", "ndcg@2", "map", "err@10", "err@2"]
+
+
+def test_the_ideal_of_a_cutoff_is_cut_too():
+    assert measure(("ndcg@2",), [1, 1, 1], [3, 2, 1]) == {"ndcg@2": 1}
+
+
+def test_highest_grade_is_of_the_scale_not_of_the_file():
+    assert measure(("err@1",), [1, 0], [1, 0]) == {"err@1": 1 / 2}
+    assert measure(("err@1",), [1, 0], [1, 0], highest=4) == {"err@1": 1 / 16}
+
+
+def test_the_mean_is_over_queries_and_one_without_relevant_documents_counts_as_0():
+    rows = rows_of(1, 0) + rows_of(0, 0, 0, query="r")
+    grades = [row.label for row in rows]
+    result = ranking.evaluate(("map", "ndcg@10", "err@10"), [2, 1, 3, 2, 1], grades,
+                              ranking.by_query(rows))
+    assert result == {"map": 0.5, "ndcg@10": 0.5, "err@10": 0.25}
+
+
+def test_equal_scores_are_in_the_order_of_names_backwards_wherever_they_stand_in_the_file():
+    rows = rows_of(0, 1, 0)
+    for order in ([0, 1, 2], [1, 2, 0], [2, 1, 0]):
+        shuffled = [rows[i] for i in order]
+        query, = ranking.by_query(shuffled)
+        names = [shuffled[i].id for i in ranking.best_first(np.zeros(3), query)]
+        assert names == ["c", "b", "a"]
+        assert ranking.evaluate(("map",), np.zeros(3), [row.label for row in shuffled],
+                                [query]) == {"map": 0.5}
+
+
+def test_ndcg_is_scikit_learns_with_the_same_gains():
+    from sklearn.metrics import ndcg_score
+    rng = np.random.default_rng(0)
+    for count in (2, 5, 8):
+        for cutoff in (1, 3, 10):
+            grades, scores = rng.integers(0, 4, count), rng.random(count)
+            grades[0] = 3
+            name = "ndcg@%d" % cutoff
+            assert measure((name,), grades, scores)[name] == pytest.approx(
+                ndcg_score([2 ** grades - 1], [scores], k=cutoff))
+
+
+def test_map_is_scikit_learns_average_precision():
+    from sklearn.metrics import average_precision_score
+    rng = np.random.default_rng(1)
+    for _ in range(9):
+        grades, scores = rng.integers(0, 3, 8), rng.random(8)
+        grades[0] = 1
+        assert measure(("map",), grades, scores)["map"] == pytest.approx(
+            average_precision_score(grades > 0, scores))
+
+
+def test_random_order():
+    rows = [row for i in range(300) for row in rows_of(1, 0, query="q%d" % i)]
+    result = metrics.baseline(RANKING, metrics.label_array(RANKING, rows), ranking.by_query(rows))
+    assert result["map"] == pytest.approx(0.75, abs=0.02)       # first or second, by chance
+    assert list(result) == ["ndcg@10", "map", "err@10"]
+
+
+# --- Pairs
+
+def test_pairs_are_of_one_query_and_of_different_grades():
+    rows = rows_of(1, 0, 2, 1) + rows_of(0, 3, query="r") + rows_of(1, 1, query="s")
+    pairs = ranking.pair_rows(rows, 0, seed=0)
+    grades = {row.pairs[0]: row.label for row in rows}
+    assert len(pairs) == 5 + 1 and {row.query for row in pairs} == {"q", "r"}
+    for row in pairs:
+        better, worse = row.pairs
+        assert better[0] == worse[0] == "text of " + row.query
+        assert grades[better] > grades[worse] and row.label == 1
+
+
+def test_drawn_pairs_follow_from_the_seed():
+    rows = [row for name in "qr" for row in rows_of(0, 1, 2, 3, 4, 5, query=name)]
+    drawn = ranking.pair_rows(rows, 4, seed=1)
+    assert drawn == ranking.pair_rows(rows, 4, seed=1) != ranking.pair_rows(rows, 4, seed=2)
+    assert [row.query for row in drawn] == ["q"] * 4 + ["r"] * 4
+    assert len(set(drawn)) == 8 and set(drawn) < set(ranking.pair_rows(rows, 0, seed=1))
+
+
+def test_pair_loss_by_hand():
+    rows = rows_of(2, 0, 1) + rows_of(1, 0, query="r") + rows_of(0, 0, query="s")
+    values = np.array([1., 0., 3., 2., 2., 9., 9.])
+    expected = np.mean(np.log(1 + np.exp(-np.array([1., -2., 3., 0.]))))
+    grades = np.array([row.label for row in rows])
+    assert ranking.pair_loss(values, grades, ranking.by_query(rows)) == pytest.approx(expected)
+    assert ranking.pair_loss(values[5:], grades[5:], ranking.by_query(rows[5:])) == 0
+
+
+# --- Files
+
+HEADER = "query_id\tquery\tdocument_id\tdocument\tgrade"
+
+
+def write(directory, name, *lines):
+    (directory / name).write_bytes(
+        "".join(line + "\n" for line in lines).encode("utf-8", "surrogateescape"))
+
+
+def read(directory, split="dev", **how):
+    return task_files.read_rows(RANKING, str(directory), split, **how)
+
+
+def write_trec(directory):
+    write(directory, "queries.tsv", "7\tred kite", "8\tblue sky", "9\tnobody's")
+    write(directory, "documents.tsv", "x\ta kite", "y\tthe sky\tabove", "z\tnothing", "", "w\t")
+    write(directory, "dev.qrels", "7 0 x 2", "7 0 y 0", "8\t0\ty\t1", "8 0 z -1")
+
+
+EXPECTED = [Row("x", (("red kite", "a kite"),), 2.0, "7"),
+            Row("y", (("red kite", "the sky above"),), 0.0, "7"),
+            Row("y", (("blue sky", "the sky above"),), 1.0, "8"),
+            Row("z", (("blue sky", "nothing"),), 0.0, "8")]
+
+
+def test_trec_files(tmp_path):
+    write_trec(tmp_path)
+    assert read(tmp_path) == EXPECTED
+
+
+def test_the_same_as_a_table(tmp_path):
+    write(tmp_path, "dev.tsv", HEADER, *("\t".join([
+        row.query, row.pairs[0][0], row.id, row.pairs[0][1], "%d" % row.label])
+        for row in EXPECTED))
+    assert read(tmp_path) == EXPECTED
+
+
+def test_queries_of_a_split_go_before_those_of_all(tmp_path):
+    write_trec(tmp_path)
+    write(tmp_path, "dev.queries.tsv", "7\tgreen", "8\tgrass")
+    assert [row.pairs[0][0] for row in read(tmp_path)] == ["green", "green", "grass", "grass"]
+
+
+def test_a_run_names_what_is_ranked_and_judgements_grade_it(tmp_path):
+    write_trec(tmp_path)
+    write(tmp_path, "dev.run", "8 Q0 y 1 9.5 bm25", "7 Q0 z 1 3.5 bm25")
+    assert [(row.query, row.id, row.label) for row in read(tmp_path)] == [
+        ("8", "y", 1.0), ("7", "z", 0.0)]
+    write(tmp_path, "test.run", "8 Q0 y 1 9.5 bm25")
+    assert [row.label for row in read(tmp_path, "test")] == [None]
+    with pytest.raises(UserError, match="test.run:1: column 'grade' is empty"):
+        read(tmp_path, "test", need_labels=True)
+
+
+def test_queries_are_held_out_whole(tmp_path):
+    write(tmp_path, "all.tsv", "q\tt\td\tgrade", *("q%d\ttext %d\tdoc %d\t%d" % (i, i, j, j % 2)
+                                                   for i in range(10) for j in range(3)))
+    task = own_data.get_task(ClassifierSettings(
+        task_name="custom", data_dir=str(tmp_path / "all.tsv"), model_dir="m", output_dir="o",
+        spiece_model_file="s", model_config_path="c", query_id_column="q", text_a_column="t",
+        text_b_column="d", label_column="grade", dev_share=0.2))
+    assert task.kind == "ranking" and task.pairwise and task.head == "regression_custom"
+    train, dev = ({row.query for row in task_files.read_rows(task, str(tmp_path), split)}
+                  for split in ("train", "dev"))
+    assert len(train) == 8 and len(dev) == 2 and not train & dev
+
+
+@pytest.mark.parametrize("lines, message", [
+    (["q\tred"], "dev.tsv:2: 2 column(s), expected 5"),
+    (["q\tred\td\t\t1"], "dev.tsv:2: column 'document' is empty"),
+    (["q\tred\td\tkite\thigh"], "dev.tsv:2: column 'grade': 'high', expected a whole number"),
+    (["q\tred\td\tkite\t0.5"], "dev.tsv:2: column 'grade': '0.5', expected a whole number below"),
+    (["q\tred\td\tkite\t"], "dev.tsv:2: column 'grade' is empty"),
+    (["\tred\td\tkite\t1"], "dev.tsv:2: query '': expected a name without blanks"),
+    (["q\tred\ta b\tkite\t1"], "dev.tsv:2: document 'a b': expected a name without blanks"),
+    (["q\tred\td\tkite\t1", "q\tred\td\tkite\t1"],
+     "dev.tsv:3: document 'd' of query 'q' for the second time"),
+    (["q\tred\td\tkite\t1", "q\tblue\te\tkite\t1"],
+     "dev.tsv:3: query 'q' has another text than in the rows before"),
+    (["q\tred\td\tkite\t5"], "dev.tsv:2: column 'grade': 5 is above highest_grade 4"),
+    ([], "dev.tsv: no rows after the header")])
+def test_faults_of_a_table(tmp_path, lines, message):
+    write(tmp_path, "dev.tsv", HEADER, *lines)
+    with pytest.raises(UserError) as e:
+        task_files.read_rows(dataclasses.replace(RANKING, highest_grade=4), str(tmp_path), "dev")
+    assert message in str(e.value) and "\n" not in str(e.value)
+
+
+@pytest.mark.parametrize("name, lines, message", [
+    ("dev.qrels", ["7 0 x"], "dev.qrels:1: 3 column(s), expected 4: query 0 document grade"),
+    ("dev.qrels", ["7 0 x 1", "5 0 x 1"], "dev.qrels:2: query '5' is not in "),
+    ("dev.qrels", ["7 0 u 1"], "dev.qrels:1: document 'u' is not in "),
+    ("dev.qrels", ["7 0 w 1"], "dev.qrels:1: column 'document' is empty"),
+    ("dev.qrels", ["7 0 x best"], "dev.qrels:1: column 'grade': 'best', expected a whole number"),
+    ("dev.qrels", ["7 0 x 1", "7 0 x 0"], "dev.qrels:2: document 'x' of query '7' for the second"),
+    ("dev.run", ["7 Q0 x 1 0.5"], "dev.run:1: 5 column(s), expected 6: query Q0 document rank"),
+    ("queries.tsv", ["7 red kite", "8\tsky"], "queries.tsv:1: expected a name, a tab and a text"),
+    ("queries.tsv", ["7\tred", "8\tsky", "7\tblue"], "queries.tsv:3: '7' for the second time"),
+    ("documents.tsv", ["x\tred", "y\tb\udcff"], "documents.tsv:2: not UTF-8: byte 0xff"),
+    ("documents.tsv", None, "no such file: ")])
+def test_faults_of_trec_files(tmp_path, name, lines, message):
+    write_trec(tmp_path)
+    if lines is None:
+        (tmp_path / name).unlink()
+    else:
+        write(tmp_path, name, *lines)
+    with pytest.raises(UserError) as e:
+        read(tmp_path)
+    assert message in str(e.value) and "\n" not in str(e.value)
+
+
+def test_trec_files_are_of_rankings(tmp_path):
+    write_trec(tmp_path)
+    with pytest.raises(UserError, match="dev.qrels: TREC's files are for rankings"):
+        task_files.read_file(TASKS["mrpc"], str(tmp_path / "dev.qrels"), True)
+
+
+def test_prediction_files(tmp_path):
+    rows = [row for name in ("q2", "q1") for row in rows_of(0, 1, 2, query=name)]
+    scores = np.array([.5, 2, 2, -1, 1 / 3, -1.5], np.float32)
+    predictions.write_run(str(tmp_path / "p.run"), rows, scores)
+    assert (tmp_path / "p.run").read_text().splitlines() == [
+        "q2 Q0 c 1 2 xlnet", "q2 Q0 b 2 2 xlnet", "q2 Q0 a 3 0.5 xlnet",
+        "q1 Q0 b 1 0.333333343 xlnet", "q1 Q0 a 2 -1 xlnet", "q1 Q0 c 3 -1.5 xlnet"]
+    predictions.write_predictions(str(tmp_path / "p.tsv"), RANKING, rows, scores)
+    lines = [line.split("\t") for line in (tmp_path / "p.tsv").read_text().splitlines()]
+    assert lines[0] == ["query", "id", "score"]
+    assert [line[:2] for line in lines[1:]] == [[row.query, row.id] for row in rows]
+    assert lines[5][2] == "0.333333"
+
+
+# --- The loss, and what is learned
+
+def test_pairwise_head_by_hand(graph):
+    import tensorflow.compat.v1 as tf
+
+    from xlnet.config import RunConfig
+    from xlnet.network import heads
+    summary = tf.constant(np.random.RandomState(0).randn(4, 3), tf.float32)
+    run = RunConfig(True, False, False, 0., 0.)
+    pairs = heads.pairwise(run, summary, tf.ones([2]), scope="s")
+    with tf.variable_scope(tf.get_variable_scope(), reuse=True):
+        single = heads.regression(run, summary, tf.zeros([4]), scope="s")
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        loss, scores = session.run([pairs.loss, single.logits])
+    np.testing.assert_allclose(loss, np.log(1 + np.exp(scores[1::2] - scores[::2])), rtol=1e-5)
+
+
+WORDS = (("kamat", "kaka", "matka"), ("telok", "oktel", "tel"), ("solkit", "kitkit", "sol"))
+
+
+def learnable(rng, queries):
+    """Documents of which all words (grade 2), half of them (1) or none are of the query's kind."""
+    for number in range(queries):
+        mine, other = WORDS[number % 3], WORDS[(number + rng.choice([1, 2])) % 3]
+        query = " ".join(rng.choices(mine, k=2))
+        for document in range(8):
+            grade = rng.choice([0, 0, 0, 1, 2]) if document else 2
+            words = rng.choices(mine, k=2 * grade) + rng.choices(other, k=4 - 2 * grade)
+            yield "q%d\t%s\td%d\t%s\t%d" % (number, query, rng.randrange(10) * 10 + document,
+                                            " ".join(words), grade)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("ranking")
+    rng = random.Random(0)
+    write(directory, "train.tsv", HEADER, *learnable(rng, 40))
+    write(directory, "dev.tsv", HEADER, *learnable(rng, 20))
+    make_vocabulary(directory / "sp.model", 37)
+    return directory
+
+
+def run(place, *arguments, **changes):
+    flags = dict(
+        task_name="ranking", data_dir=place, output_dir=place / "records", max_seq_length=48,
+        model_dir=place / changes.get("ranking_loss", "model"), train_batch_size=16,
+        spiece_model_file=place / "sp.model", dropout=0, dropatt=0, save_steps=1000,
+        model_config_path=RELEASED / "xlnet_config.json")
+    return command.run("run_classifier.py", *arguments,
+                       *("--%s=%s" % item for item in dict(flags, **changes).items()))
+
+
+@pytest.mark.parametrize("loss", ["pairwise", "pointwise"])
+def test_a_ranking_is_learned(place, loss):
+    done = run(place, "--do_train=True", "--do_eval=True", "--do_predict=True",
+               "--predict_split=dev", ranking_loss=loss, train_steps=300, learning_rate=.005,
+               warmup_steps=30)
+    assert done.returncode == 0, done.stderr
+    assert "trained on %s" % ("pairs of them" if loss == "pairwise" else "their grades") \
+        in done.stdout
+    results = json.loads((place / loss / "eval_results_dev.json").read_text())
+    untrained, trained = results["baseline"], results["checkpoints"][0]
+    assert untrained["ndcg@10"] < 0.75 and trained["ndcg@10"] > 0.85
+    assert untrained["map"] < 0.7 and trained["map"] > 0.8
+    check_predictions(place, place / loss, trained)
+
+
+def check_predictions(place, model_dir, reported):
+    """One line for each row, and the measures of the run file are those that were reported."""
+    rows = read(place)
+    table = (model_dir / "predictions_ranking_dev.tsv").read_text().splitlines()[1:]
+    assert [line.split("\t")[:2] for line in table] == [[row.query, row.id] for row in rows]
+    lines = [line.split() for line in
+             (model_dir / "predictions_ranking_dev.run").read_text().splitlines()]
+    assert sorted((query, name) for query, _, name, *_ in lines) == sorted(
+        (row.query, row.id) for row in rows)
+    position = {(row.query, row.id): number for number, row in enumerate(rows)}
+    scores = np.zeros(len(rows))
+    for query, _, name, rank, score, _ in lines:
+        scores[position[query, name]] = -int(rank)
+    result = metrics.evaluate(RANKING, scores, metrics.label_array(RANKING, rows),
+                              queries=ranking.by_query(rows))
+    assert result == {name: pytest.approx(reported[name]) for name in result}
+
+
+@pytest.mark.parametrize("changes, message", [
+    (dict(data_dir="same"), "has documents of different grades, which ranking_loss pairwise"),
+    (dict(label_smoothing=.1), "label_smoothing: task ranking has no classes"),
+    (dict(class_weights="balanced"), "class_weights: task ranking is no classification"),
+    (dict(query_id_column="q"), "query_id_column is for --task_name=custom"),
+    (dict(metric="ndcg@5"), "metric: task ranking has no ndcg@5"),
+    (dict(task_name="custom", query_id_column="query_id", multi_label=True),
+     "query_id_column makes a ranking by grades")])
+def test_refused(place, monkeypatch, changes, message):
+    monkeypatch.chdir(place)
+    (place / "same").mkdir(exist_ok=True)
+    write(place / "same", "train.tsv", HEADER, "q\tred\td\tkite\t1", "q\tred\te\tkite\t1")
+    done = run(place, "--do_train=True", model_dir="refused", output_dir="nothing", **changes)
+    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1, done
+    assert re.match("run_classifier.py: ", done.stderr) and message in done.stderr
+    assert not (place / "refused").exists() and not (place / "nothing").exists()

@@ -1,0 +1,58 @@
+"""Every official file is read whole, where the data sets are there."""
+
+import pathlib
+
+import pytest
+from helpers.paths import DATA, FOLDERS
+
+from xlnet.finetuning import tables, task_files, tasks
+
+# Rows, as the data sets' own description says.
+COUNTS = {("imdb", "train"): 1400, ("imdb", "test"): 800, ("ag_news", "train"): 4000,
+          ("ag_news", "test"): 1600, ("yelp-5", "train"): 6, ("yelp-5", "test"): 6,
+          ("tnews", "train"): 5500, ("afqmc", "dev"): 2800, ("chnsenticorp", "test"): 700}
+FILES = [(name, split) for name in FOLDERS for split in tasks.TASKS[name].files]
+
+pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="the data sets are not there")
+
+
+def read(name, split, **more):
+    """The rows of a file; what is held out as dev included."""
+    task = tasks.TASKS[name]
+    path = tables.find_file(DATA / FOLDERS[name], task.files[split])
+    return path, task_files.read_file(task, path, header=task.headers.get(split), **more)
+
+
+@pytest.mark.parametrize("name, split", FILES)
+def test_file(name, split):
+    task = tasks.TASKS[name]
+    is_labelled = not split.startswith("test") or bool(task.tree or split in task.headers)
+    path, rows = read(name, split, need_labels=is_labelled)
+    if (name, split) in COUNTS:
+        assert len(rows) == COUNTS[name, split]
+    elif not task.tree:
+        lines = pathlib.Path(path).read_bytes().rstrip(b"\n").count(b"\n") + 1
+        assert len(rows) == lines - (split not in task.headers and path.endswith(".tsv")) > 0
+    assert len({row.id for row in rows}) == len(rows)
+    assert all(text.strip() for row in rows for pair in row.pairs for text in pair if text)
+    assert {(len(row.pairs), row.pairs[0][1] is None) for row in rows} == {
+        (4 if task.choices else 1, not (task.text_b or task.choices))}
+    if not is_labelled:
+        assert {row.label for row in rows} == {None}
+    elif task.is_regression:
+        assert all(0 <= row.label <= 5 for row in rows)
+    else:
+        assert {row.label for row in rows} <= set(task.labels)
+
+
+def test_parts_of_race():
+    whole, middle = (read(name, "dev", need_labels=True)[1] for name in ("race", "race-middle"))
+    assert [row for row in whole if row.id.startswith("middle")] == middle
+    assert not any("_" in text for row in middle for _, text in row.pairs)
+
+
+def test_what_is_held_out():
+    task = tasks.TASKS["ag_news"]
+    train, dev = (task_files.read_rows(task, DATA / FOLDERS["ag_news"], split)
+                  for split in ("train", "dev"))
+    assert (len(train), len(dev)) == (3800, 200) and not set(train) & set(dev)

@@ -1,0 +1,363 @@
+"""reading: files of every form to lines, wherever they are cut; bad ones refused or left out."""
+
+import collections
+import gzip
+import io
+import json
+import os
+import random
+import tracemalloc
+
+import pytest
+
+from xlnet import config, files
+from xlnet.errors import UserError
+from xlnet.text import reading, text_forms
+
+WHOLE = 1 << 30
+
+
+def settings(**values):
+    return config.CorpusSettings(input_glob="-", save_dir="-", sp_path="-", **values)
+
+
+def read(path, chunk_bytes=WHOLE, **values):
+    """Returns the lines of all chunks and the count of what was skipped."""
+    skipped = collections.Counter()
+    lines = [line for chunk in reading.cut([str(path)], chunk_bytes)
+             for line in reading.read_chunk(chunk, settings(**values), skipped)]
+    return lines, skipped
+
+
+def write(path, content):
+    content = content.encode("utf-8") if isinstance(content, str) else content
+    with gzip.open(path, "wb") if path.suffix == ".gz" else open(path, "wb") as f:
+        f.write(content)
+    return path
+
+
+def documents(lines):
+    """Returns the texts of each document."""
+    found = [[]]
+    for line in lines:
+        found[-1].append(line.text)
+        if line.ends_document:
+            found.append([])
+    assert not found.pop(), "the last line of a file ends a document"
+    return found
+
+
+# Files.
+
+@pytest.fixture
+def tree(tmp_path, monkeypatch):
+    for name in ("a.txt", "b.md", "c.jsonl", "d.log.gz", "sub/e.TXT", "sub/deep/f.txt",
+                 ".hidden/g.txt", "sub/._h.txt", "empty/i.md"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        write(tmp_path / name, "x")
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("patterns, expected", [
+    ("a.txt", "a.txt"),
+    ("b.md", "b.md"),
+    ("*", "a.txt b.md c.jsonl d.log.gz sub/deep/f.txt sub/e.TXT"),
+    (".", "./a.txt ./c.jsonl ./d.log.gz ./sub/deep/f.txt ./sub/e.TXT"),
+    ("sub", "sub/deep/f.txt sub/e.TXT"),
+    ("sub/**/*.txt", "sub/deep/f.txt"),
+    ("c.jsonl, a.txt,*.txt, ./a.txt", "a.txt c.jsonl"),
+    (".hidden", ".hidden/g.txt"),
+])
+def test_files_are_found_sorted_and_once(tree, patterns, expected):
+    assert reading.find_files(patterns) == expected.split()
+
+
+def test_a_name_that_looks_like_a_pattern_is_a_name(tmp_path):
+    path = write(tmp_path / "a[1].txt", "x")
+    assert reading.find_files(str(path)) == [str(path)]
+
+
+@pytest.mark.parametrize("patterns, message", [
+    ("a.txt,z*.txt", "text: no file matches 'z*.txt'"),
+    ("z.txt", "text: no file matches 'z.txt'"),
+    ("a.txt,empty", "text: no .txt, .jsonl or .gz file in directory 'empty'"),
+    (" , ", "text: no file given"),
+])
+def test_a_pattern_without_files_is_named(tree, patterns, message):
+    with pytest.raises(UserError) as error:
+        reading.find_files(patterns, "text")
+    assert str(error.value) == message
+
+
+def test_chunks_cover_each_file(tmp_path):
+    plain = str(write(tmp_path / "a.txt", b"x" * 25))
+    packed = str(write(tmp_path / "b.gz", b"x" * 25))
+    assert reading.cut([plain, packed, str(write(tmp_path / "c.txt", b""))], 10) == [
+        (plain, 0, 10), (plain, 10, 20), (plain, 20, 25), (packed, 0, os.path.getsize(packed))]
+
+
+# Forms: what comes out.
+
+@pytest.mark.parametrize("content, expected", [
+    ("a\nb c\n\n\nd\n", [["a", "b c"], ["d"]]),
+    ("a\r\nb\r\n \t\r\nc", [["a", "b"], ["c"]]),
+    ("\ufeffa\u0085b\u2028c\vd\n", [["a\u0085b\u2028c\vd"]]),
+    ("\n\n  a  \n\u3000\nb", [["a"], ["b"]]),
+    ("\n \n", []),
+    ("\ufeff", []),
+    ("Mr. A. So it is.", [["Mr. A. So it is."]]),          # a line is a sentence, whatever is in it
+])
+def test_lines(tmp_path, content, expected):
+    for name in ("a.txt", "a.txt.gz"):
+        assert documents(read(write(tmp_path / name, content))[0]) == expected
+
+
+def test_paragraphs(tmp_path):
+    lines, _ = read(write(tmp_path / "a.txt", "Mr. A. So. It is.\n好。是\n\nB. C\n"),
+                    text_format="paragraphs")
+    assert documents(lines) == [["Mr. A. So.", "It is.", "好。", "是"], ["B. C"]]
+
+
+def test_wikitext(tmp_path):
+    lines, _ = read(write(tmp_path / "a.txt", (
+        " \n = The 1 @,@ 000 = \n \n A well @-@ known lobster . It has 1 @.@ 5 m . \n Also so . \n"
+        " \n = = Early = life = = \n \n x = 1 \n = y = \n More . \n"
+        " \n = Next = \n \n End . \n \n")),
+        text_format="wikitext")
+    assert documents(lines) == [
+        ["The 1,000", "A well-known lobster .", "It has 1.5 m .", "Also so .", "Early = life",
+         "x = 1", "= y =", "More ."],
+        ["Next", "End ."]]
+
+
+def test_books(tmp_path):
+    lines, _ = read(write(tmp_path / "a.txt", (
+        "TITLE\n\nCall me\n  Ishmael. Some years\nago--\nnever mind. So\nto-\nday.\r\n\r\n"
+        "New one\f\n Part two\n\n\f\n\n第一\n回。好\nabc\n")), text_format="book")
+    assert documents(lines) == [
+        ["TITLE", "Call me Ishmael.", "Some years ago--never mind.", "So to-day.", "New one"],
+        ["Part two"], ["第一回。", "好 abc"]]
+    assert [reading.place(line).split(", ")[1] for line in lines[1:5]] == ["line 3"] * 3 + [
+        "line 10"]
+
+
+def test_records(tmp_path):
+    records = [{"text": "One. Two.\nThree\n\n Four \r\n"}, {"text": " "}, {"text": "é\u2028f"}]
+    content = "\ufeff" + "\n\n".join(map(json.dumps, records))
+    for name in ("a.jsonl", "a.JSONL.gz"):
+        lines, _ = read(write(tmp_path / name, content))
+        assert documents(lines) == [["One.", "Two.", "Three", "Four"], ["é\u2028f"]]
+    assert reading.place(lines[-1]).endswith("line 5")
+    path = write(tmp_path / "b.jsonl", '{"body": "b", "text": 1}')
+    assert documents(read(path, json_field="body")[0]) == [["b"]]
+
+
+# Chunks: the same lines wherever a file is cut.
+
+PIECES = {
+    "lines": ["\n", "\n", "a", "b. C", " ", "\r\n", "\xff", "\0", "x" * 12, "x" * 40],
+    "paragraphs": ["\n", "\n", "a. B", " C! D\n", "\xff", "x" * 40],
+    "wikitext": ["\n", " \n", " = T = \n", " = = S = = \n", "\n \n = T = \n \n", "= T = T = = ",
+                 "a. B c", "\xff", "x" * 40],
+    "book": ["\n", "\n\n", "\f", "a", "A b. C", "-", "ab\n", "\xff", "cd\n" * 9, "x" * 12,
+             "x" * 40],
+    "records": ["\n", "\n", '{"text": "a. B\\nc"}\n', '{"text": 1}\n', '{"text": ""}', "{", "\xff",
+                " ", "x" * 80],
+}
+
+
+@pytest.fixture
+def short_lines(monkeypatch):
+    for module in (reading, text_forms):
+        monkeypatch.setattr(module, "LONGEST_LINE", 30)
+    monkeypatch.setattr(reading, "LONGEST_RECORD", 60)
+
+
+@pytest.fixture
+def generated(tmp_path, short_lines, monkeypatch):
+    """Yields (path, settings) of files of random pieces, good and bad, of every form.
+
+    They are kept in memory: it is many small files that are read, not the disk that is tested.
+    """
+    stored = {}
+    monkeypatch.setattr(files, "open_binary", lambda path, _: io.BytesIO(stored[path]))
+    monkeypatch.setattr(files, "size", lambda path: len(stored[path]))
+
+    def generate(count, forms=tuple(PIECES), seed=0):
+        rng = random.Random(seed)
+        for number in range(count):
+            for form in forms:
+                text = "".join(rng.choices(PIECES[form], k=rng.randrange(12)))
+                mark = b"\xef\xbb\xbf" if rng.random() < 0.2 else b""
+                path = "%d.%s" % (number, "jsonl" if form == "records" else "txt")
+                stored[path] = mark + text.encode("latin-1")
+                yield path, dict(on_error="skip",
+                                 text_format="lines" if form == "records" else form)
+    return generate
+
+
+def test_chunks_of_any_size_give_the_same_lines(generated):
+    seen = collections.Counter()
+    for path, values in generated(120):
+        whole, skipped = read(path, **values)
+        for chunk_bytes in (1, 2, 3, 5, 8, 13, 40):
+            assert read(path, chunk_bytes, **values) == (whole, skipped), (path, chunk_bytes)
+        seen += skipped
+        seen["lines"] += len(whole)
+        seen["documents"] += len(documents(whole))
+    assert {"not UTF-8", "NUL byte", "line too long", "paragraph too long", "not JSON",
+            "field 'text' is not text"} <= set(seen)
+    assert seen["lines"] > seen["documents"] > 300
+
+
+def test_parts_are_whole_documents_and_together_all(generated):
+    parts_seen = collections.Counter()
+    for path, values in generated(150, ("lines", "wikitext"), seed=1):
+        whole, _ = read(path, **values)
+        for chunk_bytes in (3, 8, 20, WHOLE):
+            parts = [read(path, chunk_bytes, split=split, heldout_percent=50.0, **values)[0]
+                     for split in ("train", "heldout")]
+            assert sorted(parts[0] + parts[1]) == sorted(whole)
+            ends = [line.offset for line in whole if line.ends_document]
+            numbers = [{sum(end < line.offset for end in ends) for line in part} for part in parts]
+            assert not numbers[0] & numbers[1], (path, chunk_bytes)
+            parts_seen.update(train=len(numbers[0]), heldout=len(numbers[1]))
+    assert parts_seen["train"] > parts_seen["heldout"] > 100
+
+
+def test_the_part_of_a_document_depends_on_its_text_alone(tmp_path):
+    texts = ["text %d\nand more" % number for number in range(2000)]
+    held_out = documents(read(write(tmp_path / "a.txt", "\n\n".join(texts)), split="heldout")[0])
+    backward = documents(read(write(tmp_path / "b.txt.gz", "\n\n".join(reversed(texts))),
+                              split="heldout")[0])
+    assert backward == held_out[::-1]
+    assert 60 < len(held_out) < 140                       # of 2000, 5 %: 100 ± 4 deviations
+    more = documents(read(tmp_path / "a.txt", split="heldout", heldout_percent=10.0)[0])
+    assert {tuple(each) for each in held_out} < {tuple(each) for each in more}
+
+
+def test_a_cut_or_very_long_document_is_trained_on(tmp_path, monkeypatch):
+    path = write(tmp_path / "a.txt", "a\nb\nc\n\nd\n")
+    values = dict(heldout_percent=99.999999)
+    assert documents(read(path, split="heldout", **values)[0]) == [["a", "b", "c"], ["d"]]
+    assert documents(read(path, 4, split="train", **values)[0]) == [["a", "b", "c"]]
+    monkeypatch.setattr(reading, "LONGEST_HELD_OUT", 2)
+    assert documents(read(path, split="train", **values)[0]) == [["a", "b", "c"]]
+    assert documents(read(path, split="heldout", **values)[0]) == [["d"]]
+
+
+# Bad input.
+
+BAD = [
+    ("a.txt", b"fine\nbad \xff\n", "not UTF-8", "line 2: not UTF-8: byte 0xff at column 5; convert "
+                                                "the file first"),
+    ("a.txt", b"\xef\xbb\xbf\xff", "not UTF-8", "line 1: not UTF-8: byte 0xff at column 1"),
+    ("a.txt", b"a\n\nb\0", "NUL byte", "line 3: a NUL byte at column 2; expected plain UTF-8 text"),
+    ("a.txt", b"a\n" + b"x" * 99 + b"\nb", "line too long",
+     "line 2: a line of more than 30 bytes; expected a sentence"),
+    ("a.gz", b"a\n\xff", "not UTF-8", "line 2: not UTF-8"),
+    ("a.jsonl", b'{"text": "a"}\n{"text": \n', "not JSON", "line 2: not JSON: Expecting value at"),
+    ("a.jsonl", b'\n[1]\n', "no field 'text'", "line 2: no field 'text'; expected a JSON object "
+                                               "with it (json_field), found list"),
+    ("a.jsonl", b'{"body": 1, "id": 2}', "no field 'text'", "found body, id"),
+    ("a.jsonl", b'{"text": null}', "field 'text' is not text",
+     "line 1: field 'text' is NoneType, expected text"),
+    ("a.jsonl", b'{"text": "a\\u0000"}', "NUL byte", "line 1: a NUL character in field 'text'"),
+    ("a.jsonl", b'{"text": "\\ud800"}', "not UTF-8", "line 1: half of a surrogate pair"),
+    ("a.jsonl", b'{"text": "%s"}' % (b"x" * 31), "line too long",
+     "line 1: a line of more than 30 characters in field 'text'"),
+    ("a.jsonl", b"x" * 61, "line too long", "line 1: a line of more than 60 bytes"),
+]
+
+
+@pytest.mark.parametrize("name, content, reason, message", BAD)
+def test_bad_text_is_refused_with_its_line(tmp_path, short_lines, name, content, reason, message):
+    path = write(tmp_path / name, content)
+    with pytest.raises(UserError) as error:
+        read(path)
+    assert str(error.value).startswith("%s, line " % path)
+    assert message in str(error.value) and "\n" not in str(error.value)
+    assert read(path, on_error="skip")[1] == {reason: 1}
+
+
+def test_a_huge_line_is_read_by_blocks(tmp_path):
+    path = tmp_path / "a.txt"
+    with open(path, "wb") as f:
+        f.write(b"a\nb\n")
+        f.truncate(100 << 20)                 # a line of 100 MiB
+        f.seek(0, os.SEEK_END)
+        f.write(b"\n\nc\n")
+    tracemalloc.start()
+    with pytest.raises(UserError, match="a.txt, line 3: a line of more than 1048576 bytes"):
+        read(path, 8 << 20)
+    for chunk_bytes in (8 << 20, WHOLE):
+        lines, skipped = read(path, chunk_bytes, on_error="skip")
+        assert documents(lines) == [["a", "b"], ["c"]] and skipped == {"line too long": 1}
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 << 20, "8 times the longest line allowed"
+
+
+def test_deep_json_is_refused(tmp_path):
+    with pytest.raises(UserError, match="line 1: not JSON: a number too long or lists too deep"):
+        read(write(tmp_path / "a.jsonl", b"[" * 100000))
+
+
+def test_a_bad_line_is_left_out_and_no_other(tmp_path):
+    lines, skipped = read(write(tmp_path / "a.txt", b"a\n\xff\nb\n\n\0\nc\n"), on_error="skip")
+    assert documents(lines) == [["a", "b"], ["c"]]
+    assert skipped == {"not UTF-8": 1, "NUL byte": 1}
+
+
+def test_a_long_paragraph_is_refused(tmp_path, short_lines):
+    path = write(tmp_path / "a.txt", "a b\n\n" + "some words\n" * 9 + "\nc d\n")
+    with pytest.raises(UserError, match="a.txt, line 3: a paragraph of more than 30 characters"):
+        read(path, text_format="book")
+    lines, skipped = read(path, text_format="book", on_error="skip")
+    assert documents(lines) == [["a b", "c d"]]
+    assert skipped == {"paragraph too long": 1}
+
+
+def test_a_damaged_gz_is_refused_or_read_up_to_the_damage(tmp_path):
+    rng = random.Random(0)
+    text = "".join("%d\n" % rng.randrange(10 ** 9) for _ in range(20000))
+    whole = write(tmp_path / "a.txt.gz", text).read_bytes()
+    spoilt = whole[:60000] + bytes(99) + whole[60099:]
+    for damaged in (whole[:60000], whole[:-4], spoilt, whole + b"tail"):
+        path = tmp_path / "b.txt.gz"
+        path.write_bytes(damaged)
+        lines, skipped = read(path, on_error="skip")
+        assert skipped == {"damaged .gz": 1} and lines[-1].ends_document
+        with pytest.raises(UserError) as error:
+            read(path)
+        number = int(str(error.value).split("line ")[1].split(":")[0])
+        assert "%s, line %d: the .gz file is damaged or cut off here" % (path, number) in \
+            str(error.value)
+        if damaged is not spoilt:            # what is damaged inside may unpack to other text
+            assert [line.text for line in lines] == text.split()[:number - 1]
+        assert number > 10000
+
+
+def test_a_file_that_is_no_gz_is_named(tmp_path):
+    path = tmp_path / "a.gz"
+    path.write_bytes(b"plain text\n")
+    with pytest.raises(UserError, match="a.gz, line 1: the .gz file is damaged .*Not a gzipped"):
+        read(path)
+
+
+def test_an_unreadable_file_is_named(tmp_path):
+    with pytest.raises(UserError, match="cannot read .*a.txt: No such file or directory"):
+        reading.cut([str(tmp_path / "a.txt")], 10)
+    chunk = reading.Chunk(str(tmp_path), 0, 10)
+    with pytest.raises(UserError, match="cannot read .*: Is a directory"):
+        list(reading.read_chunk(chunk, settings(on_error="skip"), collections.Counter()))
+
+
+@pytest.mark.parametrize("values, message", [
+    (dict(heldout_percent=0.0), "heldout_percent is 0.0, expected 0 < heldout_percent < 100"),
+    (dict(heldout_percent=100.0), "heldout_percent is 100.0"),
+    (dict(json_field=""), "json_field is empty"),
+])
+def test_settings_that_do_not_fit_are_refused(values, message):
+    with pytest.raises(UserError, match=message):
+        reading.check_settings(settings(**values))
