@@ -13,8 +13,7 @@ import tempfile
 import threading
 import time
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-sys.path.insert(0, ROOT)
+from repository import ROOT
 
 from xlnet import cli
 from xlnet.config import required, setting

@@ -7,16 +7,13 @@ padding in turn.
 import dataclasses
 import importlib
 import os
-import sys
 import tempfile
 import time
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-sys.path.insert(0, ROOT)
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+from repository import ROOT
 
-from xlnet import cli  # noqa: E402
-from xlnet.config import (  # noqa: E402
+from xlnet import cli
+from xlnet.config import (
     ClassifierSettings,
     NetworkSettings,
     OptimizationSettings,
@@ -24,7 +21,9 @@ from xlnet.config import (  # noqa: E402
     required,
     setting,
 )
-from xlnet.finetuning import tasks  # noqa: E402
+from xlnet.finetuning import tasks
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")      # before TensorFlow is imported
 
 TASKS = ("sst-2", "mrpc", "qqp", "qnli")
 REPEATS = 3

@@ -17,10 +17,8 @@ import sys
 import time
 from typing import Optional
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-sys.path.insert(0, ROOT)
-
 import costs
+from repository import ROOT
 from work import WORKS
 
 from xlnet import cli, config

@@ -7,9 +7,9 @@ import json
 import os
 
 import costs
+from repository import ROOT
 from work import WORKS, Work
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 MODELS = ("base", "large")
 GIB = 2. ** 30
 

@@ -1,11 +1,7 @@
 """Times one piece of work with this library. Started by run.py, in a process of its own."""
 
-import os
-import sys
-
 import numpy as np
-
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import repository  # finds the library
 import tensorflow.compat.v1 as tf
 import work as works
 

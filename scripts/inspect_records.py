@@ -6,7 +6,7 @@ import shutil
 import sys
 from typing import Optional
 
-import recipes  # noqa: F401  (finds the library)
+import recipes  # finds the library
 
 from xlnet import cli
 from xlnet.config import PretrainingSettings, required, setting

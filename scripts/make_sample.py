@@ -14,7 +14,7 @@ import random
 import re
 import sysconfig
 
-import recipes  # noqa: F401  (finds the library)
+import recipes  # finds the library
 
 from xlnet import cli, files
 from xlnet.config import required, setting

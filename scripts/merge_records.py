@@ -2,7 +2,7 @@
 
 import dataclasses
 
-import recipes  # noqa: F401  (finds the library)
+import recipes  # finds the library
 
 from xlnet import cli
 from xlnet.config import required

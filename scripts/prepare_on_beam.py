@@ -3,7 +3,7 @@
 import dataclasses
 import shlex
 
-import recipes  # noqa: F401  (finds the library)
+import recipes  # finds the library
 
 from xlnet import cli
 from xlnet.config import CorpusSettings, setting

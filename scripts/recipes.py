@@ -5,10 +5,11 @@ import shlex
 import subprocess
 import sys
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-sys.path.insert(0, ROOT)
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from xlnet.errors import UserError  # noqa: E402
+from xlnet.errors import UserError
+
+ROOT = sys.path[0]
 
 
 def stage(title, program, *arguments, **flags):

@@ -39,7 +39,7 @@ def main(settings):
     began = time.time()
     out = os.path.relpath(settings.out_dir, ROOT)
     os.chdir(ROOT)
-    path = lambda *parts: os.path.join(out, *parts)  # noqa: E731
+    path = lambda *parts: os.path.join(out, *parts)
     stage("1/6 a corpus and a classification set from Python's own documentation",
           "scripts/make_sample.py", save_dir=path("text"))
     stage("2/6 a SentencePiece vocabulary", "scripts/train_sentencepiece.py",

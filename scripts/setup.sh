@@ -1,11 +1,18 @@
 #!/usr/bin/env bash
 # Makes .venv in the repository root, with everything the programs and the tests need.
-# Does nothing when that is done already. PYTHON=... chooses the Python.
+# Does nothing when that is done already. PYTHON=... chooses the Python. --dev adds what the checks
+# of .ci/run need: linter, formatter, type checker, Apache Beam.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+case "$*" in
+    ""|--dev) ;;
+    *) echo "setup.sh: unknown argument '$*', expected nothing or --dev" >&2; exit 2 ;;
+esac
+
 VERSION='import sys; print("%d.%d" % sys.version_info[:2])'
 STAMP=.venv/requirements.sha256
+DEV_STAMP=.venv/requirements-dev.sha256
 
 # Prints the first Python that runs and that TensorFlow 2.15 has packages for. A name on PATH may
 # be a shim that fails, so each is run, not just looked up.
@@ -40,7 +47,7 @@ make_venv() {
 
 # One line for each package: the largest takes a minute or more.
 install() {
-    .venv/bin/python -m pip install --disable-pip-version-check -r requirements.txt 'pytest>=7' |
+    .venv/bin/python -m pip install --disable-pip-version-check "$@" |
         while IFS= read -r line; do
             case $line in
                 Collecting*) echo "setup: ${line%% (from*}" >&2 ;;
@@ -54,6 +61,12 @@ install() {
 wanted=$(cksum < requirements.txt)
 if [ "$(cat "$STAMP" 2>/dev/null)" != "$wanted" ] || ! .venv/bin/python -c '' 2>/dev/null; then
     .venv/bin/python -m pip --version >/dev/null 2>&1 || make_venv
-    install
+    install -r requirements.txt 'pytest>=7'
     echo "$wanted" > "$STAMP"
+fi
+
+wanted=$(cat requirements.txt requirements-dev.txt | cksum)
+if [ "${1:-}" = --dev ] && [ "$(cat "$DEV_STAMP" 2>/dev/null)" != "$wanted" ]; then
+    install -r requirements-dev.txt
+    echo "$wanted" > "$DEV_STAMP"
 fi

@@ -13,7 +13,7 @@ import threading
 import time
 from typing import Optional
 
-import recipes  # noqa: F401  (finds the library)
+import recipes  # finds the library
 
 from xlnet import cli, files
 from xlnet.config import CorpusSettings, as_in, required, setting

@@ -5,7 +5,7 @@ import os
 import sys
 import zipfile
 
-import recipes  # noqa: F401  (finds the library)
+import recipes  # finds the library
 
 from xlnet import cli, files
 from xlnet.config import required, setting

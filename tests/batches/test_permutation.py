@@ -74,7 +74,7 @@ def assert_same_shares(a, b, draws):
 @pytest.mark.parametrize("number", range(6))
 def test_ranks_give_the_reference_masks(graph, golden, number):
     case = golden("any.permutation")
-    given = {key: value for key, value in case.group("in/%d/" % number).items()}
+    given = case.group("in/%d/" % number)
     special = np.isin(given["inputs"], (case.settings["sep_id"], case.settings["cls_id"]))
     permuted = given["is_masked"] | special
     rank = permutation.ranks_of_order(given["order"][None], permuted[None])

@@ -58,7 +58,7 @@ def test_the_best_checkpoint_is_complete(place, selected):
 
 
 def test_the_best_model_predicts_the_standard_input(place, selected, monkeypatch):
-    texts = "kamat telok\nmitel\nlaskit\n".encode()
+    texts = b"kamat telok\nmitel\nlaskit\n"
     monkeypatch.setattr("sys.stdin", types.SimpleNamespace(buffer=io.BytesIO(texts)))
     out = place.succeed("--do_predict=True", "--predict_file=-", **arguments(
         place, model_dir=place.path("model", "best"), predict_dir=place.path("answers"),

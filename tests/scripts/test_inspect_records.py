@@ -203,7 +203,7 @@ def test_what_would_steer_the_terminal_is_escaped():
 def made_windows():
     """One window of 12 tokens, 4 reused: two spans that touch where the parts meet, a cut word."""
     ids = np.arange(10, 22)[None]
-    bits = lambda text: np.array([[c == "1" for c in text]])  # noqa: E731
+    bits = lambda text: np.array([[c == "1" for c in text]])
     return inspection.Windows(
         input_ids=ids, seg_ids=np.array([[0] * 8 + [1] * 3 + [2]]),
         word_start=bits("101111011111"), is_target=bits("001110100000"),
@@ -370,7 +370,7 @@ def test_pictures_in_any_script_without_warning(place, tmp_path):
 
 def test_fonts_are_chosen_for_their_characters(monkeypatch):
     fake = {"Latin": set("ab"), "Small": set("机"), "Large": set("机器学")}
-    entry = lambda name: type("Font", (), {"name": name, "fname": name})  # noqa: E731
+    entry = lambda name: type("Font", (), {"name": name, "fname": name})
     monkeypatch.setattr(pictures, "_installed", lambda: [entry(name) for name in fake])
     monkeypatch.setattr(pictures, "_characters", lambda path: fake.get(path, set("ab")))
     assert pictures.choose_fonts("ab机器") == (["DejaVu Sans", "Large"], set("ab机器"))

@@ -126,14 +126,14 @@ TEXT = list(range(100, 120))
 
 
 def test_only_the_first_text_is_cut():
-    fit = lambda a, b, length: features.fitted(a, b, Layout(length, True))  # noqa: E731
+    fit = lambda a, b, length: features.fitted(a, b, Layout(length, True))
     assert fit(TEXT, TEXT[:5], 13) == [(TEXT[:5], TEXT[:5])]
     assert fit(TEXT[:2], TEXT, 13) == [(TEXT[:1], TEXT[:9])]      # down to one, then the second
     assert fit(TEXT, None, 12) == [(TEXT[:10], None)]
 
 
 def test_the_middle_is_cut_out():
-    fit = lambda a, b, length: features.fitted(  # noqa: E731
+    fit = lambda a, b, length: features.fitted(
         a, b, Layout(length, False, "head_tail"))
     assert fit(TEXT, None, 10) == [(TEXT[:2] + TEXT[-6:], None)]
     assert fit(TEXT, [7], 12) == [(TEXT[:2] + TEXT[-6:], [7])]
@@ -141,7 +141,7 @@ def test_the_middle_is_cut_out():
 
 
 def test_windows_overlap_by_half_and_end_with_the_text():
-    fit = lambda a, b, length: features.fitted(a, b, Layout(length, True, "sliding"))  # noqa: E731
+    fit = lambda a, b, length: features.fitted(a, b, Layout(length, True, "sliding"))
     assert fit(TEXT, None, 12) == [(TEXT[:10], None), (TEXT[5:15], None), (TEXT[10:], None)]
     assert fit(TEXT, [7], 12) == [(TEXT[start:start + 8], [7]) for start in (0, 4, 8, 12)]
     assert fit(TEXT[:9], None, 12) == [(TEXT[:9], None)]

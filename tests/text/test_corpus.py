@@ -137,7 +137,7 @@ def test_a_pass_reads_every_token_once(monkeypatch, number):
     chunks = [marked_documents(n, n) + 1000 * n for n in (9, 1, 20)]
     layout = corpus.Layout(None, [len(c) for c in chunks], seed=3)
     order = layout.order(number)
-    load = lambda i: chunks[layout.blocks[i].chunk][  # noqa: E731
+    load = lambda i: chunks[layout.blocks[i].chunk][
         layout.blocks[i].begin:][:layout.blocks[i].size]
     total = sum(map(len, chunks))
     whole = order.read(0, total, load)

@@ -233,7 +233,7 @@ def _optimizer(settings, step, gradients, variables, is_valid):
     if legacy:
         shares = _legacy_layer_share(settings.lr_layer_decay_rate, n_layer)
         gradients = [g * shares(name) for g, name in zip(gradients, names)]
-        share = lambda name: 1.  # noqa: E731
+        share = lambda name: 1.
     rate = learning_rate(settings, step)
     return AdamW(rate, step, epsilon=settings.adam_epsilon, weight_decay=settings.weight_decay,
                  share=share, bias_correction=not (legacy and settings.weight_decay),

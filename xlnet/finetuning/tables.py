@@ -122,13 +122,13 @@ def _read_csv(task, path, lines, header):
 def _read_json(task, path, lines, header):
     """A JSON object on each line, or one list of objects; "a.b" is the key b in the object of a."""
     if lines[0].lstrip().startswith("["):
-        where = lambda i: "%s: item %d" % (path, i + 1)  # noqa: E731
+        where = lambda i: "%s: item %d" % (path, i + 1)
         try:
             flat = [_flat(each) for each in json.loads("\n".join(lines))]
         except ValueError as e:
             raise UserError("%s: not valid JSON: %s" % (path, e)) from None
     else:
-        where = lambda i: "%s:%d" % (path, i + 1)  # noqa: E731
+        where = lambda i: "%s:%d" % (path, i + 1)
         flat = [_parse_json(line) for line in lines]
     columns = list(dict.fromkeys(key for each in flat if isinstance(each, dict) for key in each))
     if not columns:

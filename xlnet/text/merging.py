@@ -30,7 +30,7 @@ def merge(save_dir):
     _check_tasks(folders, manifests)
     _check_lengths(folders, manifests)
     first = manifests[0]
-    add = lambda name: sum(getattr(manifest, name) for manifest in manifests)  # noqa: E731
+    add = lambda name: sum(getattr(manifest, name) for manifest in manifests)
     streams = [dict(stream, file=os.path.basename(folder) + "/" + stream["file"])
                for folder, manifest in zip(folders, manifests) for stream in manifest.streams]
     merged = dataclasses.replace(

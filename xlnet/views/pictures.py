@@ -6,6 +6,7 @@ Shape letters as in `inspection`.
 """
 
 import collections
+import functools
 
 import numpy as np
 
@@ -214,11 +215,10 @@ def _installed():
                    and not font.name.startswith("Last Resort")), key=lambda f: (f.name, f.fname))
 
 
-def _characters(path, known={}):
+@functools.cache
+def _characters(path):
     from matplotlib import ft2font
-    if path not in known:
-        known[path] = {chr(code) for code in ft2font.FT2Font(path).get_charmap()}
-    return known[path]
+    return frozenset(chr(code) for code in ft2font.FT2Font(path).get_charmap())
 
 
 def _drawn_length(text):
