@@ -30,6 +30,14 @@ def test_preset(path):
     assert preset["train_steps"] % preset["save_steps"] == 0 or "eval_steps" in preset
 
 
+@pytest.mark.parametrize("path", PRESETS, ids=lambda path: path.stem)
+def test_the_program_takes_the_preset(path, tmp_path, monkeypatch):
+    """Its settings fit each other: what is missing is the data."""
+    monkeypatch.chdir(tmp_path)
+    done = run(path, "--do_train=True")
+    assert done.returncode == 1 and done.stderr.rstrip().endswith("data_dir: no such directory: d")
+
+
 @pytest.mark.parametrize("name, settings", [
     ("sts-b", dict(learning_rate=5e-5, train_steps=1200, warmup_steps=120, max_seq_length=128)),
     ("imdb", dict(learning_rate=2e-5, train_steps=4000, warmup_steps=500, train_batch_size=32,
