@@ -110,5 +110,5 @@ def summary(losses):
 
 
 if __name__ == "__main__":
-    cli.run(main, TrainingComparison, about="trains a small network with several settings and seeds "
-                                            "and compares the losses")
+    cli.run(main, TrainingComparison, about="trains a small network with several settings and "
+                                            "seeds and compares the losses")

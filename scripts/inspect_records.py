@@ -117,7 +117,8 @@ class Inspection:
             self._settings.record_info_dir, self._manifest, stream=stream, first=first,
             count=count, epoch=self._settings.epoch, seed=self._settings.seed,
             permutation=self._permutation,
-            special_ids=[self._tokenizer.sep_id, self._tokenizer.cls_id])
+            special_ids=[self._tokenizer.sep_id, self._tokenizer.cls_id],
+            legacy_word_start=self._tokenizer.is_legacy_word_start)
 
     def _show_windows(self):
         from xlnet.views import inspection

@@ -50,7 +50,8 @@ class Place:
         return inspection.read_windows(
             self.path("records"), self.manifest, stream=stream, first=first, count=count,
             epoch=epoch, seed=0, permutation=permutation,
-            special_ids=[tokenizer.sep_id, tokenizer.cls_id])
+            special_ids=[tokenizer.sep_id, tokenizer.cls_id],
+            legacy_word_start=tokenizer.is_legacy_word_start)
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +103,7 @@ def test_windows_and_draws_are_the_trainers(place, epoch, mask_mode):
     count = manifest.windows_per_stream
     batches = input_pipeline.pretraining_batches(
         place.path("records"), manifest, batch_size=2, permutation=drawn_by, special_ids=special,
-        seed=0, epochs=epoch + 1)
+        seed=0, epochs=epoch + 1, legacy_word_start=place.tokenizer.is_legacy_word_start)
     last_epoch = list(batches.as_numpy_iterator())[-2 * count:]
     windows = place.windows(3, first=1, count=count - 1, epoch=epoch, permutation=drawn_by)
     for i, batch in enumerate(last_epoch[count + 1:]):       # streams 2 and 3 come second
@@ -441,9 +442,10 @@ def test_damaged_records_are_named_in_one_line(place):
 def test_help_imports_neither_tensorflow_nor_matplotlib():
     import subprocess
     import sys
-    code = ("import runpy, sys; sys.argv = ['x', '--help']\n"
+    code = ("import runpy, sys; sys.argv = ['x', '--help']; sys.path.insert(0, '%s')\n"
             "try: runpy.run_path('%s', run_name='__main__')\n"
             "except SystemExit as e: assert not e.code\n"
-            "assert not {'tensorflow', 'matplotlib', 'scipy'} & set(sys.modules)" % (ROOT / SCRIPT))
+            "assert not {'tensorflow', 'matplotlib', 'scipy'} & set(sys.modules)"
+            % (ROOT / "scripts", ROOT / SCRIPT))
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0 and "--masks_png=" in done.stdout, done.stderr

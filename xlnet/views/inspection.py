@@ -46,13 +46,14 @@ class Windows:
 
 
 def read_windows(directory, manifest, *, stream, first, count, epoch, seed, permutation,
-                 special_ids):
+                 special_ids, legacy_word_start=None):
     """Reads windows with the targets and orders that the trainer draws for them.
 
     Args:
       stream: number of the stream, or None for all of them side by side.
       first, count: windows `first` ... `first + count - 1` of each stream.
-      epoch, seed, permutation, special_ids: as in `input_pipeline.pretraining_batches`.
+      epoch, seed, permutation, special_ids, legacy_word_start: as in
+        `input_pipeline.pretraining_batches`.
 
     Returns:
       `Windows`; of all streams: W = count · streams, the streams of one place after another.
@@ -68,7 +69,8 @@ def read_windows(directory, manifest, *, stream, first, count, epoch, seed, perm
     try:
         batches = input_pipeline.pretraining_batches(
             directory, manifest, batch_size=batch_size, permutation=permutation,
-            special_ids=special_ids, seed=seed, start_step=step).take(count)
+            special_ids=special_ids, seed=seed, start_step=step,
+            legacy_word_start=legacy_word_start).take(count)
         drawn = _joined(list(batches.as_numpy_iterator()))
         starts = [_word_starts(path, manifest.seq_len, first, count)
                   for path in (paths if stream is None else paths[stream:stream + 1])]
