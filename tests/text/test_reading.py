@@ -120,7 +120,8 @@ def test_paragraphs(tmp_path):
 
 def test_wikitext(tmp_path):
     lines, _ = read(write(tmp_path / "a.txt", (
-        " \n = The 1 @,@ 000 = \n \n A well @-@ known lobster . It has 1 @.@ 5 m . \n Also so . \n"
+        " \n = The 1 @,@ 000 = \n \n"
+        " A well @-@ known lobster . It has 1 @.@ 5 m . \n Also so . \n"
         " \n = = Early = life = = \n \n x = 1 \n = y = \n More . \n"
         " \n = Next = \n \n End . \n \n")),
         text_format="wikitext")

@@ -15,9 +15,10 @@ from xlnet.text.sentences import split_sentences
     "“Stop!” he said.| “Why?”| He went.",
     '"It is," she said.| "Is it?"| (So it is.)| [It was.]| Good.',
     "Mr. Bennet met Mrs. Long, Dr. Grant vs. St. John and MR. COLLINS.| No. 5 won.",
-    "Is it so?| No.| I will not.| See No. 12 and pp. 3, Fig. 4, Jan. 5.| This is no.| Art is art.| "
-    "So",
-    "H. G. Wells and J. K. Rowling.| So am I.| He lives in the U.S. and the U.K. at 5 p.m. or so.",
+    "Is it so?| No.| I will not.| See No. 12 and pp. 3, Fig. 4, Jan. 5.| This is no.| Art is "
+    "art.| So",
+    "H. G. Wells and J. K. Rowling.| So am I.| He lives in the U.S. and the U.K. at 5 "
+    "p.m. or so.",
     "She has a Ph.D. in e.g. Latin.| It rose by 3.5.| See example.com.| Next.",
     "1. The first.| Then.", "II. THE STAR.| It fell.", "(a) One.| Two.", "I. A chapter.| So.",
     "It was 1945.| The war ended.| 50 came.",

@@ -431,8 +431,7 @@ def _edges(low, high, bins):
 
 
 def _even_edges(low, high):
-    """Ranges of the same width, at best 10, so that shares can be compared; the last may be short.
-    """
+    """Ranges of one width, at best 10, so that shares can be compared; the last may be shorter."""
     size = high - low
     bins = next((n for n in (10, 9, 11, 8, 12, 7, 6) if size % n == 0), 10)
     width = -(-size // bins)
