@@ -9,10 +9,8 @@ import threading
 import time
 
 import tensorflow.compat.v1 as tf
-from tensorflow.python.eager import context  # knows which hosts answer
-from tensorflow.python.training import monitored_session
 
-from xlnet.engine import distribution
+from xlnet.engine import distribution, private_tf
 from xlnet.errors import UserError
 
 _SECONDS_BETWEEN_LOOKS = 5
@@ -32,8 +30,7 @@ def missing():
     """What to call a host that does not answer; None if all do."""
     for number, (name, address) in enumerate(distribution.all_hosts()):
         try:
-            context.context().check_collective_ops_peer_health(
-                name, timeout_in_ms=1000 * _SECONDS_FOR_AN_ANSWER)
+            private_tf.check_host_answers(name, _SECONDS_FOR_AN_ANSWER)
         except tf.errors.OpError:
             return "host %d (%s)" % (number, address)
     return None
@@ -79,17 +76,14 @@ def together():
       Lost: a host is.
     """
     watch = Watch()
-    recovered_from = monitored_session._PREEMPTION_ERRORS
-    monitored_session._PREEMPTION_ERRORS = ()
     try:
-        yield watch
+        with private_tf.lost_sessions_are_errors():
+            yield watch
     except tf.errors.OpError as e:
         if not watch.lost and not isinstance(e, (tf.errors.UnavailableError,
                                                  tf.errors.AbortedError)):
             raise
         raise Lost(watch.lost or missing() or "the connection to another host") from None
-    finally:
-        monitored_session._PREEMPTION_ERRORS = recovered_from
 
 
 class Watch(tf.train.SessionRunHook):
