@@ -2,6 +2,7 @@
 
 import collections
 import glob
+import logging
 import os
 import re
 import shutil
@@ -19,6 +20,8 @@ PRETRAINED = "pretrained"    # <kernel>/pretrained: the values that mixout falls
 
 _SLOT = re.compile(r"/(Adam(_1)?|adam_[mv]|average|pretrained)$"
                    r"|^(global_step|beta[12]_power|(.*/)?loss_scale/.*)$")
+_log = logging.getLogger(__name__)
+
 _UNFINISHED = "unfinished"   # where a checkpoint is written before it gets its place
 
 
@@ -52,13 +55,20 @@ def all_prefixes(directory):
     return sorted(found)
 
 
+def noted(directory):
+    """(step, prefix) of the checkpoint that the file `checkpoint` in `directory` points to; None
+    if there is none. Others beside it may be unfinished."""
+    prefix = tf.train.latest_checkpoint(directory)
+    return (int(prefix.rpartition("-")[2]), prefix) if prefix else None
+
+
 def step_of(directory):
     """The global step of the newest checkpoint in `directory`, 0 if there is none."""
     prefix = tf.train.latest_checkpoint(directory)
     return int(_read(prefix, lambda reader: reader.get_tensor("global_step"))) if prefix else 0
 
 
-def newest_whole(directory, is_chief=True, log=print):
+def newest_whole(directory, is_chief=True):
     """The step of the newest checkpoint that can be read to its last byte; 0 if there is none.
 
     Damaged ones after it are named, set aside as `damaged-...`, and passed over. Only the chief
@@ -70,12 +80,11 @@ def newest_whole(directory, is_chief=True, log=print):
     prefixes = all_prefixes(directory)
     for step, prefix in reversed(prefixes):
         try:
-            _read(prefix, lambda reader: [reader.get_tensor(name) for name
-                                          in reader.get_variable_to_shape_map()])
+            check_whole(prefix)
         except UserError as e:
             if prefix == prefixes[0][1]:
                 raise
-            log("note: %s; the one before it is used" % e)
+            _log.info("note: %s; the one before it is used", e)
             if is_chief:
                 _set_aside(prefix)
             continue
@@ -83,6 +92,16 @@ def newest_whole(directory, is_chief=True, log=print):
             note_newest(directory)
         return step
     return 0
+
+
+def check_whole(prefix: str) -> None:
+    """Reads a checkpoint to its last byte.
+
+    Raises:
+      UserError: that fails.
+    """
+    _read(prefix, lambda reader: [reader.get_tensor(name)
+                                  for name in reader.get_variable_to_shape_map()])
 
 
 def _set_aside(prefix):
@@ -184,7 +203,7 @@ def check_same_architecture(stored, config, path):
         raise UserError("%s has %s" % (path, "; ".join(different)))
 
 
-def warm_start(prefix, config, log=print):
+def warm_start(prefix, config, log=_log.info):
     """Makes the network's variables start from a checkpoint; to be called in a `model_fn`.
 
     Logs what matched, what is missing and what is unexpected, in counts and names.

@@ -4,6 +4,7 @@ Shape letters as in `modeling`; b rows of one replica.
 """
 
 import glob
+import logging
 import os
 import re
 
@@ -13,6 +14,8 @@ import tensorflow.compat.v1 as tf
 from xlnet import files
 from xlnet.engine import checkpoint, distribution, hosts
 from xlnet.errors import UserError
+
+_log = logging.getLogger(__name__)
 
 NAME = "memory"
 _SECONDS_FOR_OTHER_HOSTS = 600
@@ -75,8 +78,7 @@ class MemoryFiles:
         try:
             stored = self._read(step)
         except (ValueError, OSError, EOFError) as e:
-            print("note: %s %s; memories start empty" % (_path(self._model_dir, step, "*"), e),
-                  flush=True)
+            _log.info("note: %s %s; memories start empty", _path(self._model_dir, step, "*"), e)
             return
         rows = np.split(stored[self._devices.rows(self._batch_size)], len(self._parts))
         session.run(self._load, dict(zip(self._values, rows)))
@@ -110,6 +112,14 @@ class MemoryFiles:
                             "share the directory" % (_SECONDS_FOR_OTHER_HOSTS, pattern))
 
 
+    def forget(self) -> None:
+        """Drops the memories of checkpoints that are gone, or never came to be."""
+        kept = {step for step, _ in checkpoint.all_prefixes(self._model_dir)}
+        for path in glob.glob(_path(self._model_dir, "*", "*")):
+            if int(re.search(r"memory-(\d+)-\d+\.npy$", path).group(1)) not in kept:
+                os.remove(path)
+
+
 def read(model_dir, step):
     """The memories of all rows at `step`, float32 [B,L,M,D]; None if they were not saved.
 
@@ -119,14 +129,6 @@ def read(model_dir, step):
     paths = glob.glob(_path(model_dir, step, "*"))
     paths.sort(key=lambda path: int(re.search(r"-(\d+)\.npy$", path).group(1)))
     return np.concatenate([np.load(path) for path in paths]) if paths else None
-
-
-def forget(model_dir):
-    """Drops the memories of checkpoints that are gone, or never came to be."""
-    kept = {step for step, _ in checkpoint.all_prefixes(model_dir)}
-    for path in glob.glob(_path(model_dir, "*", "*")):
-        if int(re.search(r"memory-(\d+)-\d+\.npy$", path).group(1)) not in kept:
-            os.remove(path)
 
 
 def _path(model_dir, step, first_row):
