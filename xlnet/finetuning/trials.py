@@ -1,13 +1,15 @@
 """Several fine-tunings of a task, with other seeds and learning rates, and what they show."""
 
 import dataclasses
+import logging
 import os
-import shutil
 import statistics
 
 from xlnet import files
-from xlnet.engine import selection
+from xlnet.engine import checkpoint, selection
 from xlnet.errors import UserError
+
+_log = logging.getLogger(__name__)
 
 RESULTS_NAME = "results.json"
 
@@ -31,12 +33,13 @@ def run(make_run, settings, optimization, metric):
     for i in range(settings.num_trials):
         model_dir = os.path.join(settings.model_dir, "trial_%d" % (i + 1))
         seed, rate = settings.seed + i, rates[i % len(rates)]
-        print("trial %d of %d: seed %d, learning rate %.2e, in %s" % (
-            i + 1, settings.num_trials, seed, rate, model_dir), flush=True)
+        _log.info("trial %d of %d: seed %d, learning rate %.2e, in %s",
+                  i + 1, settings.num_trials, seed, rate, model_dir)
         trial = make_run(
             dataclasses.replace(settings, model_dir=model_dir, seed=seed, do_eval=False,
-                                do_predict=False),
+                                do_predict=False, num_trials=1, learning_rates=None),
             dataclasses.replace(optimization, learning_rate=rate))
+        trial.prepare()
         if not trial.train():
             return False
         done.append({"seed": seed, "learning_rate": rate, "model_dir": model_dir,
@@ -44,7 +47,7 @@ def run(make_run, settings, optimization, metric):
     results = summary(done, metric)
     _take_best(settings.model_dir, done[results["best_trial"] - 1]["model_dir"])
     files.write_json(os.path.join(settings.model_dir, RESULTS_NAME), results)
-    print("\n".join(table(results)), flush=True)
+    _log.info("%s", "\n".join(table(results)))
     return True
 
 
@@ -59,13 +62,10 @@ def learning_rates(settings, optimization):
 
 
 def _take_best(model_dir, trial_dir):
-    """Copies the best model of a trial; `model_dir/best` is complete or what it was before."""
-    target = os.path.join(model_dir, selection.BEST)
-    partial = target + ".partial"
-    shutil.rmtree(partial, ignore_errors=True)
-    shutil.copytree(os.path.join(trial_dir, selection.BEST), partial)
-    shutil.rmtree(target, ignore_errors=True)
-    os.replace(partial, target)
+    """Makes the best model of a trial `model_dir/best`."""
+    best = os.path.join(trial_dir, selection.BEST)
+    selection.export(checkpoint.noted(best)[1], os.path.join(model_dir, selection.BEST),
+                     selection.sidecar_files(best))
 
 
 def summary(trials, metric):
