@@ -1,5 +1,5 @@
-"""The trainer, by train_gpu.py: evaluations that a kill cut off, one graph for all of them, settings
-that changed, a second run in the directory, Ctrl-C."""
+"""The trainer, by train_gpu.py: evaluations that a kill cut off, one graph for all of them, changed
+settings, a second run in the directory, Ctrl-C."""
 
 import gc
 import json

@@ -4,9 +4,13 @@ TensorFlow by itself would wait for the lost one, or make one session after the 
 sums over hosts that were cut off stay so until the program is started again.
 """
 
+from __future__ import annotations
+
 import contextlib
 import threading
 import time
+from collections.abc import Callable, Iterator
+from typing import Optional
 
 import tensorflow.compat.v1 as tf
 
@@ -22,11 +26,11 @@ class Lost(UserError):
     """Another host died, was started again, or cannot be reached."""
     ends_at_once = True
 
-    def __init__(self, host):
+    def __init__(self, host: str):
         super().__init__("lost %s; start the same command again on all hosts" % host)
 
 
-def missing():
+def missing() -> Optional[str]:
     """What to call a host that does not answer; None if all do."""
     for number, (name, address) in enumerate(distribution.all_hosts()):
         try:
@@ -42,14 +46,14 @@ class PeerMonitor:
     def __init__(self):
         self._misses = 0
 
-    def lost(self, is_watched=lambda: True):
+    def lost(self, is_watched: Callable[[], bool] = lambda: True) -> Optional[str]:
         """Looks once more; what to call a host that is lost."""
         host = missing() if is_watched() else None
         self._misses = self._misses + 1 if host and is_watched() else 0
         return host if self._misses >= _MISSES else None
 
 
-def wait_until(condition, seconds):
+def wait_until(condition: Callable[[], bool], seconds: float) -> bool:
     """Waits until `condition()` holds; whether it does after that time.
 
     Raises:
@@ -69,7 +73,7 @@ def wait_until(condition, seconds):
 
 
 @contextlib.contextmanager
-def together():
+def together() -> Iterator[Watch]:
     """Yields a `Watch`, to be the first hook of the training inside.
 
     Raises:
@@ -95,7 +99,7 @@ class Watch(tf.train.SessionRunHook):
     def __init__(self):
         self._in_step = False
         self._ended = threading.Event()
-        self.lost = None            # what to call the lost host
+        self.lost: Optional[str] = None    # what to call the lost host
 
     def after_create_session(self, session, coord):
         threading.Thread(target=self._look, args=(session,), daemon=True).start()

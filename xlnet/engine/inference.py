@@ -3,11 +3,15 @@
 Shape letters: n rows, L labels.
 """
 
+from __future__ import annotations
+
 import collections
 import concurrent.futures
 import contextlib
 import logging
 import time
+from collections.abc import Callable, Iterator
+from typing import Any, Optional
 
 import numpy as np
 import tensorflow as tf2
@@ -37,18 +41,19 @@ class Answering:
       answers: function from a batch, a dict of tensors, to a dict of tensors [B,...].
       make_batches: function from the path of a record file, a string tensor, to a
         `tf.data.Dataset` of batches.
-      devices: `distribution.Devices`.
       seed: of the weights that a run begins with.
     """
 
-    def __init__(self, answers, make_batches, devices, seed=0):
+    def __init__(self, answers: Callable[[dict[str, tf.Tensor]], dict[str, Any]],
+                 make_batches: Callable[[tf.Tensor], tf.data.Dataset],
+                 devices: distribution.Devices, seed: int = 0):
         self._seed = seed
         self._answers = answers
         self._make_batches = make_batches
         self._devices = devices
         self._session = None
 
-    def all_rows(self, made, prefix, name):
+    def all_rows(self, made: Any, prefix: str, name: str) -> Answers:
         """Runs the checkpoint `prefix` over all rows of `made`, a `features.Records` of n rows.
 
         Args:
@@ -69,7 +74,7 @@ class Answering:
             raise RuntimeError("%s: %d answers to %d rows" % (name, done, made.count))
         return in_order(parts, made.windows)
 
-    def __call__(self, path, prefix):
+    def __call__(self, path: str, prefix: Optional[str]) -> Iterator[dict[str, Any]]:
         """Yields dicts of arrays, the batches of `path`; with one device, in their order.
 
         Args:
@@ -93,7 +98,7 @@ class Answering:
                 self._prefix: prefix,
                 self._stored: [stored.get(name, name) for name in self._names]})
 
-    def build(self):
+    def build(self) -> None:
         """Makes the graph, if it is not there: needed before a training that answers on its way,
         in the middle of which TensorFlow would not place variables on all devices."""
         if self._session is not None:
@@ -165,7 +170,7 @@ def _real_rows(batch):
     return {name: values[is_real] for name, values in batch.items()}
 
 
-def in_order(parts, windows):
+def in_order(parts: list[dict[str, np.ndarray]], windows: Optional[np.ndarray]) -> Answers:
     """Joins batches into `Answers` in the order of the rows; the mean over each row's windows."""
     joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     order = np.argsort(joined["number"], kind="stable")

@@ -1,5 +1,7 @@
 """How a run goes: the terminal, a CSV file, TensorBoard, and an end to runs that went wrong."""
 
+from __future__ import annotations
+
 import csv
 import logging
 import math
@@ -7,6 +9,7 @@ import os
 import resource
 import textwrap
 import time
+from typing import Any, Optional
 
 import numpy as np
 import tensorflow as tf2
@@ -26,7 +29,7 @@ _COLUMNS = ("step", "loss", "learning_rate", "gradient_norm", "gradient_scale", 
 class Diverged(UserError):
     """The loss or the gradient is NaN or infinite, or the loss exploded, at `step`."""
 
-    def __init__(self, message, step):
+    def __init__(self, message: str, step: int):
         super().__init__(message)
         self.step = step
 
@@ -38,7 +41,7 @@ class Journal:
       start_step: rows of later steps, of a run that was killed, are dropped.
     """
 
-    def __init__(self, model_dir, start_step):
+    def __init__(self, model_dir: str, start_step: int):
         self._path = os.path.join(model_dir, CSV_NAME)
         rows = []
         if os.path.exists(self._path):
@@ -50,7 +53,7 @@ class Journal:
         _board(model_dir).add_session_log(   # drops later steps there too
             tf.SessionLog(status=tf.SessionLog.START), start_step + 1)
 
-    def add(self, step, values):
+    def add(self, step: int, values: dict[str, float]) -> None:
         """One row; `values` has the columns of the CSV file."""
         with open(self._path, "a", newline="", encoding="utf-8") as f:
             csv.writer(f, lineterminator="\n").writerow(
@@ -58,7 +61,8 @@ class Journal:
         add_to_board(self._model_dir, step, values)
 
 
-def add_to_board(model_dir, step, scalars=None, texts=None):
+def add_to_board(model_dir: str, step: int, scalars: Optional[dict[str, float]] = None,
+                 texts: Optional[dict[str, str]] = None) -> None:
     """Adds curves and Markdown texts, dicts by tag, to TensorBoard's files in `model_dir`."""
     kind = tf.SummaryMetadata(plugin_data=tf.SummaryMetadata.PluginData(plugin_name="text"))
     values = [tf.Summary.Value(tag=tag, simple_value=value)
@@ -89,8 +93,10 @@ class Progress(tf.train.SessionRunHook):
       highest_loss: a loss above it has exploded. is_chief: others only look out for trouble.
     """
 
-    def __init__(self, *, train_steps, log_steps, per_step, unit, model_dir=None, banner=None,
-                 keeps_journal=False, with_perplexity=False, highest_loss=math.inf, is_chief=True):
+    def __init__(self, *, train_steps: int, log_steps: int, per_step: int, unit: str,
+                 model_dir: Optional[str] = None, banner: Optional[dict[str, Any]] = None,
+                 keeps_journal: bool = False, with_perplexity: bool = False,
+                 highest_loss: float = math.inf, is_chief: bool = True):
         self._model_dir = model_dir
         self._journal = None
         self._keeps_journal = keeps_journal and is_chief
@@ -140,7 +146,7 @@ class Progress(tf.train.SessionRunHook):
             self._report(step, values)
             self._start(step)
 
-    def leave_out(self, seconds):
+    def leave_out(self, seconds: float) -> None:
         """Counts time since the last line as not spent on training."""
         self._since += seconds
 
@@ -173,20 +179,20 @@ class Progress(tf.train.SessionRunHook):
                                          memory_gib=memory_gib()))
 
 
-def memory_gib():
+def memory_gib() -> float:
     """Most memory used so far [GiB]: of the first GPU, or of this process where there is none."""
     if tf2.config.list_physical_devices("GPU"):
         return tf2.config.experimental.get_memory_info("GPU:0")["peak"] / 2 ** 30
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2 ** 20
 
 
-def markdown(items):
+def markdown(items: dict[str, Any]) -> str:
     """A table of two columns."""
     return "\n".join(["| setting | value |", "|---|---|"]
                      + ["| %s | %s |" % item for item in items.items()])
 
 
-def show_banner(items):
+def show_banner(items: dict[str, Any]) -> None:
     """One aligned line per item, what is too long on more."""
     width = max(len(name) for name in items)
     for name, value in items.items():
@@ -195,7 +201,7 @@ def show_banner(items):
             _log.info("%-*s  %s", width, "" if i else name, line)
 
 
-def clock(seconds):
+def clock(seconds: float) -> str:
     """Seconds as h:mm:ss."""
     seconds = int(round(seconds))
     return "%d:%02d:%02d" % (seconds // 3600, seconds // 60 % 60, seconds % 60)

@@ -1,7 +1,11 @@
 """When a run is saved: every so many steps, at its end, and when it is told to stop."""
 
+from __future__ import annotations
+
 import signal
 import threading
+from collections.abc import Callable
+from typing import Optional, Protocol
 
 import tensorflow.compat.v1 as tf
 
@@ -9,12 +13,27 @@ from xlnet.engine import checkpoint, distribution, training
 from xlnet.errors import UserError
 
 
+class Beside(Protocol):
+    """What else is kept beside a checkpoint, such as `memory.MemoryFiles`."""
+
+    def begin(self) -> None:
+        """Called when the graph stands."""
+
+    def load(self, session: tf.Session, step: int) -> None:
+        """Loads what was kept at `step`."""
+
+    def save(self, session: tf.Session, step: int) -> None:
+        """Keeps it, before the checkpoint of `step` is written."""
+
+    def forget(self) -> None:
+        """Removes what belongs to no checkpoint."""
+
+
 class Saving(tf.train.SessionRunHook):
     """Writes checkpoints, with what else is kept beside them; loads that where a run goes on.
 
     Args:
-      model_dir, devices (`distribution.Devices`): of the run.
-      beside: what else is kept beside a checkpoint: objects such as `memory.MemoryFiles`.
+      model_dir, devices: of the run. beside: what else is kept beside a checkpoint.
       is_due: function of the step, whether it is saved.
       max_save, keep_every: see `checkpoint.keep_some`.
       after_save: called with the step, on the chief, after a checkpoint was written.
@@ -22,8 +41,10 @@ class Saving(tf.train.SessionRunHook):
       save_start: whether a run that begins saves step 0.
     """
 
-    def __init__(self, model_dir, devices, *, beside, is_due, max_save, keep_every, after_save,
-                 start_step, save_start):
+    def __init__(self, model_dir: str, devices: distribution.Devices, *,
+                 beside: tuple[Beside, ...], is_due: Callable[[int], bool], max_save: int,
+                 keep_every: int, after_save: Callable[[int], None], start_step: int,
+                 save_start: bool):
         self._model_dir = model_dir
         self._start_step = start_step
         self._beside = beside
@@ -34,8 +55,8 @@ class Saving(tf.train.SessionRunHook):
         self._after_save = after_save
         self._save_start = save_start
         self._stop = StopSignal()
-        self.stopped_at = None       # the step in which the run was told to stop
-        self.stopped_by = None       # the name of the signal
+        self.stopped_at: Optional[int] = None    # the step in which the run was told to stop
+        self.stopped_by: Optional[str] = None    # the name of the signal
 
     def begin(self):
         for kept in self._beside:

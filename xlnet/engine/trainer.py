@@ -53,22 +53,6 @@ class Evaluator(Protocol):
         them. prefix: None for the weights that a run begins with."""
 
 
-class Beside(Protocol):
-    """What else is kept beside a checkpoint, such as `memory.MemoryFiles`."""
-
-    def begin(self) -> None:
-        """Called when the graph stands."""
-
-    def load(self, session: tf.Session, step: int) -> None:
-        """Loads what was kept at `step`."""
-
-    def save(self, session: tf.Session, step: int) -> None:
-        """Keeps it, before the checkpoint of `step` is written."""
-
-    def forget(self) -> None:
-        """Removes what belongs to no checkpoint."""
-
-
 @dataclasses.dataclass(frozen=True)
 class Job:
     """What a kind of run adds to the trainer.
@@ -99,7 +83,7 @@ class Job:
     evaluator: Optional[Evaluator] = None
     evaluates_start: bool = False
     saves_start: bool = False
-    beside: tuple[Beside, ...] = ()
+    beside: tuple[saving.Beside, ...] = ()
     keep_every: int = 0
     rolls_back: bool = False
     keeps_journal: bool = False

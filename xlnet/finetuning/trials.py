@@ -1,32 +1,37 @@
 """Several fine-tunings of a task, with other seeds and learning rates, and what they show."""
 
+from __future__ import annotations
+
 import dataclasses
 import logging
 import os
 import statistics
+from collections.abc import Callable
+from typing import Any
 
 from xlnet import files
+from xlnet.config import ClassifierSettings, OptimizationSettings
 from xlnet.engine import checkpoint, selection
 from xlnet.errors import UserError
+from xlnet.finetuning.run import Run
 
 _log = logging.getLogger(__name__)
 
 RESULTS_NAME = "results.json"
 
 
-def run(make_run, settings, optimization, metric):
+def run(make_run: Callable[[ClassifierSettings, OptimizationSettings], Run],
+        settings: ClassifierSettings, optimization: OptimizationSettings, metric: str) -> bool:
     """Trains `num_trials` times and makes the best model `model_dir/best`.
 
     Trial i is the run in `model_dir/trial_<i>` with seed `seed` + i - 1; the learning rates take
     turns. Trials that are done already are not repeated.
 
     Args:
-      make_run: function of (settings, optimization) to a `finetuning.Run`.
-      settings, optimization: `ClassifierSettings`, `OptimizationSettings`.
       metric: the task's main one.
 
     Returns:
-      False if a trial was told to stop (SIGTERM) before its end.
+      False if a trial was told to stop before its end.
     """
     rates = learning_rates(settings, optimization)
     done = []
@@ -51,7 +56,8 @@ def run(make_run, settings, optimization, metric):
     return True
 
 
-def learning_rates(settings, optimization):
+def learning_rates(settings: ClassifierSettings,
+                   optimization: OptimizationSettings) -> list[float]:
     """The rates that the trials take in turn."""
     try:
         rates = [float(rate) for rate in (settings.learning_rates or "").split(",") if rate.strip()]
@@ -68,7 +74,7 @@ def _take_best(model_dir, trial_dir):
                      selection.sidecar_files(best))
 
 
-def summary(trials, metric):
+def summary(trials: list[dict[str, Any]], metric: str) -> dict[str, Any]:
     """Median, best, worst and spread of the trials' best results.
 
     Args:
@@ -86,7 +92,7 @@ def summary(trials, metric):
             "trials": trials}
 
 
-def table(results):
+def table(results: dict[str, Any]) -> list[str]:
     """The results of `summary` as lines of text."""
     metric = results["metric"]
     lines = ["trial  seed  learning rate   step  %10s" % metric]
