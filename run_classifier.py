@@ -58,7 +58,7 @@ def main(settings, network, optimization, device):
     devices = distribution.connect(device)
 
     def make_run(settings, optimization):
-        return Run(settings, config, network, optimization, task, tokenizer, devices)
+        return Run(settings, config, network, optimization, device, task, tokenizer, devices)
 
     if settings.do_train and settings.num_trials > 1:
         if not trials.run(make_run, settings, optimization, task.metrics[0]):
@@ -66,6 +66,7 @@ def main(settings, network, optimization, device):
         settings = dataclasses.replace(settings, do_train=False)
     if settings.do_train or settings.do_eval or settings.do_predict:
         run = make_run(settings, optimization)
+        run.prepare()
     if settings.do_train and not run.train():
         return
     if settings.do_eval:

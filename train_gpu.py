@@ -33,7 +33,9 @@ def main(settings, architecture, network, optimization, device):
     manifest = sources.read_manifest(settings.record_info_dir, settings.spiece_model_file)
     check_against_manifest(settings, manifest)
     config = choose_architecture(settings, architecture, manifest)
-    Run(settings, config, network, optimization, manifest, devices).train()
+    run = Run(settings, config, network, optimization, device, manifest, devices)
+    run.prepare()
+    run.train()
 
 
 def check_against_manifest(settings, manifest):

@@ -1,6 +1,7 @@
 """Command lines: flags made from settings, help, and errors of one line."""
 
 import dataclasses
+import logging
 import os
 import sys
 import textwrap
@@ -33,6 +34,7 @@ def run(main, *groups, no_longer_needed=(), about=""):
     flags.
     """
     program = os.path.basename(sys.argv[0])
+    _show_logs()
     _define(groups, no_longer_needed)
     if {"-h", "-help", "--help", "--helpfull"} & set(sys.argv[1:]):
         print(_help(program, about, groups))
@@ -63,6 +65,20 @@ def run(main, *groups, no_longer_needed=(), about=""):
     except KeyboardInterrupt:
         print("%s: stopped" % program, file=sys.stderr)
         sys.exit(130)
+
+
+class _Terminal(logging.Handler):
+    """Shows what the library logs: notes on stderr, the rest on stdout."""
+
+    def emit(self, record):
+        stream = sys.stderr if record.levelno >= logging.WARNING else sys.stdout
+        print(self.format(record), file=stream, flush=True)
+
+
+def _show_logs():
+    log = logging.getLogger("xlnet")
+    log.handlers, log.propagate = [_Terminal()], False
+    log.setLevel(logging.INFO)
 
 
 def given(name):

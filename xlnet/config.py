@@ -372,6 +372,8 @@ class PretrainingSettings:
     on_nan: str = setting("stop", "loss that is no number or explodes: stop, or go back to the "
                                   "last checkpoint and skip the data since",
                           choices=("stop", "rollback"))
+    allow_changes: bool = setting(False, "go on in model_dir though settings differ that change "
+                                         "what the run learns")
     seq_len: Optional[int] = setting(None, "checked against the data if given", minimum=1)
     reuse_len: Optional[int] = setting(None, "checked against the data if given", minimum=1)
     bi_data: Optional[bool] = setting(None, "checked against the data if given")
@@ -487,3 +489,4 @@ class ClassifierSettings:
     save_steps: int = setting(500, "steps between checkpoints", minimum=1)
     log_steps: int = setting(50, "steps between log lines", minimum=1)
     max_save: int = setting(0, "checkpoints kept; 0: all", minimum=0)
+    allow_changes: bool = as_in(PretrainingSettings, "allow_changes")

@@ -19,7 +19,7 @@ def losses(model, compile_it, steps=4):
         tf.train.get_or_create_global_step()
 
         def step():
-            spec = model.model_fn(features(), tf2.estimator.ModeKeys.TRAIN)
+            spec = model.model_fn(features())
             with tf.control_dependencies([spec.train_op]):
                 return tf.identity(spec.loss)
         # The first building makes the variables, the second is what runs.

@@ -1,10 +1,15 @@
 """Checkpoints: found by prefix or directory, compared with the graph, used to start from."""
 
+from __future__ import annotations
+
 import collections
 import glob
+import logging
 import os
 import re
 import shutil
+from collections.abc import Callable, Iterable
+from typing import Optional
 
 import tensorflow.compat.v1 as tf
 
@@ -19,10 +24,12 @@ PRETRAINED = "pretrained"    # <kernel>/pretrained: the values that mixout falls
 
 _SLOT = re.compile(r"/(Adam(_1)?|adam_[mv]|average|pretrained)$"
                    r"|^(global_step|beta[12]_power|(.*/)?loss_scale/.*)$")
+_log = logging.getLogger(__name__)
+
 _UNFINISHED = "unfinished"   # where a checkpoint is written before it gets its place
 
 
-def resolve(path):
+def resolve(path: str) -> str:
     """Returns the checkpoint prefix that `path` means: a prefix, a directory, or DIRECTORY/latest.
 
     Raises:
@@ -42,7 +49,7 @@ def resolve(path):
     return path
 
 
-def all_prefixes(directory):
+def all_prefixes(directory: str) -> list[tuple[int, str]]:
     """The checkpoints of a run by ascending step: list of (step, prefix)."""
     found = []
     for name in os.listdir(directory) if os.path.isdir(directory) else []:
@@ -52,13 +59,20 @@ def all_prefixes(directory):
     return sorted(found)
 
 
-def step_of(directory):
+def noted(directory: str) -> Optional[tuple[int, str]]:
+    """(step, prefix) of the checkpoint that the file `checkpoint` in `directory` points to; None
+    if there is none. Others beside it may be unfinished."""
+    prefix = tf.train.latest_checkpoint(directory)
+    return (int(prefix.rpartition("-")[2]), prefix) if prefix else None
+
+
+def step_of(directory: str) -> int:
     """The global step of the newest checkpoint in `directory`, 0 if there is none."""
     prefix = tf.train.latest_checkpoint(directory)
     return int(_read(prefix, lambda reader: reader.get_tensor("global_step"))) if prefix else 0
 
 
-def newest_whole(directory, is_chief=True, log=print):
+def newest_whole(directory: str, is_chief: bool = True) -> int:
     """The step of the newest checkpoint that can be read to its last byte; 0 if there is none.
 
     Damaged ones after it are named, set aside as `damaged-...`, and passed over. Only the chief
@@ -70,12 +84,11 @@ def newest_whole(directory, is_chief=True, log=print):
     prefixes = all_prefixes(directory)
     for step, prefix in reversed(prefixes):
         try:
-            _read(prefix, lambda reader: [reader.get_tensor(name) for name
-                                          in reader.get_variable_to_shape_map()])
+            check_whole(prefix)
         except UserError as e:
             if prefix == prefixes[0][1]:
                 raise
-            log("note: %s; the one before it is used" % e)
+            _log.info("note: %s; the one before it is used", e)
             if is_chief:
                 _set_aside(prefix)
             continue
@@ -85,19 +98,29 @@ def newest_whole(directory, is_chief=True, log=print):
     return 0
 
 
+def check_whole(prefix: str) -> None:
+    """Reads a checkpoint to its last byte.
+
+    Raises:
+      UserError: that fails.
+    """
+    _read(prefix, lambda reader: [reader.get_tensor(name)
+                                  for name in reader.get_variable_to_shape_map()])
+
+
 def _set_aside(prefix):
     for path in glob.glob(glob.escape(prefix) + ".*"):
         os.replace(path, os.path.join(os.path.dirname(path), "damaged-" + os.path.basename(path)))
 
 
-def note_newest(directory):
+def note_newest(directory: str) -> None:
     """Tells TensorFlow which checkpoints there are, and that the last of them is the newest."""
     names = [os.path.basename(prefix) for _, prefix in all_prefixes(directory)]
     tf.train.update_checkpoint_state(    # takes names for relative to where it runs otherwise
         os.path.abspath(directory), names[-1], all_model_checkpoint_paths=names)
 
 
-def write(saver, session, directory, step):
+def write(saver: tf.train.Saver, session: tf.Session, directory: str, step: int) -> None:
     """Writes a checkpoint aside, then moves it to its place: it is whole or it is not there."""
     aside = os.path.join(directory, _UNFINISHED)
     shutil.rmtree(aside, ignore_errors=True)
@@ -110,7 +133,7 @@ def write(saver, session, directory, step):
     note_newest(directory)
 
 
-def keep_some(directory, max_save, keep_every):
+def keep_some(directory: str, max_save: int, keep_every: int) -> None:
     """Removes all but the last `max_save` checkpoints (0: none) and those of steps that
     `keep_every` divides (0: none of them)."""
     prefixes = all_prefixes(directory)
@@ -135,12 +158,12 @@ def _read(prefix, read):
         raise UserError("checkpoint %s cannot be read: %s" % (prefix, reason)) from None
 
 
-def names(prefix):
+def names(prefix: str) -> list[str]:
     """Names of the variables in a checkpoint."""
     return list(_read(prefix, lambda reader: reader.get_variable_to_shape_map()))
 
 
-def weights(prefix):
+def weights(prefix: str) -> dict[str, str]:
     """What a checkpoint has to offer to those who do not train on: dict from the names of its
     weights to where they are, `<weight>/average` if the run kept moving averages."""
     stored = set(names(prefix))
@@ -149,7 +172,7 @@ def weights(prefix):
             if not _SLOT.search(name)}
 
 
-def compare(prefix, variables):
+def compare(prefix: str, variables: Iterable[tf.Variable]) -> Comparison:
     """Compares a checkpoint with `variables` by name, optimizer slots left out.
 
     Raises:
@@ -169,14 +192,14 @@ def compare(prefix, variables):
     return Comparison(matched, sorted(set(wanted) - set(stored)), sorted(set(stored) - set(wanted)))
 
 
-def check_config(prefix, config):
+def check_config(prefix: str, config: XLNetConfig) -> None:
     """Raises UserError if the `xlnet_config.json` beside a checkpoint describes another network."""
     path = os.path.join(os.path.dirname(prefix), CONFIG_NAME)
     if os.path.exists(path):
         check_same_architecture(XLNetConfig(json_path=path), config, path)
 
 
-def check_same_architecture(stored, config, path):
+def check_same_architecture(stored: XLNetConfig, config: XLNetConfig, path: str) -> None:
     """Raises UserError naming each key in which `config` differs from `stored`, found at `path`."""
     different = ["%s %s, not %s" % (key, getattr(stored, key), getattr(config, key))
                  for key in ARCHITECTURE_KEYS if getattr(stored, key) != getattr(config, key)]
@@ -184,7 +207,8 @@ def check_same_architecture(stored, config, path):
         raise UserError("%s has %s" % (path, "; ".join(different)))
 
 
-def warm_start(prefix, config, log=print):
+def warm_start(prefix: str, config: XLNetConfig,
+               log: Callable[[str], None] = _log.info) -> Comparison:
     """Makes the network's variables start from a checkpoint; to be called in a `model_fn`.
 
     Logs what matched, what is missing and what is unexpected, in counts and names.

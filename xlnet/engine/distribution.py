@@ -6,6 +6,7 @@ A replica is one copy of the network on one device. Every host (machine) has as 
 
 import dataclasses
 import json
+import logging
 import os
 import re
 import signal
@@ -15,6 +16,8 @@ import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from xlnet.errors import UserError
+
+_log = logging.getLogger(__name__)
 
 _TASK = "/job:%s/replica:0/task:%s"     # TensorFlow's name of a host
 _TF_CONFIG = ('{"cluster": {"worker": ["host0:port", ...]}, "task": {"type": "worker", '
@@ -68,7 +71,7 @@ def connect(settings):
     words = "%d GPU" % count if gpus else "CPU, %d cores" % (os.cpu_count() or 1)
     if hosts > 1:
         words = "%d hosts of %s, this is number %d" % (hosts, words, host)
-        print("note: %s; waiting until all of them are there" % words, flush=True)
+        _log.info("note: %s; waiting until all of them are there", words)
         return Devices(_several_hosts(gpus, count), count, hosts, host, words)
     if count > 1:
         return Devices(_one_host(gpus, count), count,

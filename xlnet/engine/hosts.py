@@ -4,15 +4,17 @@ TensorFlow by itself would wait for the lost one, or make one session after the 
 sums over hosts that were cut off stay so until the program is started again.
 """
 
+from __future__ import annotations
+
 import contextlib
 import threading
 import time
+from collections.abc import Callable, Iterator
+from typing import Optional
 
 import tensorflow.compat.v1 as tf
-from tensorflow.python.eager import context  # knows which hosts answer
-from tensorflow.python.training import monitored_session
 
-from xlnet.engine import distribution
+from xlnet.engine import distribution, private_tf
 from xlnet.errors import UserError
 
 _SECONDS_BETWEEN_LOOKS = 5
@@ -24,16 +26,15 @@ class Lost(UserError):
     """Another host died, was started again, or cannot be reached."""
     ends_at_once = True
 
-    def __init__(self, host):
+    def __init__(self, host: str):
         super().__init__("lost %s; start the same command again on all hosts" % host)
 
 
-def missing():
+def missing() -> Optional[str]:
     """What to call a host that does not answer; None if all do."""
     for number, (name, address) in enumerate(distribution.all_hosts()):
         try:
-            context.context().check_collective_ops_peer_health(
-                name, timeout_in_ms=1000 * _SECONDS_FOR_AN_ANSWER)
+            private_tf.check_host_answers(name, _SECONDS_FOR_AN_ANSWER)
         except tf.errors.OpError:
             return "host %d (%s)" % (number, address)
     return None
@@ -45,14 +46,14 @@ class PeerMonitor:
     def __init__(self):
         self._misses = 0
 
-    def lost(self, is_watched=lambda: True):
+    def lost(self, is_watched: Callable[[], bool] = lambda: True) -> Optional[str]:
         """Looks once more; what to call a host that is lost."""
         host = missing() if is_watched() else None
         self._misses = self._misses + 1 if host and is_watched() else 0
         return host if self._misses >= _MISSES else None
 
 
-def wait_until(condition, seconds):
+def wait_until(condition: Callable[[], bool], seconds: float) -> bool:
     """Waits until `condition()` holds; whether it does after that time.
 
     Raises:
@@ -72,24 +73,21 @@ def wait_until(condition, seconds):
 
 
 @contextlib.contextmanager
-def together():
+def together() -> Iterator[Watch]:
     """Yields a `Watch`, to be the first hook of the training inside.
 
     Raises:
       Lost: a host is.
     """
     watch = Watch()
-    recovered_from = monitored_session._PREEMPTION_ERRORS
-    monitored_session._PREEMPTION_ERRORS = ()
     try:
-        yield watch
+        with private_tf.lost_sessions_are_errors():
+            yield watch
     except tf.errors.OpError as e:
         if not watch.lost and not isinstance(e, (tf.errors.UnavailableError,
                                                  tf.errors.AbortedError)):
             raise
         raise Lost(watch.lost or missing() or "the connection to another host") from None
-    finally:
-        monitored_session._PREEMPTION_ERRORS = recovered_from
 
 
 class Watch(tf.train.SessionRunHook):
@@ -101,7 +99,7 @@ class Watch(tf.train.SessionRunHook):
     def __init__(self):
         self._in_step = False
         self._ended = threading.Event()
-        self.lost = None            # what to call the lost host
+        self.lost: Optional[str] = None    # what to call the lost host
 
     def after_create_session(self, session, coord):
         threading.Thread(target=self._look, args=(session,), daemon=True).start()

@@ -3,17 +3,24 @@
 Shape letters: n rows, L labels.
 """
 
+from __future__ import annotations
+
 import collections
 import concurrent.futures
 import contextlib
+import logging
 import time
+from collections.abc import Callable, Iterator
+from typing import Any, Optional
 
 import numpy as np
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
-from xlnet.engine import checkpoint, distribution, reports
+from xlnet.engine import checkpoint, distribution, reports, training
 from xlnet.errors import UserError
+
+_log = logging.getLogger(__name__)
 
 # values: probabilities float32 [n,L] or scores float32 [n]; loss: float32 [n].
 Answers = collections.namedtuple("Answers", "values loss")
@@ -27,22 +34,26 @@ class Answering:
     Each device takes the next whole batch as soon as it is done with one. So every example is in
     one batch of one device, there is no remainder to fill up, and the batches, and with them the
     answers, are those of a single device. Where a checkpoint has moving averages of the weights
-    they are used.
+    they are used. Local variables, such as a memory, are zero where a file begins and carried
+    from batch to batch; that is for one device, whose batches come in order.
 
     Args:
       answers: function from a batch, a dict of tensors, to a dict of tensors [B,...].
       make_batches: function from the path of a record file, a string tensor, to a
         `tf.data.Dataset` of batches.
-      devices: `distribution.Devices`.
+      seed: of the weights that a run begins with.
     """
 
-    def __init__(self, answers, make_batches, devices):
+    def __init__(self, answers: Callable[[dict[str, tf.Tensor]], dict[str, Any]],
+                 make_batches: Callable[[tf.Tensor], tf.data.Dataset],
+                 devices: distribution.Devices, seed: int = 0):
+        self._seed = seed
         self._answers = answers
         self._make_batches = make_batches
         self._devices = devices
         self._session = None
 
-    def all_rows(self, made, prefix, name):
+    def all_rows(self, made: Any, prefix: str, name: str) -> Answers:
         """Runs the checkpoint `prefix` over all rows of `made`, a `features.Records` of n rows.
 
         Args:
@@ -57,45 +68,56 @@ class Answering:
             done += len(parts[-1]["loss"])
             if time.time() - said > _SECONDS_BETWEEN_LINES:
                 said = time.time()
-                print("%s  %d/%d rows  left %s" % (name, done, made.count, reports.clock(
-                    (said - began) / done * (made.count - done))), flush=True)
+                _log.info("%s  %d/%d rows  left %s", name, done, made.count, reports.clock(
+                    (said - began) / done * (made.count - done)))
         if done != made.count:
             raise RuntimeError("%s: %d answers to %d rows" % (name, done, made.count))
         return in_order(parts, made.windows)
 
-    def __call__(self, path, prefix):
-        """Yields dicts of arrays, the batches of `path` in any order.
+    def __call__(self, path: str, prefix: Optional[str]) -> Iterator[dict[str, Any]]:
+        """Yields dicts of arrays, the batches of `path`; with one device, in their order.
+
+        Args:
+          prefix: of a checkpoint; None: the weights that a run begins with.
 
         Raises:
           UserError: the checkpoint `prefix` is not whole.
         """
         self.build()
+        if prefix is None:
+            self._session.run(self._initialize)
+        else:
+            self._read(prefix)
+        self._session.run(self._begin, {self._path: path})
+        yield from self._side_by_side()
+
+    def _read(self, prefix):
         with _reading(prefix):
             stored = checkpoint.weights(prefix)
             self._session.run(self._restore, {
                 self._prefix: prefix,
                 self._stored: [stored.get(name, name) for name in self._names]})
-        self._session.run(self._begin, {self._path: path})
-        yield from self._side_by_side()
 
-    def build(self):
+    def build(self) -> None:
         """Makes the graph, if it is not there: needed before a training that answers on its way,
         in the middle of which TensorFlow would not place variables on all devices."""
         if self._session is not None:
             return
+        training.set_up_process()
         strategy = self._devices.strategy or tf2.distribute.get_strategy()
         with tf.Graph().as_default() as graph, strategy.scope():
+            tf.set_random_seed(self._seed)
             with tf.device("/cpu:0"):
                 self._path = tf.placeholder(tf.string, [])
                 source = tf.data.make_initializable_iterator(self._make_batches(self._path))
-            self._begin = source.initializer
-
             def copy():
                 with tf.device("/cpu:0"):
                     batch = source.get_next()
                 return self._answers(batch)
             self._copies = strategy.experimental_local_results(
                 strategy.extended.call_for_each_replica(copy))
+            self._begin = tf.group(source.initializer, tf.local_variables_initializer())
+            self._initialize = tf.global_variables_initializer()
             self._build_restoring()
         self._session = tf.Session(graph=graph, config=distribution.session_config(self._devices))
 
@@ -148,7 +170,7 @@ def _real_rows(batch):
     return {name: values[is_real] for name, values in batch.items()}
 
 
-def in_order(parts, windows):
+def in_order(parts: list[dict[str, np.ndarray]], windows: Optional[np.ndarray]) -> Answers:
     """Joins batches into `Answers` in the order of the rows; the mean over each row's windows."""
     joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     order = np.argsort(joined["number"], kind="stable")

@@ -3,16 +3,23 @@
 Shape letters as in `modeling`; b rows of one replica.
 """
 
+from __future__ import annotations
+
 import glob
+import logging
 import os
 import re
+from typing import Optional
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
 from xlnet import files
+from xlnet.config import XLNetConfig
 from xlnet.engine import checkpoint, distribution, hosts
 from xlnet.errors import UserError
+
+_log = logging.getLogger(__name__)
 
 NAME = "memory"
 _SECONDS_FOR_OTHER_HOSTS = 600
@@ -24,10 +31,10 @@ class Memory:
     A local variable that each replica has for itself: it never visits the host between steps.
 
     Args:
-      config: `XLNetConfig`. mem_len: M. starts_stream: int32 [b], 1 where nothing is remembered.
+      mem_len: M. starts_stream: int32 [b], 1 where nothing is remembered.
     """
 
-    def __init__(self, config, mem_len, starts_stream):
+    def __init__(self, config: XLNetConfig, mem_len: int, starts_stream: tf.Tensor):
         self._variable = tf.get_variable(
             NAME, [starts_stream.shape[0], config.n_layer, mem_len, config.d_model], tf.float32,
             distribution.zeros, trainable=False, use_resource=True,
@@ -37,7 +44,7 @@ class Memory:
         continues = 1. - tf.cast(starts_stream, tf.float32)
         self.value = self._variable.read_value() * continues[:, None, None, None]
 
-    def update(self, new):
+    def update(self, new: tf.Tensor) -> tf.Operation:
         """The operation that remembers `new` [b,L,M,D]."""
         with tf.control_dependencies([self.value]):
             return self._variable.assign(tf.cast(new, tf.float32), read_value=False)
@@ -50,16 +57,15 @@ class MemoryFiles:
     is written: none is ever without. A run with other devices takes its rows from these files.
 
     Args:
-      model_dir: shared by all hosts. devices: `distribution.Devices`. batch_size: of the global
-        batch.
+      model_dir: shared by all hosts. batch_size: of the global batch.
     """
 
-    def __init__(self, model_dir, devices, batch_size):
+    def __init__(self, model_dir: str, devices: distribution.Devices, batch_size: int):
         self._model_dir = model_dir
         self._devices = devices
         self._batch_size = batch_size
 
-    def begin(self):
+    def begin(self) -> None:
         """To be called when the graph stands."""
         found = [v for v in tf.local_variables() if v.name.split(":")[0].endswith("/" + NAME)]
         self._parts = list(distribution.local_parts(found[0])) if found else []
@@ -67,7 +73,7 @@ class MemoryFiles:
         self._load = tf.group(*[part.assign(value, read_value=False)
                                 for part, value in zip(self._parts, self._values)])
 
-    def load(self, session, step):
+    def load(self, session: tf.Session, step: int) -> None:
         """Fills the memory with what was saved at `step`; empty, with a note, if that is missing,
         damaged or of another shape."""
         if not self._parts or not step:
@@ -75,8 +81,7 @@ class MemoryFiles:
         try:
             stored = self._read(step)
         except (ValueError, OSError, EOFError) as e:
-            print("note: %s %s; memories start empty" % (_path(self._model_dir, step, "*"), e),
-                  flush=True)
+            _log.info("note: %s %s; memories start empty", _path(self._model_dir, step, "*"), e)
             return
         rows = np.split(stored[self._devices.rows(self._batch_size)], len(self._parts))
         session.run(self._load, dict(zip(self._values, rows)))
@@ -91,7 +96,7 @@ class MemoryFiles:
             raise ValueError("has shape %s, this run's is %s" % (list(stored.shape), shape))
         return stored
 
-    def save(self, session, step):
+    def save(self, session: tf.Session, step: int) -> None:
         """Saves this host's rows; the chief returns when those of all hosts are there."""
         if not self._parts:
             return
@@ -110,7 +115,15 @@ class MemoryFiles:
                             "share the directory" % (_SECONDS_FOR_OTHER_HOSTS, pattern))
 
 
-def read(model_dir, step):
+    def forget(self) -> None:
+        """Drops the memories of checkpoints that are gone, or never came to be."""
+        kept = {step for step, _ in checkpoint.all_prefixes(self._model_dir)}
+        for path in glob.glob(_path(self._model_dir, "*", "*")):
+            if int(re.search(r"memory-(\d+)-\d+\.npy$", path).group(1)) not in kept:
+                os.remove(path)
+
+
+def read(model_dir: str, step: int) -> Optional[np.ndarray]:
     """The memories of all rows at `step`, float32 [B,L,M,D]; None if they were not saved.
 
     Raises:
@@ -119,14 +132,6 @@ def read(model_dir, step):
     paths = glob.glob(_path(model_dir, step, "*"))
     paths.sort(key=lambda path: int(re.search(r"-(\d+)\.npy$", path).group(1)))
     return np.concatenate([np.load(path) for path in paths]) if paths else None
-
-
-def forget(model_dir):
-    """Drops the memories of checkpoints that are gone, or never came to be."""
-    kept = {step for step, _ in checkpoint.all_prefixes(model_dir)}
-    for path in glob.glob(_path(model_dir, "*", "*")):
-        if int(re.search(r"memory-(\d+)-\d+\.npy$", path).group(1)) not in kept:
-            os.remove(path)
 
 
 def _path(model_dir, step, first_row):

@@ -3,7 +3,6 @@
 import re
 
 import tensorflow.compat.v1 as tf
-from tensorflow.python.training import training_ops  # the fused kernels that tf.train uses
 
 from xlnet.engine.distribution import base_name, zeros
 from xlnet.errors import UserError
@@ -120,9 +119,11 @@ class AdamW(tf.train.Optimizer):
                 decayed = [var.assign_sub(rate * self._weight_decay * var.read_value(),
                                           read_value=False)]
         with tf.control_dependencies(decayed):
-            update = training_ops.resource_apply_adam(
-                var.handle, self.get_slot(var, "m").handle, self.get_slot(var, "v").handle,
-                self._powers[0], self._powers[1], rate, beta1, beta2, self._epsilon, grad)
+            update = tf.raw_ops.ResourceApplyAdam(       # the fused kernel that tf.train uses
+                var=var.handle, m=self.get_slot(var, "m").handle,
+                v=self.get_slot(var, "v").handle, beta1_power=self._powers[0],
+                beta2_power=self._powers[1], lr=rate, beta1=beta1, beta2=beta2,
+                epsilon=self._epsilon, grad=grad)
         return self._average(var, update) if self._average_decay else update
 
     def _average(self, var, update):

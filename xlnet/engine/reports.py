@@ -1,19 +1,25 @@
 """How a run goes: the terminal, a CSV file, TensorBoard, and an end to runs that went wrong."""
 
+from __future__ import annotations
+
 import csv
+import logging
 import math
 import os
 import resource
 import textwrap
 import time
+from typing import Any, Optional
 
 import numpy as np
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from xlnet import files
-from xlnet.engine import checkpoint
+from xlnet.engine import checkpoint, training
 from xlnet.errors import UserError
+
+_log = logging.getLogger(__name__)
 
 CSV_NAME = "training.csv"
 _COLUMNS = ("step", "loss", "learning_rate", "gradient_norm", "gradient_scale", "per_second",
@@ -21,9 +27,9 @@ _COLUMNS = ("step", "loss", "learning_rate", "gradient_norm", "gradient_scale", 
 
 
 class Diverged(UserError):
-    """The loss or the gradient is no number, or the loss exploded, at `step`."""
+    """The loss or the gradient is NaN or infinite, or the loss exploded, at `step`."""
 
-    def __init__(self, message, step):
+    def __init__(self, message: str, step: int):
         super().__init__(message)
         self.step = step
 
@@ -35,7 +41,7 @@ class Journal:
       start_step: rows of later steps, of a run that was killed, are dropped.
     """
 
-    def __init__(self, model_dir, start_step):
+    def __init__(self, model_dir: str, start_step: int):
         self._path = os.path.join(model_dir, CSV_NAME)
         rows = []
         if os.path.exists(self._path):
@@ -47,7 +53,7 @@ class Journal:
         _board(model_dir).add_session_log(   # drops later steps there too
             tf.SessionLog(status=tf.SessionLog.START), start_step + 1)
 
-    def add(self, step, values):
+    def add(self, step: int, values: dict[str, float]) -> None:
         """One row; `values` has the columns of the CSV file."""
         with open(self._path, "a", newline="", encoding="utf-8") as f:
             csv.writer(f, lineterminator="\n").writerow(
@@ -55,7 +61,8 @@ class Journal:
         add_to_board(self._model_dir, step, values)
 
 
-def add_to_board(model_dir, step, scalars=None, texts=None):
+def add_to_board(model_dir: str, step: int, scalars: Optional[dict[str, float]] = None,
+                 texts: Optional[dict[str, str]] = None) -> None:
     """Adds curves and Markdown texts, dicts by tag, to TensorBoard's files in `model_dir`."""
     kind = tf.SummaryMetadata(plugin_data=tf.SummaryMetadata.PluginData(plugin_name="text"))
     values = [tf.Summary.Value(tag=tag, simple_value=value)
@@ -80,15 +87,19 @@ class Progress(tf.train.SessionRunHook):
     Args:
       train_steps: optimizer steps in all.
       per_step: units of work in one step. unit: their name, "tokens" or "examples".
-      model_dir: where the journal is kept; None: there is none.
+      model_dir: of the run; None: there is none. keeps_journal: whether there is a `Journal`.
       banner: dict of what else the start-up banner says, or None for no banner.
       with_perplexity: whether the loss is in nats per token.
       highest_loss: a loss above it has exploded. is_chief: others only look out for trouble.
     """
 
-    def __init__(self, *, train_steps, log_steps, per_step, unit, model_dir=None, banner=None,
-                 with_perplexity=False, highest_loss=math.inf, is_chief=True):
+    def __init__(self, *, train_steps: int, log_steps: int, per_step: int, unit: str,
+                 model_dir: Optional[str] = None, banner: Optional[dict[str, Any]] = None,
+                 keeps_journal: bool = False, with_perplexity: bool = False,
+                 highest_loss: float = math.inf, is_chief: bool = True):
         self._model_dir = model_dir
+        self._journal = None
+        self._keeps_journal = keeps_journal and is_chief
         self._train_steps = train_steps
         self._log_steps = log_steps
         self._per_step = per_step
@@ -99,19 +110,17 @@ class Progress(tf.train.SessionRunHook):
         self._is_chief = is_chief
 
     def begin(self):
-        graph = tf.get_default_graph()
-        self._fetches = {name: graph.get_tensor_by_name(name + ":0") for name in
-                         ("loss", "learning_rate", "gradient_norm", "gradient_scale")}
+        self._fetches = training.step_of_graph().scalars()
         if self._banner is not None and self._is_chief:
             count = sum(v.shape.num_elements() for v in tf.trainable_variables())
             self._banner = dict(self._banner, parameters="{:,}".format(count))
-            print_banner(self._banner)
+            show_banner(self._banner)
 
     def after_create_session(self, session, coord):
         step = int(session.run(tf.train.get_global_step()))
         self._start(step)
         self._first_step_began = time.time()
-        if self._is_chief and self._model_dir:
+        if self._keeps_journal:
             self._journal = Journal(self._model_dir, step)
             if self._banner is not None:
                 add_to_board(self._model_dir, step, texts={"run": markdown(self._banner)})
@@ -131,13 +140,13 @@ class Progress(tf.train.SessionRunHook):
         if not self._is_chief:
             return
         if self._first_step_began is not None:
-            print("first step after %.1f s" % (time.time() - self._first_step_began), flush=True)
+            _log.info("first step after %.1f s", time.time() - self._first_step_began)
             self._first_step_began = None
         if step % self._log_steps == 0 or step >= self._train_steps:
             self._report(step, values)
             self._start(step)
 
-    def leave_out(self, seconds):
+    def leave_out(self, seconds: float) -> None:
         """Counts time since the last line as not spent on training."""
         self._since += seconds
 
@@ -160,38 +169,39 @@ class Progress(tf.train.SessionRunHook):
         loss = float(np.mean(self._losses))
         pace = (time.time() - self._since) / len(self._losses)
         perplexity = "  ppl %8.2f" % math.exp(min(loss, 50)) if self._with_perplexity else ""
-        print("step %*d/%d  loss %7.4f%s  lr %.2e  gnorm %6.3f  %7.0f %s/s  left %s" % (
+        _log.info(
+            "step %*d/%d  loss %7.4f%s  lr %.2e  gnorm %6.3f  %7.0f %s/s  left %s",
             len(str(self._train_steps)), step, self._train_steps, loss, perplexity,
             values["learning_rate"], values["gradient_norm"], self._per_step / pace, self._unit,
-            clock(pace * (self._train_steps - step))), flush=True)
-        if self._model_dir:
+            clock(pace * (self._train_steps - step)))
+        if self._journal:
             self._journal.add(step, dict(values, loss=loss, per_second=self._per_step / pace,
                                          memory_gib=memory_gib()))
 
 
-def memory_gib():
+def memory_gib() -> float:
     """Most memory used so far [GiB]: of the first GPU, or of this process where there is none."""
     if tf2.config.list_physical_devices("GPU"):
         return tf2.config.experimental.get_memory_info("GPU:0")["peak"] / 2 ** 30
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2 ** 20
 
 
-def markdown(items):
+def markdown(items: dict[str, Any]) -> str:
     """A table of two columns."""
     return "\n".join(["| setting | value |", "|---|---|"]
                      + ["| %s | %s |" % item for item in items.items()])
 
 
-def print_banner(items):
+def show_banner(items: dict[str, Any]) -> None:
     """One aligned line per item, what is too long on more."""
     width = max(len(name) for name in items)
     for name, value in items.items():
         lines = textwrap.wrap(str(value), 150, break_long_words=False, break_on_hyphens=False)
         for i, line in enumerate(lines or [""]):
-            print("%-*s  %s" % (width, "" if i else name, line), flush=True)
+            _log.info("%-*s  %s", width, "" if i else name, line)
 
 
-def clock(seconds):
+def clock(seconds: float) -> str:
     """Seconds as h:mm:ss."""
     seconds = int(round(seconds))
     return "%d:%02d:%02d" % (seconds // 3600, seconds // 60 % 60, seconds % 60)

@@ -1,19 +1,39 @@
 """When a run is saved: every so many steps, at its end, and when it is told to stop."""
 
+from __future__ import annotations
+
 import signal
 import threading
+from collections.abc import Callable
+from typing import Optional, Protocol
 
 import tensorflow.compat.v1 as tf
 
-from xlnet.engine import checkpoint, distribution, memory, training
+from xlnet.engine import checkpoint, distribution, training
 from xlnet.errors import UserError
 
 
+class Beside(Protocol):
+    """What else is kept beside a checkpoint, such as `memory.MemoryFiles`."""
+
+    def begin(self) -> None:
+        """Called when the graph stands."""
+
+    def load(self, session: tf.Session, step: int) -> None:
+        """Loads what was kept at `step`."""
+
+    def save(self, session: tf.Session, step: int) -> None:
+        """Keeps it, before the checkpoint of `step` is written."""
+
+    def forget(self) -> None:
+        """Removes what belongs to no checkpoint."""
+
+
 class Saving(tf.train.SessionRunHook):
-    """Writes checkpoints with the memories beside them; loads the memories where a run goes on.
+    """Writes checkpoints, with what else is kept beside them; loads that where a run goes on.
 
     Args:
-      model_dir, memories (`memory.MemoryFiles`), devices (`distribution.Devices`): of the run.
+      model_dir, devices: of the run. beside: what else is kept beside a checkpoint.
       is_due: function of the step, whether it is saved.
       max_save, keep_every: see `checkpoint.keep_some`.
       after_save: called with the step, on the chief, after a checkpoint was written.
@@ -21,11 +41,13 @@ class Saving(tf.train.SessionRunHook):
       save_start: whether a run that begins saves step 0.
     """
 
-    def __init__(self, model_dir, memories, devices, *, is_due, max_save, keep_every, after_save,
-                 start_step=None, save_start=False):
+    def __init__(self, model_dir: str, devices: distribution.Devices, *,
+                 beside: tuple[Beside, ...], is_due: Callable[[int], bool], max_save: int,
+                 keep_every: int, after_save: Callable[[int], None], start_step: int,
+                 save_start: bool):
         self._model_dir = model_dir
         self._start_step = start_step
-        self._memories = memories
+        self._beside = beside
         self._is_chief = devices.is_chief
         self._is_due = is_due
         self._max_save = max_save
@@ -33,22 +55,25 @@ class Saving(tf.train.SessionRunHook):
         self._after_save = after_save
         self._save_start = save_start
         self._stop = StopSignal()
-        self.stopped_at = None       # the step of a SIGTERM
+        self.stopped_at: Optional[int] = None    # the step in which the run was told to stop
+        self.stopped_by: Optional[str] = None    # the name of the signal
 
     def begin(self):
-        self._memories.begin()
+        for kept in self._beside:
+            kept.begin()
         self._stop.begin()
 
     def after_create_session(self, session, coord):
         self._saver = tf.get_collection(tf.GraphKeys.SAVERS)[0]
         self._step = self._saved = int(session.run(tf.train.get_global_step()))
-        if self._start_step not in (None, self._step):
+        if self._start_step != self._step:
             raise UserError("model_dir: the newest checkpoint in %s is of step %d, the first "
                             "host's of step %d; all hosts must share the directory"
                             % (self._model_dir, self._start_step, self._step))
-        if self._is_chief:
-            memory.forget(self._model_dir)   # a killed run's, newer than its last checkpoint
-        self._memories.load(session, self._step)
+        for kept in self._beside:
+            if self._is_chief:
+                kept.forget()       # a killed run's, newer than its last checkpoint
+            kept.load(session, self._step)
         if self._save_start and not self._step:
             self._save(session)
 
@@ -61,42 +86,55 @@ class Saving(tf.train.SessionRunHook):
         if is_told or self._is_due(self._step):
             self._save(run_context.session)
         if is_told:
-            self.stopped_at = self._step
+            self.stopped_at, self.stopped_by = self._step, self._stop.name
             run_context.request_stop()
 
     def end(self, session):
         if self._saved != self._step:
             self._save(session)
+
+    def close(self) -> None:
+        """Gives signals back to whom they had; also to be called where training failed."""
         self._stop.end()
 
     def _save(self, session):
-        self._memories.save(session, self._step)
+        for kept in self._beside:
+            kept.save(session, self._step)
         self._saved = self._step
         if not self._is_chief:
             return
         checkpoint.write(self._saver, session, self._model_dir, self._step)
         self._after_save(self._step)
         checkpoint.keep_some(self._model_dir, self._max_save, self._keep_every)
-        memory.forget(self._model_dir)
+        for kept in self._beside:
+            kept.forget()
 
 
 class StopSignal:
-    """SIGTERM on any host, seen by all hosts in the same step: a number that each step sums."""
+    """SIGTERM or SIGINT (Ctrl-C) on any host, seen by all hosts in the same step: a number that
+    each step sums. A second Ctrl-C ends the program at once."""
+
+    _SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+    def __init__(self):
+        self._asked, self._before = None, {}
 
     def begin(self):
-        self._asked = False
-        graph = tf.get_default_graph()
-        self._seen = graph.get_tensor_by_name(training.STOP_SEEN + ":0")
-        here = [v for v in tf.local_variables()
-                if distribution.base_name(v) == training.STOP_VARIABLE][0]
+        step = training.step_of_graph()
+        self._seen = step.stop
         self._raise = tf.group(*[part.assign(1., read_value=False)
-                                 for part in distribution.local_parts(here)])
-        self._before = None
+                                 for part in distribution.local_parts(step.stop_asked)])
         if threading.current_thread() is threading.main_thread():
-            self._before = signal.signal(signal.SIGTERM, self._ask)
+            self._before = {number: signal.signal(number, self._ask) for number in self._SIGNALS}
+
+    @property
+    def name(self):
+        """What the run was stopped by; on a host that heard of it from another, SIGTERM."""
+        return signal.Signals(self._asked or signal.SIGTERM).name
 
     def _ask(self, number, frame):
-        self._asked = True
+        self._asked = number
+        signal.signal(signal.SIGINT, self._before[signal.SIGINT])
 
     def before_run(self, session):
         """What to fetch in the next step: 0 until somebody was told to stop."""
@@ -105,5 +143,5 @@ class StopSignal:
         return self._seen
 
     def end(self):
-        if self._before is not None:
-            signal.signal(signal.SIGTERM, self._before)
+        for number, handler in self._before.items():
+            signal.signal(number, handler)

@@ -1,7 +1,11 @@
 """Which checkpoint to keep: evaluations while training, the best of them, when to stop."""
 
+from __future__ import annotations
+
+import glob
 import os
-import shutil
+from collections.abc import Iterable
+from typing import Any, Optional
 
 import tensorflow.compat.v1 as tf
 
@@ -12,64 +16,85 @@ from xlnet.tokenization import SPIECE_NAME, description_path
 
 BEST = "best"                      # the directory, in the model directory, of the best checkpoint
 EVALUATIONS_NAME = "evaluations.json"
+_PREVIOUS = "previous-"            # weights that step aside for others of the same step
 
 
 class Selection:
     """The evaluations of a run, kept in its model directory, so that a resumed run knows them.
 
     Args:
-      model_dir: of the run. metric: name of the task's main metric; higher is better.
+      model_dir: of the run. metric: name of the metric that chooses; higher is better unless
+        `lower_is_better`. Of equal ones the lower loss wins, then the earlier.
       patience: evaluations without a better one after which training stops; 0: never.
+      table: name of a file of the columns step and metric, tab-separated, that is written too.
     """
 
-    def __init__(self, model_dir, metric, patience):
+    def __init__(self, model_dir: str, metric: str, patience: int = 0, *,
+                 lower_is_better: bool = False, table: Optional[str] = None):
         self._path = os.path.join(model_dir, EVALUATIONS_NAME)
+        self._table = table and os.path.join(model_dir, table)
         self._model_dir = model_dir
-        self._metric = metric
-        self._patience = patience
-        self.evaluations = []            # dicts of step, metrics, loss, collapsed
+        self._sign = -1 if lower_is_better else 1
+        self.metric = metric
+        self.patience = patience
+        self.evaluations: list[dict[str, Any]] = []   # of step, metrics, loss, collapsed
         if os.path.exists(self._path):
             self.evaluations = files.read_json(self._path, "evaluations")["evaluations"]
 
-    def add(self, step, result, sidecar_files):
+    def add(self, step: int, result: dict[str, Any], prefix: Optional[str]) -> bool:
         """Notes a result; exports the checkpoint of `step` if it is the best so far.
 
         Args:
-          result: dict of the metrics. sidecar_files: what the export needs beside the weights.
+          result: the metrics. prefix: of the checkpoint; None: it is not kept, and not exported.
 
         Returns:
-          Whether it is the best.
+          Whether it was exported.
         """
-        self.evaluations = [one for one in self.evaluations if one["step"] < step]
-        self.evaluations.append(dict(step=step, **result))
-        is_best = self.best()["step"] == step
-        if is_best:
-            prefix = dict(checkpoint.all_prefixes(self._model_dir))[step]
-            export(prefix, os.path.join(self._model_dir, BEST), sidecar_files)
-        files.write_json(self._path, {"metric": self._metric, "evaluations": self.evaluations})
-        return is_best
+        others = [one for one in self.evaluations if one["step"] != step]
+        self.evaluations = sorted(others + [dict(step=step, **result)],
+                                  key=lambda one: one["step"])
+        is_exported = prefix is not None and self.best()["step"] == step
+        if is_exported:
+            export(prefix, os.path.join(self._model_dir, BEST), sidecar_files(self._model_dir))
+        self._write()
+        return is_exported
 
-    def lacks(self, step, every, last):
+    def _write(self):
+        if self._table:
+            files.write_text(self._table, "step\t%s\n" % self.metric + "".join(
+                "%d\t%.6f\n" % (one["step"], one[self.metric]) for one in self.evaluations))
+        files.write_json(self._path, {"metric": self.metric, "evaluations": self.evaluations})
+
+    def go_back_to(self, step: int) -> None:
+        """Drops what was evaluated after `step`, which the run goes on from."""
+        self.evaluations = [one for one in self.evaluations if one["step"] <= step]
+
+    def lacks(self, step: int, every: int, last: int) -> bool:
         """Whether `step` should have been evaluated, but was not."""
-        return (step % every == 0 or step == last) and step not in (
-            one["step"] for one in self.evaluations)
+        return is_due(step, every, last) and step not in (one["step"] for one in self.evaluations)
 
-    def best(self):
-        """The best evaluation, the earliest of equal ones; None without any."""
-        return max(self.evaluations, key=lambda one: one[self._metric], default=None)
+    def best(self) -> Optional[dict[str, Any]]:
+        """The best evaluation; None without any."""
+        return max(self.evaluations, default=None, key=lambda one: (
+            self._sign * one[self.metric], -one.get("loss", 0), -one["step"]))
 
-    def is_over(self):
+    def is_over(self) -> bool:
         """Whether the last `patience` evaluations brought nothing better."""
-        if not self._patience or not self.evaluations:
+        if not self.patience or not self.evaluations:
             return False
         steps = [one["step"] for one in self.evaluations]
-        return len(steps) - 1 - steps.index(self.best()["step"]) >= self._patience
+        return len(steps) - 1 - steps.index(self.best()["step"]) >= self.patience
+
+
+def is_due(step: int, every: int, last: int) -> bool:
+    """Whether `step` is evaluated: the last one is, and those that `every` divides (0: none)."""
+    return step == last or bool(every and step and step % every == 0)
 
 
 class StopHook(tf.train.SessionRunHook):
     """Ends a training when patience does: a selection that `is_over`."""
 
-    def __init__(self, selection):
+    def __init__(self, selection: Selection):
         self._selection = selection
 
     def after_run(self, run_context, run_values):
@@ -77,26 +102,49 @@ class StopHook(tf.train.SessionRunHook):
             run_context.request_stop()
 
 
-def export(prefix, directory, sidecar_files):
+# ---- the directory of the best checkpoint ----
+
+def export(prefix: str, directory: str, sidecar_files: Iterable[str]) -> None:
     """Makes `directory` hold one checkpoint of the weights alone, and the files beside it.
 
-    The directory is complete or what it was before.
+    At every moment the file `checkpoint` there points to weights that are whole: those of before,
+    then the new ones. What it does not point to is unfinished or done with.
 
     Args:
       prefix: of the checkpoint. sidecar_files: paths of files to be copied.
     """
-    partial = directory + ".partial"
-    shutil.rmtree(partial, ignore_errors=True)
-    os.makedirs(partial)
+    os.makedirs(directory, exist_ok=True)
+    for path in sidecar_files:
+        files.copy(path, os.path.join(directory, os.path.basename(path)))
     name = os.path.basename(prefix)
-    _write_weights(prefix, os.path.join(partial, name))
-    files.write_text(os.path.join(partial, "checkpoint"),
+    _step_aside(directory, name)
+    _write_weights(prefix, os.path.join(directory, name))
+    _point_to(directory, name)
+    _drop_others(directory, name)
+
+
+def _step_aside(directory, name):
+    """Gives weights in use that are called `name` another name."""
+    current = checkpoint.noted(directory)
+    if not current or os.path.basename(current[1]) != name:
+        return
+    for path in glob.glob(glob.escape(current[1]) + ".*"):
+        files.copy(path, os.path.join(directory, _PREVIOUS + os.path.basename(path)))
+    _point_to(directory, _PREVIOUS + name)
+
+
+def _point_to(directory, name):
+    files.write_text(os.path.join(directory, "checkpoint"),
                      'model_checkpoint_path: "%s"\nall_model_checkpoint_paths: "%s"\n'
                      % (name, name))
-    for path in sidecar_files:
-        files.copy(path, os.path.join(partial, os.path.basename(path)))
-    shutil.rmtree(directory, ignore_errors=True)
-    os.replace(partial, directory)
+
+
+def _drop_others(directory, name):
+    """Removes all weights but those called `name`, and what killed runs left unfinished."""
+    for path in glob.glob(os.path.join(glob.escape(directory), "*")):
+        other = os.path.basename(path)
+        if ".partial-" in other or "model.ckpt-" in other and not other.startswith(name + "."):
+            os.remove(path)
 
 
 def _write_weights(prefix, target):
@@ -112,7 +160,7 @@ def _write_weights(prefix, target):
                                       shape_and_slices=[""] * len(names), tensors=tensors))
 
 
-def sidecar_files(model_dir):
+def sidecar_files(model_dir: str) -> list[str]:
     """What must lie beside the weights to use them: architecture, vocabulary, cleaning, and of
     fine-tuned ones the task."""
     paths = [os.path.join(model_dir, name) for name in (

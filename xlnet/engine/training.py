@@ -4,12 +4,15 @@ One engine for any number of devices: see `distribution`. A step is that of the 
 whatever the number of replicas and of micro-batches that it is cut into.
 """
 
+import contextlib
 import ctypes
+import dataclasses
 import os
 import re
 import sys
 import warnings
 import zlib
+from typing import Any
 
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
@@ -21,9 +24,8 @@ from xlnet.errors import UserError
 from xlnet.network import modeling
 from xlnet.tokenization import SPIECE_NAME, Tokenizer
 
-STOP_VARIABLE = "stop_asked_here"   # of each replica; see `saving.StopSignal`
-STOP_SEEN = "stop_asked"
-_M_ARENA_MAX = -8                   # of malloc.h
+_STEP = "training_step"    # the graph's collection of `Step`s, one of each replica
+_M_ARENA_MAX = -8          # of malloc.h
 
 
 # ---- Estimator ----
@@ -31,14 +33,19 @@ _M_ARENA_MAX = -8                   # of malloc.h
 def make_estimator(model_fn, *, model_dir, seed, devices=None):
     """An Estimator that saves nothing by itself: see `saving`. `devices`: `distribution.Devices`,
     None for one device."""
-    share_one_heap()
-    tf.logging.set_verbosity(tf.logging.ERROR)  # the terminal is for our own lines
-    warnings.filterwarnings("ignore", message="To make it possible to preserve tf.data options")
+    set_up_process()
     devices = devices or distribution.Devices(None)
     return tf2.estimator.Estimator(model_fn, model_dir, tf2.estimator.RunConfig(
         tf_random_seed=seed, save_checkpoints_steps=None, save_checkpoints_secs=None,
         save_summary_steps=None, log_step_count_steps=None,
         session_config=distribution.session_config(devices), train_distribute=devices.strategy))
+
+
+def set_up_process() -> None:
+    """What a process that trains or infers needs: one heap, and a terminal for our own lines."""
+    share_one_heap()
+    tf.logging.set_verbosity(tf.logging.ERROR)
+    warnings.filterwarnings("ignore", message="To make it possible to preserve tf.data options")
 
 
 def share_one_heap():
@@ -57,9 +64,14 @@ def train(estimator, input_fn, *, max_steps, hooks, devices):
     """Trains to step `max_steps`; on several hosts, together with them.
 
     Raises:
-      UserError: the checkpoint that the run goes on from lacks a variable of these settings, or a
-        host is lost.
+      UserError: the checkpoint that the run goes on from lacks a variable of these settings, a
+        host is lost, or the data is bad.
     """
+    with user_errors():
+        _train(estimator, input_fn, max_steps, hooks, devices)
+
+
+def _train(estimator, input_fn, max_steps, hooks, devices):
     try:
         if devices.hosts == 1:
             estimator.train(input_fn, max_steps=max_steps, hooks=hooks)
@@ -78,28 +90,44 @@ def train(estimator, input_fn, *, max_steps, hooks, devices):
                         % (estimator.model_dir, missing.group(1))) from None
 
 
+@contextlib.contextmanager
+def user_errors():
+    """Makes a UserError that was raised inside of the graph, by the input pipeline, one again."""
+    try:
+        yield
+    except tf.errors.OpError as e:
+        found = re.search(r"UserError: (.+)", e.message)
+        if not found:
+            raise
+        raise UserError(found.group(1)) from None
+
+
 # ---- start ----
 
-def keep_architecture(model_dir, config, tokenizer):
-    """Writes `xlnet_config.json`, `spiece.model` and its description into `model_dir`, so that it
-    is complete.
+def check_directory(model_dir: str, config: XLNetConfig, tokenizer: Tokenizer) -> None:
+    """Compares with the run that `model_dir` holds, if there is one.
 
     Raises:
-      UserError: the directory already holds a run with another architecture or vocabulary, or one
-        whose text was cleaned in another way.
+      UserError: it has another architecture or vocabulary, or its text was cleaned in another way.
     """
     path = os.path.join(model_dir, CONFIG_NAME)
     spiece = os.path.join(model_dir, SPIECE_NAME)
-    has_begun = tf.train.latest_checkpoint(model_dir)
-    if has_begun and os.path.exists(path):
+    if not tf.train.latest_checkpoint(model_dir):
+        return
+    if os.path.exists(path):
         checkpoint.check_same_architecture(XLNetConfig(json_path=path), config, path)
-    if has_begun and os.path.exists(spiece):
+    if os.path.exists(spiece):
         if files.sha256(spiece) != tokenizer.sha256:
             raise UserError("model_dir: %s differs from %s; a run keeps its vocabulary"
                             % (spiece, tokenizer.path))
         Tokenizer(spiece, tokenizer.uncased, tokenizer.keep_accents)    # refuses what contradicts
-    config.to_json(path)
-    tokenizer.save(spiece)
+
+
+def keep_architecture(model_dir: str, config: XLNetConfig, tokenizer: Tokenizer) -> None:
+    """Writes `xlnet_config.json`, `spiece.model` and its description into `model_dir`, so that it
+    is complete."""
+    config.to_json(os.path.join(model_dir, CONFIG_NAME))
+    tokenizer.save(os.path.join(model_dir, SPIECE_NAME))
 
 
 def run_config(network, is_training, **recurrence):
@@ -188,8 +216,35 @@ def _add_the_rest(one, micro_batches, loss, gradients, kept):
     return loss / micro_batches, [g / micro_batches for g in gradients], kept
 
 
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """What a training step hands on to the hooks: scalars, and where to ask for a stop.
+
+    loss, learning_rate, gradient_norm, gradient_scale: float32 [], of the global batch.
+    stop: float32 [], above 0 as soon as a replica's `stop_asked` is. stop_asked: float32 [], a
+    local variable of each replica.
+    """
+    loss: tf.Tensor
+    learning_rate: tf.Tensor
+    gradient_norm: tf.Tensor
+    gradient_scale: tf.Tensor
+    stop: tf.Tensor
+    stop_asked: Any
+
+    def scalars(self) -> dict:
+        """The tensors that are reported."""
+        return {name: getattr(self, name)
+                for name in ("loss", "learning_rate", "gradient_norm", "gradient_scale")}
+
+
+def step_of_graph() -> Step:
+    """The `Step` that the model function of this graph made; with replicas, the first one's."""
+    return tf.get_collection(_STEP)[0]
+
+
 def training_spec(loss, optimization_settings, gradients=None, scale=None, updates=()):
-    """The part of a training step that is the same for all tasks.
+    """The part of a training step that is the same for all tasks. Its scalars are handed on as
+    `step_of_graph`.
 
     Args:
       loss: float32 scalar, the mean over this replica's rows. gradients: of `loss` times
@@ -198,21 +253,21 @@ def training_spec(loss, optimization_settings, gradients=None, scale=None, updat
     """
     if gradients is None:
         gradients = optimization.gradients_of(loss)
+    stop_asked = _stop_variable()
     loss, stop, *gradients = distribution.mean_over_replicas(
-        [loss, _stop_variable().read_value()] + gradients)
-    tf.identity(stop, STOP_SEEN)
+        [loss, stop_asked.read_value()] + gradients)
     train_op, scalars = optimization.minimize(
         loss, optimization_settings, tf.train.get_global_step(),
         list(zip(gradients, tf.trainable_variables())), scale)
-    for name, value in dict(scalars, loss=loss).items():
-        tf.identity(value, name)
+    tf.add_to_collection(_STEP, Step(loss=tf.identity(loss), stop=tf.identity(stop),
+                                     stop_asked=stop_asked, **scalars))
     return tf2.estimator.EstimatorSpec(tf2.estimator.ModeKeys.TRAIN, loss=loss,
                                        train_op=tf.group(train_op, *updates))
 
 
 def _stop_variable():
     return tf.get_variable(
-        STOP_VARIABLE, [], tf.float32, tf.initializers.zeros(), trainable=False, use_resource=True,
-        collections=[tf.GraphKeys.LOCAL_VARIABLES],
+        "stop_asked_here", [], tf.float32, tf.initializers.zeros(), trainable=False,
+        use_resource=True, collections=[tf.GraphKeys.LOCAL_VARIABLES],
         synchronization=tf.VariableSynchronization.ON_READ,
         aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA)

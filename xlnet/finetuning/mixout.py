@@ -8,7 +8,11 @@ by a mask m, and corrected so that its mean is w:
 Dropout that falls back to u in the place of zero; a gradient reaches the weights that stayed.
 """
 
+from __future__ import annotations
+
 import zlib
+from collections.abc import Callable
+from typing import Any, Optional
 
 import tensorflow.compat.v1 as tf
 
@@ -20,7 +24,7 @@ from xlnet.network.ops import dropout
 _SLOT = "/" + checkpoint.PRETRAINED
 
 
-def kernels(init_checkpoint, model_dir):
+def kernels(init_checkpoint: Optional[str], model_dir: str) -> frozenset[str]:
     """Names of the kernels that have pretrained values: a frozenset.
 
     A run that has begun has them in its checkpoints, as `<kernel>/pretrained`, so that it goes on
@@ -44,7 +48,7 @@ def kernels(init_checkpoint, model_dir):
     return frozenset(found)
 
 
-def mixing(names, rate, seed):
+def mixing(names: frozenset[str], rate: float, seed: tf.Tensor) -> Callable[..., Any]:
     """A variable scope's getter that mixes the kernels `names` with their pretrained values.
 
     Frozen kernels, which are their pretrained values, are left alone.

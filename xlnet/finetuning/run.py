@@ -1,56 +1,89 @@
 """Fine-tuning: a task's rows, a model directory, and what comes out of them."""
 
+from __future__ import annotations
+
 import dataclasses
+import logging
 import os
-import sys
-import time
+from collections.abc import Callable
+from typing import Any, Optional
 
 from xlnet import files
 from xlnet.batches import input_pipeline
-from xlnet.engine import checkpoint, memory, reports, saving, selection, training
+from xlnet.config import (
+    ClassifierSettings,
+    DeviceSettings,
+    NetworkSettings,
+    OptimizationSettings,
+    XLNetConfig,
+)
+from xlnet.engine import checkpoint, distribution, selection, training
 from xlnet.engine.inference import Answering
+from xlnet.engine.run_settings import RunSettings
+from xlnet.engine.trainer import Job, Trainer
 from xlnet.errors import UserError
 from xlnet.finetuning import description, features, mixout, predictions
 from xlnet.finetuning.evaluation import LABELS_SHOWN, Evaluation
 from xlnet.finetuning.model import ClassifierModel
 from xlnet.finetuning.rows import Rows, class_weights
+from xlnet.finetuning.tasks import Task
+from xlnet.tokenization import Tokenizer
+
+_log = logging.getLogger(__name__)
+
+SETTINGS_NAME = "finetuning"    # .json
 
 
 class Run:
     """A fine-tuning run: the rows of a task, a model directory, what comes out of it.
 
-    Whatever the settings ask for is read and checked before anything is written.
+    Made without reading anything; `prepare` reads and checks whatever the settings ask for, then
+    `train`, `evaluate` and `predict` write.
 
     Args:
-      settings, network, optimization: `ClassifierSettings`, `NetworkSettings`,
-        `OptimizationSettings`. config: `XLNetConfig`. task: `tasks.Task`.
-      tokenizer: `tokenization.Tokenizer`. devices: `distribution.Devices` to train on.
+      devices: those that `device_settings` lead to.
     """
 
-    def __init__(self, settings, config, network, optimization, task, tokenizer, devices):
+    def __init__(self, settings: ClassifierSettings, config: XLNetConfig, network: NetworkSettings,
+                 optimization: OptimizationSettings, device_settings: DeviceSettings, task: Task,
+                 tokenizer: Tokenizer, devices: distribution.Devices):
         self._settings = settings
         self._devices = devices
         self._config = config
         self._network = network
+        self._optimization = optimization
         self._task = task
         self._tokenizer = tokenizer
-        self._description = description.describe(settings, task, tokenizer)
-        self._rows = Rows(settings, task, tokenizer)
+        self._kept = RunSettings(settings.model_dir, SETTINGS_NAME,
+                                 (settings, network, optimization, device_settings),
+                                 evaluates=settings.eval_steps > 0)
+
+    def prepare(self) -> None:
+        """Reads and checks everything; writes nothing.
+
+        Raises:
+          UserError: something does not fit.
+        """
+        settings, task = self._settings, self._task
+        self._description = description.describe(settings, task, self._tokenizer)
+        self._rows = Rows(settings, task, self._tokenizer)
         self._check()
-        self._optimization = self._steps(optimization)
+        self._optimization = self._steps(self._optimization)
         self._selection = selection.Selection(settings.model_dir, task.metrics[0],
                                               settings.patience)
         self._evaluation = Evaluation(task, settings.model_dir, settings.predict_threshold)
         weights = class_weights(
             settings.class_weights, task,
             self._rows.of_split("train", need_labels=True)["train"] if settings.do_train else None)
-        model = ClassifierModel(config, task, network, self._optimization, settings,
-                                self._description["head"], weights)
-        self._estimator = training.make_estimator(
-            model.model_fn, model_dir=settings.model_dir, seed=settings.seed, devices=devices)
+        self._model = ClassifierModel(self._config, task, self._network, self._optimization,
+                                      settings, self._description["head"], weights)
         self._answering = Answering(
-            model.answers,
-            lambda path: self._rows.batches(path, batch_size=settings.eval_batch_size), devices)
+            self._model.answers,
+            lambda path: self._rows.batches(path, batch_size=settings.eval_batch_size),
+            self._devices)
+        if settings.do_train:
+            training.check_directory(settings.model_dir, self._config, self._tokenizer)
+            self._kept.check()
 
     def _check(self):
         settings, model_dir = self._settings, self._settings.model_dir
@@ -103,129 +136,75 @@ class Run:
         own = checkpoint.all_prefixes(self._settings.model_dir)
         if self._settings.eval_all_ckpt and own:
             return own
-        best = checkpoint.all_prefixes(os.path.join(self._settings.model_dir, selection.BEST))
-        return best if best and self._settings.use_checkpoint == "best" else own[-1:]
+        best = checkpoint.noted(os.path.join(self._settings.model_dir, selection.BEST))
+        return [best] if best and self._settings.use_checkpoint == "best" else own[-1:]
 
     # -- training
 
-    def train(self):
+    def train(self) -> bool:
         """Trains to the last step from wherever the run stands, or until patience is at an end.
 
         With `eval_steps` the model is evaluated on the way, and the best checkpoint exported.
 
         Returns:
-          False if it was told to stop (SIGTERM) before that.
+          False if it was told to stop before that.
         """
-        settings, last = self._settings, self._optimization.train_steps
-        is_done = True
-        step = checkpoint.newest_whole(settings.model_dir)
-        if settings.eval_steps and step and self._selection.lacks(step, settings.eval_steps, last):
-            self._select(step)             # the run was stopped between training and evaluation
-        if step >= last:
-            print("the run in %s has all of its %d steps" % (settings.model_dir, last))
-        elif self._selection.is_over():
-            print("the run in %s was stopped early, at step %d" % (settings.model_dir, step))
-        else:
-            made = self._rows.records("train", self._train_rows)
-            training.keep_architecture(settings.model_dir, self._config, self._tokenizer)
-            files.write_json(os.path.join(settings.model_dir, description.TASK_NAME),
-                             self._description)
-            is_done = self._train_from(step, made)
+        is_done = Trainer(self._job(), self._settings, self._optimization, self._devices,
+                          self._selection).train()
         self._note_collapse()
         return is_done
 
-    def _train_from(self, step, made):
-        """Trains on from `step` on `features.Records`; returns as `train`."""
-        settings, last = self._settings, self._optimization.train_steps
-        progress = reports.Progress(
-            train_steps=last, log_steps=settings.log_steps, unit="examples",
-            per_step=settings.train_batch_size, banner=self._banner(self._train_rows, step))
-        saver = saving.Saving(
-            settings.model_dir,
-            memory.MemoryFiles(settings.model_dir, self._devices, settings.train_batch_size),
-            self._devices, is_due=self._is_saved, max_save=settings.max_save, keep_every=0,
-            after_save=lambda step: self._after_save(step, progress), save_start=True)
+    def _job(self):
+        settings = self._settings
+        return Job(
+            model_fn=self._model.model_fn, batches=self._batches, config=self._config,
+            unit="examples", per_step=settings.train_batch_size, examples="examples",
+            epoch_steps=len(self._train_rows) / settings.train_batch_size, banner=self._banner(),
+            begin=self._begin,
+            evaluator=_OnTheWay(self._answering, self._select) if settings.eval_steps else None,
+            saves_start=True)
 
-        def batches():
-            return input_pipeline.for_replicas(self._rows.batches(
-                made.path, is_training=True, num_examples=made.count,
-                batch_size=settings.train_batch_size, shuffle_seed=settings.seed,
-                start_step=step), self._devices.replicas)
-        if settings.eval_steps:
-            self._answering.build()
-        training.train(
-            self._estimator, batches, max_steps=last, devices=self._devices,
-            hooks=[progress, saver, selection.StopHook(self._selection)])
-        return self._say_end(saver.stopped_at)
+    def _begin(self):
+        settings = self._settings
+        self._train_records = self._rows.records("train", self._train_rows)
+        training.keep_architecture(settings.model_dir, self._config, self._tokenizer)
+        files.write_json(os.path.join(settings.model_dir, description.TASK_NAME),
+                         self._description)
+        self._kept.keep()
 
-    def _say_end(self, stopped_at):
-        """Says why training ended before its last step, if it did; returns as `train`."""
-        step = checkpoint.step_of(self._settings.model_dir)
-        if stopped_at is not None:
-            print("stopped by SIGTERM at step %d, saved; the same command goes on from there"
-                  % stopped_at, flush=True)
-        elif step < self._optimization.train_steps:
-            print("stopped at step %d: no better %s in %d evaluations" % (
-                step, self._task.metrics[0], self._settings.patience), flush=True)
-        return stopped_at is None
+    def _batches(self, start):
+        settings, made = self._settings, self._train_records
+        return input_pipeline.for_replicas(self._rows.batches(
+            made.path, is_training=True, num_examples=made.count,
+            batch_size=settings.train_batch_size, shuffle_seed=settings.seed,
+            start_step=start), self._devices.replicas)
 
-    def _is_saved(self, step):
-        return step % self._settings.save_steps == 0 or self._is_evaluated(step)
-
-    def _is_evaluated(self, step):
-        every = self._settings.eval_steps
-        return bool(every and step) and (
-            step % every == 0 or step == self._optimization.train_steps)
-
-    def _after_save(self, step, progress):
-        if self._is_evaluated(step):
-            began = time.time()
-            self._select(step)
-            progress.leave_out(time.time() - began)
-
-    def _select(self, step):
-        """Evaluates the checkpoint of `step` and keeps it if it is the best so far."""
-        prefix = dict(checkpoint.all_prefixes(self._settings.model_dir))[step]
+    def _select(self, step, prefix):
+        """Evaluates a checkpoint on `eval_split`; the mean result where that is several files."""
         results = []
         for split, rows in self._rows.of_split(self._settings.eval_split, True).items():
             results.append(self._evaluation.score(self._answer(split, rows, prefix), rows))
             self._evaluation.report(split, "step %d" % step, results[-1], rows)
-        result = self._evaluation.mean(results)
-        if self._selection.add(step, result, selection.sidecar_files(self._settings.model_dir)):
-            print("best so far: %s" % os.path.join(self._settings.model_dir, selection.BEST),
-                  flush=True)
+        return self._evaluation.mean(results)
 
-    def best(self):
-        """The best evaluation while training, a dict; None without any."""
+    def best(self) -> Optional[dict[str, Any]]:
+        """The best evaluation while training; None without any."""
         return self._selection.best()
 
     def _note_collapse(self):
         best = self._selection.best()
         if best and best.get("collapsed"):
-            print("note: the run collapsed to a constant answer, %s; try other seeds and rates "
-                  "(num_trials), a lower learning_rate or more warm-up" % best["collapsed"],
-                  file=sys.stderr)
+            _log.warning(
+                "note: the run collapsed to a constant answer, %s; try other seeds and rates "
+                "(num_trials), a lower learning_rate or more warm-up", best["collapsed"])
 
-    def _banner(self, rows, step):
-        settings, task = self._settings, self._task
-        start = "random weights"
-        if step:
-            start = "%s, step %d" % (settings.model_dir, step)
-        elif settings.init_checkpoint:
-            start = checkpoint.resolve(settings.init_checkpoint)
+    def _banner(self):
+        settings, task, rows = self._settings, self._task, self._train_rows
         return {
-            "devices": self._devices.words,
             "precision": training.precision_in_words(self._network),
             "task": "%s: %s %s, %s" % (task.name, "{:,}".format(len(rows)),
                                        "pairs" if task.pairwise else "rows", _outputs(task)),
             "length": "%d tokens, %s" % (settings.max_seq_length, settings.long_document),
-            "batch": "%d examples over %d replicas of %d micro-batches; an epoch is %.1f steps" % (
-                settings.train_batch_size, self._devices.replicas, settings.grad_accum_steps,
-                len(rows) / settings.train_batch_size),
-            "steps": "%d to %d, %d of warm-up" % (step, self._optimization.train_steps,
-                                                  self._optimization.warmup_steps),
-            "start": start,
-            "model": "%r in %s" % (self._config, settings.model_dir),
         }
 
     # -- evaluation
@@ -235,7 +214,7 @@ class Run:
         return self._answering.all_rows(self._rows.records(split, rows), prefix,
                                         "%s %s" % (self._task.name, split))
 
-    def evaluate(self):
+    def evaluate(self) -> None:
         """Prints the task's metrics for each file of `eval_split` and each checkpoint asked for.
 
         Keeps them as `eval_results_<split>.json` in the model directory, and beside it tables of
@@ -255,7 +234,7 @@ class Run:
 
     # -- prediction
 
-    def predict(self):
+    def predict(self) -> None:
         """Writes the answers to each file asked for: for people and programs, and, where GLUE's
         server takes this file, for the server."""
         settings, task = self._settings, self._task
@@ -265,16 +244,29 @@ class Run:
             values = self._answer(split, rows, prefix).values
             path = os.path.join(directory, "predictions_%s_%s.tsv" % (task.name, split))
             predictions.write_predictions(path, task, rows, values, settings.predict_threshold)
-            print("predicted %s %s  step %d  (%d rows): %s" % (
-                task.name, split, step, len(rows), path), flush=True)
+            _log.info("predicted %s %s  step %d  (%d rows): %s",
+                      task.name, split, step, len(rows), path)
             if task.kind == "ranking":
                 path = os.path.join(directory, "predictions_%s_%s.run" % (task.name, split))
                 predictions.write_run(path, rows, values)
-                print("as a TREC run: %s" % path, flush=True)
+                _log.info("as a TREC run: %s", path)
             if split in task.submissions and not settings.predict_file:
                 path = os.path.join(directory, task.submissions[split])
                 predictions.write_submission(path, task, rows, values)
-                print("for the GLUE server: %s" % path, flush=True)
+                _log.info("for the GLUE server: %s", path)
+
+
+@dataclasses.dataclass(frozen=True)
+class _OnTheWay:
+    """Evaluates while training: a `trainer.Evaluator`."""
+    answering: Answering
+    select: Callable[[int, str], dict[str, Any]]
+
+    def build(self) -> None:
+        self.answering.build()
+
+    def __call__(self, step: int, prefix: str) -> dict[str, Any]:
+        return self.select(step, prefix)
 
 
 def _outputs(task):

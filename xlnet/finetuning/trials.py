@@ -1,42 +1,50 @@
 """Several fine-tunings of a task, with other seeds and learning rates, and what they show."""
 
+from __future__ import annotations
+
 import dataclasses
+import logging
 import os
-import shutil
 import statistics
+from collections.abc import Callable
+from typing import Any
 
 from xlnet import files
-from xlnet.engine import selection
+from xlnet.config import ClassifierSettings, OptimizationSettings
+from xlnet.engine import checkpoint, selection
 from xlnet.errors import UserError
+from xlnet.finetuning.run import Run
+
+_log = logging.getLogger(__name__)
 
 RESULTS_NAME = "results.json"
 
 
-def run(make_run, settings, optimization, metric):
+def run(make_run: Callable[[ClassifierSettings, OptimizationSettings], Run],
+        settings: ClassifierSettings, optimization: OptimizationSettings, metric: str) -> bool:
     """Trains `num_trials` times and makes the best model `model_dir/best`.
 
     Trial i is the run in `model_dir/trial_<i>` with seed `seed` + i - 1; the learning rates take
     turns. Trials that are done already are not repeated.
 
     Args:
-      make_run: function of (settings, optimization) to a `finetuning.Run`.
-      settings, optimization: `ClassifierSettings`, `OptimizationSettings`.
       metric: the task's main one.
 
     Returns:
-      False if a trial was told to stop (SIGTERM) before its end.
+      False if a trial was told to stop before its end.
     """
     rates = learning_rates(settings, optimization)
     done = []
     for i in range(settings.num_trials):
         model_dir = os.path.join(settings.model_dir, "trial_%d" % (i + 1))
         seed, rate = settings.seed + i, rates[i % len(rates)]
-        print("trial %d of %d: seed %d, learning rate %.2e, in %s" % (
-            i + 1, settings.num_trials, seed, rate, model_dir), flush=True)
+        _log.info("trial %d of %d: seed %d, learning rate %.2e, in %s",
+                  i + 1, settings.num_trials, seed, rate, model_dir)
         trial = make_run(
             dataclasses.replace(settings, model_dir=model_dir, seed=seed, do_eval=False,
-                                do_predict=False),
+                                do_predict=False, num_trials=1, learning_rates=None),
             dataclasses.replace(optimization, learning_rate=rate))
+        trial.prepare()
         if not trial.train():
             return False
         done.append({"seed": seed, "learning_rate": rate, "model_dir": model_dir,
@@ -44,11 +52,12 @@ def run(make_run, settings, optimization, metric):
     results = summary(done, metric)
     _take_best(settings.model_dir, done[results["best_trial"] - 1]["model_dir"])
     files.write_json(os.path.join(settings.model_dir, RESULTS_NAME), results)
-    print("\n".join(table(results)), flush=True)
+    _log.info("%s", "\n".join(table(results)))
     return True
 
 
-def learning_rates(settings, optimization):
+def learning_rates(settings: ClassifierSettings,
+                   optimization: OptimizationSettings) -> list[float]:
     """The rates that the trials take in turn."""
     try:
         rates = [float(rate) for rate in (settings.learning_rates or "").split(",") if rate.strip()]
@@ -59,16 +68,13 @@ def learning_rates(settings, optimization):
 
 
 def _take_best(model_dir, trial_dir):
-    """Copies the best model of a trial; `model_dir/best` is complete or what it was before."""
-    target = os.path.join(model_dir, selection.BEST)
-    partial = target + ".partial"
-    shutil.rmtree(partial, ignore_errors=True)
-    shutil.copytree(os.path.join(trial_dir, selection.BEST), partial)
-    shutil.rmtree(target, ignore_errors=True)
-    os.replace(partial, target)
+    """Makes the best model of a trial `model_dir/best`."""
+    best = os.path.join(trial_dir, selection.BEST)
+    selection.export(checkpoint.noted(best)[1], os.path.join(model_dir, selection.BEST),
+                     selection.sidecar_files(best))
 
 
-def summary(trials, metric):
+def summary(trials: list[dict[str, Any]], metric: str) -> dict[str, Any]:
     """Median, best, worst and spread of the trials' best results.
 
     Args:
@@ -86,7 +92,7 @@ def summary(trials, metric):
             "trials": trials}
 
 
-def table(results):
+def table(results: dict[str, Any]) -> list[str]:
     """The results of `summary` as lines of text."""
     metric = results["metric"]
     lines = ["trial  seed  learning rate   step  %10s" % metric]

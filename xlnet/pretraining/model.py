@@ -5,20 +5,17 @@ Shape letters as in `modeling`; b rows of this replica, P predicted slots.
 
 import dataclasses
 
-import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from xlnet.config import NetworkSettings, OptimizationSettings, PretrainingSettings, XLNetConfig
-from xlnet.engine import distribution, memory, optimization, training
-from xlnet.pretraining import objectives
+from xlnet.engine import distribution, memory, training
+from xlnet.pretraining import objectives, sample
 from xlnet.tokenization import Tokenizer
-
-SAMPLE = "sample_window"    # scope of the tensors of a held-out window, for people to read
 
 
 @dataclasses.dataclass(frozen=True)
 class PretrainingModel:
-    """A network with what it is to learn; `model_fn` is the Estimator's.
+    """A network with what it is to learn; `model_fn` is the Estimator's, for training alone.
 
     `reuse_len` is that of the data.
     """
@@ -29,15 +26,18 @@ class PretrainingModel:
     reuse_len: int
     tokenizer: Tokenizer
 
-    def model_fn(self, features, mode):
+    def model_fn(self, features):
         """features: dict of `input_pipeline.pretraining_batches`, [b,...]."""
-        is_training = mode == tf2.estimator.ModeKeys.TRAIN
+        return self._training(*self._batch(features, is_training=True))
+
+    def _batch(self, features, is_training):
+        """The features with what is predicted and what is remembered; the `memory.Memory`."""
         ids, weights = objectives.targets(self.settings.objective, features, self._special_ids())
         batch = dict(features, ids=ids, weights=weights)
         store = self._memory(features, is_training)
         if store:
             batch["memory"] = store.value
-        return self._training(batch, store) if is_training else self._held_out(mode, batch, store)
+        return batch, store
 
     def _special_ids(self):
         return [self.tokenizer.sep_id, self.tokenizer.cls_id]
@@ -97,33 +97,29 @@ class PretrainingModel:
 
     # -- held-out evaluation
 
-    def _held_out(self, mode, batch, store):
-        settings = self.settings
+    def held_out(self, features):
+        """What a batch of held-out windows says, dropout off; memories are carried along.
+
+        Args:
+          features: as of `model_fn`.
+
+        Returns:
+          Dict: losses, weights float32 [b,P]; sample: dict of `sample.NAMES`, of row 0. If segments
+          are judged: label, continues int [b], whether segment B continues A, and is said to.
+        """
+        tf.train.get_or_create_global_step()
+        batch, store = self._batch(features, is_training=False)
         predictions, kept = self._predict(batch, 0, is_training=False)
-        training.start_from(settings.init_checkpoint, self.config, settings.model_dir)
+        training.start_from(self.settings.init_checkpoint, self.config, self.settings.model_dir)
         with tf.control_dependencies([store.update(kept["memory"])] if store else []):
             losses = tf.identity(predictions.losses)
-        weights = batch["weights"]
-        metrics = {"nats_per_target": tf.metrics.mean(losses, weights)}
-        if settings.next_segment_loss:
-            metrics["next_segment_accuracy"] = tf.metrics.accuracy(
-                batch["label"], tf.argmax(predictions.segment_logits, axis=1))
-        with tf.name_scope(SAMPLE):
-            for name in ("input_ids", "ids", "weights", "positions", "direction"):
-                tf.identity(batch[name][0], name)
-            tf.identity(predictions.guesses, "guesses")
-        return tf2.estimator.EstimatorSpec(
-            mode, loss=tf.reduce_sum(losses * weights) / tf.reduce_sum(weights),
-            eval_metric_ops=metrics, scaffold=self._averaged())
-
-    def _averaged(self):
-        """Restores moving averages in the place of the weights, where a run keeps them."""
-        if not self.optimization.average_decay:
-            return None
-        averages = {"%s/%s" % (v.op.name, optimization.AVERAGE): v
-                    for v in tf.trainable_variables()}
-        return tf.train.Scaffold(saver=tf.train.Saver(
-            dict(averages, global_step=tf.train.get_global_step())))
+        window = {name: batch[name][0] for name in sample.NAMES if name in batch}
+        outputs = dict(losses=losses, weights=batch["weights"],
+                       sample=dict(window, guesses=predictions.guesses))
+        if self.settings.next_segment_loss:
+            outputs.update(label=batch["label"],
+                           continues=tf.argmax(predictions.segment_logits, axis=1))
+        return outputs
 
 
 def _segment_losses(predictions, label):

@@ -1,0 +1,104 @@
+"""The best checkpoint: which one it is, and that its directory is whole at every moment."""
+
+import os
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from xlnet.engine import checkpoint, selection
+
+
+def make_checkpoint(directory, step, value):
+    directory.mkdir(exist_ok=True)
+    with tf.Graph().as_default(), tf.Session() as session:
+        weight = tf.get_variable("model/w", initializer=tf.fill([3], float(value)),
+                                 use_resource=True)
+        tf.train.get_or_create_global_step()
+        session.run(tf.global_variables_initializer())
+        return tf.train.Saver([weight, tf.train.get_global_step()]).save(
+            session, str(directory / "model.ckpt"), global_step=step)
+
+
+def value_of(directory):
+    """What a reader finds in `best/`: a whole checkpoint with its description, or an error."""
+    reader = tf.train.load_checkpoint(checkpoint.resolve(str(directory)))
+    values = reader.get_tensor("model/w")
+    assert len(set(values)) == 1 and (directory / "task.json").read_text() == "{}"
+    return float(values[0])
+
+
+class Killed(BaseException):
+    """As if the process had ended: nothing of the program catches it."""
+
+
+def kill_at(monkeypatch, number):
+    """Makes the file operation `number` (0: the first) of those that follow the last one."""
+    done = []
+
+    def watched(operation):
+        def run(*arguments, **named):
+            if len(done) >= number:
+                raise Killed()
+            done.append(operation)
+            return operation(*arguments, **named)
+        return run
+    for module, names in ((os, ("replace", "rename", "remove", "unlink", "rmdir", "makedirs")),
+                          (shutil, ("copyfile", "rmtree", "copytree")),
+                          (selection, ("_write_weights",))):
+        for name in names:
+            monkeypatch.setattr(module, name, watched(getattr(module, name)))
+
+
+@pytest.mark.parametrize("step", (7, 5), ids=("another step", "the same step"))
+def test_best_is_whole_wherever_a_run_is_killed(tmp_path, monkeypatch, step):
+    """The weights of before or the new ones, never none; the next export tidies up."""
+    old = make_checkpoint(tmp_path / "old", 5, 1)
+    new = make_checkpoint(tmp_path / "new", step, 2)
+    (tmp_path / "task.json").write_text("{}")
+    sidecar_files, best, found = [str(tmp_path / "task.json")], tmp_path / "best", []
+    for number in range(100):
+        shutil.rmtree(best, ignore_errors=True)
+        selection.export(old, str(best), sidecar_files)
+        assert value_of(best) == 1
+        with monkeypatch.context() as patched:
+            kill_at(patched, number)
+            try:
+                selection.export(new, str(best), sidecar_files)
+                break
+            except Killed:
+                pass
+        found.append(value_of(best))
+        selection.export(new, str(best), sidecar_files)
+        assert value_of(best) == 2 and {path.name for path in best.iterdir()} == {
+            "checkpoint", "task.json", "model.ckpt-%d.index" % step,
+            "model.ckpt-%d.data-00000-of-00001" % step}
+    assert 3 < number < 100 and found == sorted(found) and set(found) == {1, 2}
+
+
+@pytest.mark.parametrize("lower_is_better, metric, best", (
+    (False, (.5, .7, .7, .7), 3), (True, (.5, .3, .3, .3), 3), (False, (.5, .5, .5, .5), 3)))
+def test_ties_go_to_the_lower_loss_then_to_the_earlier(tmp_path, lower_is_better, metric, best):
+    chosen = selection.Selection(str(tmp_path), "score", lower_is_better=lower_is_better,
+                                 table="scores.tsv")
+    for step, score, loss in zip((1, 2, 3, 4), metric, (2., 2., 1., 1.)):
+        assert not chosen.add(step, {"score": score, "loss": loss}, None)
+    assert chosen.best()["step"] == best
+    again = selection.Selection(str(tmp_path), "score")
+    assert again.evaluations == chosen.evaluations
+    assert (tmp_path / "scores.tsv").read_text().split("\n")[:2] == [
+        "step\tscore", "1\t%.6f" % metric[0]]
+    again.go_back_to(2)
+    assert [one["step"] for one in again.evaluations] == [1, 2] and again.lacks(4, 2, 9)
+
+
+def test_an_exported_checkpoint_can_be_exported_again(tmp_path):
+    """As the best trial's is."""
+    selection.export(make_checkpoint(tmp_path / "run", 4, 3), str(tmp_path / "one"), [])
+    selection.export(checkpoint.noted(str(tmp_path / "one"))[1], str(tmp_path / "two"), [])
+    readers = [tf.train.load_checkpoint(str(tmp_path / name)) for name in ("one", "two")]
+    for name in readers[0].get_variable_to_shape_map():
+        np.testing.assert_array_equal(*(reader.get_tensor(name) for reader in readers))
+    assert checkpoint.noted(str(tmp_path / "two"))[0] == 4
+    assert checkpoint.noted(str(tmp_path / "nowhere")) is None

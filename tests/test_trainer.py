@@ -1,0 +1,145 @@
+"""The trainer, by train_gpu.py: evaluations that a kill cut off, one graph for all of them, changed
+settings, a second run in the directory, Ctrl-C."""
+
+import gc
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+
+import command
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+from pretraining_runs import curve, train, weights
+
+from xlnet.engine import lock, reports
+from xlnet.engine.inference import Answering
+from xlnet.pretraining.held_out import HeldOut
+
+RUN = dict(train_steps=6, save_steps=2, eval_steps=2, max_save=0)
+
+
+@pytest.fixture(scope="module")
+def run(place):
+    return dict(RUN, eval_record_info_dir=place / "heldout")
+
+
+def graphs():
+    """How many networks' graphs are alive."""
+    gc.collect()
+    return sum(isinstance(one, tf.Graph) and len(one.get_operations()) > 300
+               for one in gc.get_objects() if type(one).__name__ == "Graph")
+
+
+@pytest.fixture(scope="module")
+def whole(place, run):
+    """An uninterrupted run in `whole`: for each evaluation its session, the graphs alive."""
+    seen, infer = [], Answering.__call__
+
+    def watched(self, path, prefix):
+        yield from infer(self, path, prefix)
+        seen.append((self._session, len(self._session.graph.get_operations()), graphs()))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Answering, "__call__", watched)
+        done = train(place, "whole", **run)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("held out: step") == 4
+    return seen
+
+
+def test_all_evaluations_have_one_graph_and_session(whole):
+    assert len(whole) == 4 and len({id(session) for session, _, _ in whole}) == 1
+    assert len({operations for _, operations, _ in whole}) == 1
+    # That of training is there from the second evaluation on.
+    assert len({alive for _, _, alive in whole[1:]}) == 1
+
+
+class Killed(BaseException):
+    """As if the process had ended."""
+
+
+def test_an_evaluation_that_a_kill_cut_off_is_made_up(place, run, whole, monkeypatch):
+    """Two of them: that of step 2 is taken away, that of step 4 never came to be."""
+    evaluate = HeldOut.__call__
+
+    def killed(self, step, prefix):
+        if step == 4:
+            raise Killed()
+        return evaluate(self, step, prefix)
+    with monkeypatch.context() as patched:
+        patched.setattr(HeldOut, "__call__", killed)
+        with pytest.raises(Killed):
+            train(place, "killed", **run)
+    path = place / "killed" / "evaluations.json"
+    kept = json.loads(path.read_text())
+    assert [one["step"] for one in kept["evaluations"]] == [0, 2]
+    path.write_text(json.dumps(dict(kept, evaluations=kept["evaluations"][:1])))
+    done = train(place, "killed", **run)
+    assert done.returncode == 0, done.stderr
+    assert re.findall(r"^(?:held out: step|step|steps) +(\d)", done.stdout, re.M) == [
+        "2", "4", "4", "5", "6", "6"]       # two made up, the banner, two steps, the last
+    for name in ("held_out.tsv", "evaluations.json"):
+        assert (place / "killed" / name).read_text() == (place / "whole" / name).read_text()
+    assert (curve(place, "killed") == curve(place, "whole")).all()
+    ours, expected = weights(place, "killed/best"), weights(place, "whole/best")
+    assert all(np.array_equal(ours[name], value) for name, value in expected.items())
+
+
+def test_settings_that_change_what_is_learned_are_refused(place, run, whole):
+    shutil.copytree(place / "whole", place / "changed")
+    more = dict(run, train_steps=8, log_steps=2, num_core_per_host=2)
+    done = train(place, "changed", **dict(more, dropout=0.3, learning_rate=0.02,
+                                          eval_record_info_dir=place / "train"))
+    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
+    assert "has other settings: eval_record_info_dir was %s, is %s; dropout was 0.1, is 0.3; " \
+        "learning_rate was 0.01, is 0.02; give them as they were, or another model_dir, or " \
+        "--allow_changes=True" % (place / "heldout", place / "train") in done.stderr
+    assert not (place / "changed" / "pretraining_history.json").exists()
+    done = train(place, "changed", **dict(more, dropout=0.3, allow_changes=True))
+    assert done.returncode == 0, done.stderr
+    assert "note: settings changed: dropout was 0.1, is 0.3\n" in done.stdout
+    history = json.loads((place / "changed" / "pretraining_history.json").read_text())["history"]
+    assert [(one["until_step"], one["settings"]["dropout"]) for one in history] == [(6, 0.1)]
+    kept = json.loads((place / "changed" / "pretraining.json").read_text())
+    assert kept["dropout"] == 0.3 and "allow_changes" not in kept
+
+
+def test_what_a_run_wrote_starts_it_again(place, run, whole, tmp_path):
+    """Its devices and its architecture are in it."""
+    kept = json.loads((place / "whole" / "pretraining.json").read_text())
+    assert (kept["num_core_per_host"], kept["num_hosts"], kept["n_layer"]) == (1, 1, 2)
+    path = shutil.copy(place / "whole" / "pretraining.json", tmp_path / "run.json")
+    shutil.rmtree(place / "again", ignore_errors=True)
+    done = command.run("train_gpu.py", "--config=%s" % path, "--model_dir=%s" % (place / "again"),
+                       "--eval_steps=0")
+    assert done.returncode == 0, done.stderr
+    assert (curve(place, "again") == curve(place, "whole")).all()
+    done = command.run("train_gpu.py", "--config=%s" % (place / "again" / "pretraining.json"))
+    assert done.returncode == 0 and "has all of its 6 steps" in done.stdout
+
+
+def test_a_second_run_in_the_directory_is_refused(place, run, whole):
+    with lock.held(str(place / "busy")):
+        done = train(place, "busy", **run)
+    assert done.returncode == 1 and done.stderr.startswith(
+        "train_gpu.py: model_dir: a run trains in %s already, on host %s as process %d since " % (
+            place / "busy", socket.gethostname(), os.getpid()))
+    assert len(done.stderr.splitlines()) == 1 and not list((place / "busy").iterdir())
+    assert not (place / "whole" / lock.NAME).exists()
+
+
+def test_ctrl_c_saves_and_goes_on(place, run, whole, monkeypatch):
+    def interrupt(self, step, values):
+        if step == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+    handler = signal.getsignal(signal.SIGINT)
+    with monkeypatch.context() as patched:
+        patched.setattr(reports.Progress, "_check", interrupt)
+        done = train(place, "interrupted", **run)
+    assert done.returncode == 0 and signal.getsignal(signal.SIGINT) is handler
+    assert "stopped by SIGINT at step 4, saved" in done.stdout
+    assert train(place, "interrupted", **run).returncode == 0
+    assert (curve(place, "interrupted") == curve(place, "whole")).all()

@@ -1,0 +1,41 @@
+"""Everything that is reached in private TensorFlow, as of version 2.15.1, and why.
+
+Private names change without a word: look here first after an update of TensorFlow. Nothing else in
+the library imports `tensorflow.python`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from tensorflow.python.eager import context
+from tensorflow.python.training import monitored_session
+
+
+def check_host_answers(name: str, seconds: int) -> None:
+    """Asks the host `name` ("/job:worker/replica:0/task:1") for a sign of life.
+
+    `context.context().check_collective_ops_peer_health`: only the context knows the hosts that sum
+    together, and no public function asks one of them.
+
+    Raises:
+      tf.errors.OpError: no answer within this time.
+    """
+    context.context().check_collective_ops_peer_health(name, timeout_in_ms=1000 * seconds)
+
+
+@contextlib.contextmanager
+def lost_sessions_are_errors() -> Iterator[None]:
+    """Inside, a session that lost a host is an error of the training.
+
+    `monitored_session._PREEMPTION_ERRORS`: the errors after which a `MonitoredSession` makes a new
+    session, again and again; there is no public way to turn that off, and sums over hosts that
+    were cut off stay so until the program is started again.
+    """
+    before = monitored_session._PREEMPTION_ERRORS
+    monitored_session._PREEMPTION_ERRORS = ()
+    try:
+        yield
+    finally:
+        monitored_session._PREEMPTION_ERRORS = before

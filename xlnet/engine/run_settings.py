@@ -1,0 +1,109 @@
+"""The settings of a run, kept beside it: enough to start it again, compared when it goes on."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import os
+import time
+from typing import Any, Optional
+
+from xlnet import files
+from xlnet.engine import checkpoint, selection
+from xlnet.errors import UserError
+
+_log = logging.getLogger(__name__)
+
+# Whatever else changes, what the run learns does.
+_MAY_CHANGE = frozenset((
+    # where things are; what they are is checked where they are read
+    "model_dir", "output_dir", "model_config_path", "init_checkpoint", "spiece_model_file",
+    "uncased", "keep_accents", "seq_len", "reuse_len", "bi_data",
+    # how long, and how often something is done on the way
+    "train_steps", "epochs", "save_steps", "eval_steps", "log_steps", "max_save", "keep_every",
+    "on_nan", "patience", "num_trials", "learning_rates",
+    # the same numbers in another place or order
+    "num_hosts", "num_core_per_host", "use_tpu", "tpu_name", "parallel_ops", "grad_accum_steps",
+    "recompute", "eval_batch_size", "padding", "data_workers", "overwrite_data",
+    # what is done before or after training
+    "do_train", "do_eval", "do_predict", "eval_all_ckpt", "use_checkpoint", "predict_split",
+    "predict_file", "predict_form", "predict_dir", "allow_changes"))
+
+# What evaluations on the way depend on, and nothing else.
+_OF_EVALUATIONS = frozenset((
+    "eval_record_info_dir", "eval_mem_len", "eval_split", "metric", "predict_threshold",
+    "ranking_cutoff", "highest_grade"))
+
+
+class RunSettings:
+    """The settings of the run in `model_dir`, as `<name>.json`; and `<name>_history.json`, those
+    that it had before.
+
+    Args:
+      groups: settings dataclasses, `allow_changes` in one of them. leave_out: names of settings
+        that are not kept. more: other values to keep.
+      evaluates: whether the run is evaluated on the way.
+    """
+
+    def __init__(self, model_dir: str, name: str, groups: tuple, *, evaluates: bool,
+                 leave_out: tuple[str, ...] = (), more: Optional[dict[str, Any]] = None):
+        self._path = os.path.join(model_dir, name + ".json")
+        self._history_path = os.path.join(model_dir, name + "_history.json")
+        self._model_dir = model_dir
+        self._evaluates = evaluates
+        self._fields = {field.name: field for group in groups
+                        for field in dataclasses.fields(group)}
+        self._allows_changes = any(getattr(group, "allow_changes", False) for group in groups)
+        values = {name: getattr(group, name) for group in groups
+                  for name in group.__dataclass_fields__
+                  if name not in ("allow_changes", *leave_out)}
+        self.values = {name: value for name, value in sorted(dict(values, **(more or {})).items())
+                       if value is not None}
+
+    def check(self) -> None:
+        """Compares with what the run in `model_dir` was begun with.
+
+        Raises:
+          UserError: a setting differs that changes what the run learns, and no change is allowed.
+        """
+        if not checkpoint.all_prefixes(self._model_dir) or not os.path.exists(self._path):
+            return
+        before = files.read_json(self._path, "model_dir")
+        changes = ["%s was %s, is %s" % (name, was, now) for name, was, now in self._changes(before)
+                   if self._matters(name, was, now)]
+        if not changes:
+            return
+        if not self._allows_changes:
+            raise UserError(
+                "model_dir: the run in %s has other settings: %s; give them as they were, or "
+                "another model_dir, or --allow_changes=True" % (
+                    self._model_dir, "; ".join(changes)))
+        _log.info("note: settings changed: %s", "; ".join(changes))
+
+    def _changes(self, before):
+        """Yields name, old and new value; a setting that was not kept had its default."""
+        for name, field in self._fields.items():
+            default = None if field.default is dataclasses.MISSING else field.default
+            was, now = before.get(name, default), self.values.get(name)
+            if was != now:
+                yield name, was, now
+
+    def _matters(self, name, was, now):
+        if name in _OF_EVALUATIONS:
+            has_some = os.path.exists(os.path.join(self._model_dir, selection.EVALUATIONS_NAME))
+            return self._evaluates and has_some and not (
+                name == "eval_record_info_dir" and was is None)
+        return name not in _MAY_CHANGE
+
+    def keep(self) -> None:
+        """Writes the settings; those that they replace go into the history."""
+        if os.path.exists(self._path):
+            before = files.read_json(self._path, "model_dir")
+            if before == self.values:
+                return
+            past = files.read_json(self._history_path, "model_dir")["history"] \
+                if os.path.exists(self._history_path) else []
+            files.write_json(self._history_path, {"history": past + [
+                {"until": time.strftime("%Y-%m-%d %H:%M:%S"),
+                 "until_step": checkpoint.step_of(self._model_dir), "settings": before}]})
+        files.write_json(self._path, self.values)

@@ -1,0 +1,269 @@
+"""The one trainer: when a run saves, evaluates, selects and stops, goes back after a bad step, and
+goes on after a kill. What pretraining and fine-tuning add to it is a `Job`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import logging
+import math
+import os
+import time
+from collections.abc import Callable
+from typing import Any, Optional, Protocol, Union
+
+import tensorflow as tf2
+import tensorflow.compat.v1 as tf
+
+from xlnet import files
+from xlnet.config import (
+    ClassifierSettings,
+    OptimizationSettings,
+    PretrainingSettings,
+    XLNetConfig,
+)
+from xlnet.engine import (
+    checkpoint,
+    distribution,
+    lock,
+    optimization,
+    reports,
+    saving,
+    selection,
+    training,
+)
+from xlnet.engine.selection import Selection
+from xlnet.errors import UserError
+
+_log = logging.getLogger(__name__)
+
+SKIPPED_NAME = "skipped_data.json"
+_ROLLBACKS = 5                  # before the run is given up
+
+
+class Evaluator(Protocol):
+    """Evaluates checkpoints."""
+
+    def build(self) -> None:
+        """Makes the graph and the session of all evaluations; called before training begins."""
+
+    def __call__(self, step: int, prefix: Optional[str]) -> dict[str, Any]:
+        """Reports and returns the metrics of a checkpoint, the selecting one and the loss among
+        them. prefix: None for the weights that a run begins with."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """What a kind of run adds to the trainer.
+
+    model_fn: the Estimator's, for training alone; it returns `training.training_spec`.
+    batches: function from the batch to begin with, counted from the run's first, to a
+      `tf.data.Dataset` of this host's batches.
+    config: the network's. unit: of the work, in the progress line; per_step: units of a step.
+    examples: what a batch is counted in. epoch_steps: steps of an epoch.
+    banner: what the banner says between the devices and the batch.
+    begin: called before the first step of this process: writes what the directory has to hold.
+    evaluator: None: the run is not evaluated on the way. evaluates_start: whether the weights that
+      the run begins with are evaluated too. saves_start: whether they are saved, as step 0.
+    keep_every: steps whose multiples keep their checkpoint for good; 0: none.
+    rolls_back: whether a run that goes wrong goes back to its last checkpoint and skips the data
+      since, in place of ending.
+    keeps_journal, with_perplexity, highest_loss: see `reports.Progress`.
+    """
+    model_fn: Callable[..., tf2.estimator.EstimatorSpec]
+    batches: Callable[[int], tf.data.Dataset]
+    config: XLNetConfig
+    unit: str
+    per_step: int
+    examples: str
+    epoch_steps: float
+    banner: dict[str, str]
+    begin: Callable[[], None]
+    evaluator: Optional[Evaluator] = None
+    evaluates_start: bool = False
+    saves_start: bool = False
+    beside: tuple[saving.Beside, ...] = ()
+    keep_every: int = 0
+    rolls_back: bool = False
+    keeps_journal: bool = False
+    with_perplexity: bool = False
+    highest_loss: float = math.inf
+
+
+class Trainer:
+    """Trains a `Job` in its model directory.
+
+    Args:
+      settings: of the run: model_dir, seed, batch, and how often things are done.
+      optimization: `train_steps` is the last step. selection: keeps the best checkpoint.
+    """
+
+    def __init__(self, job: Job, settings: Union[PretrainingSettings, ClassifierSettings],
+                 optimization: OptimizationSettings, devices: distribution.Devices,
+                 selection: Selection):
+        self._job = job
+        self._settings = settings
+        self._optimization = optimization
+        self._devices = devices
+        self._selection = selection
+        self._model_dir = settings.model_dir
+        self._last = optimization.train_steps
+
+    def train(self) -> bool:
+        """Trains to the last step from wherever the run stands, or until patience is at an end.
+
+        Returns:
+          False if it was told to stop before that.
+
+        Raises:
+          UserError: another run trains in the directory, its checkpoints are damaged, or the run
+            went wrong.
+        """
+        with lock.held(self._model_dir) if self._devices.is_chief else contextlib.nullcontext():
+            step = self._take_up()
+            if step >= self._last:
+                _log.info("the run in %s has all of its %d steps", self._model_dir, self._last)
+                return True
+            if self._selection.is_over():
+                _log.info("the run in %s was stopped early, at step %d", self._model_dir, step)
+                return True
+            if self._devices.is_chief:
+                self._job.begin()
+            if not step and self._job.evaluates_start:
+                self._evaluate(0, None)
+            return self._train_from(step)
+
+    # -- where the run stands
+
+    def _take_up(self):
+        """The step that the run goes on from; evaluations that were cut off are made up."""
+        step = checkpoint.newest_whole(self._model_dir, self._devices.is_chief)
+        self._selection.go_back_to(step)
+        for saved, prefix in checkpoint.all_prefixes(self._model_dir):
+            if saved and self._selection.lacks(saved, self._settings.eval_steps, self._last):
+                self._make_up(saved, prefix)
+        return step
+
+    def _make_up(self, step, prefix):
+        if not (self._job.evaluator and self._devices.is_chief):
+            return
+        try:
+            checkpoint.check_whole(prefix)
+        except UserError as e:
+            _log.info("note: %s; it is not evaluated", e)
+            return
+        self._evaluate(step, prefix)
+
+    # -- training
+
+    def _train_from(self, step):
+        """Trains on; where the run goes wrong, ends, or goes back and skips data."""
+        banner = self._banner(step)
+        for rollback in range(_ROLLBACKS + 1):
+            try:
+                return self._train(step, banner)
+            except reports.Diverged as e:
+                if not self._job.rolls_back or rollback == _ROLLBACKS:
+                    raise
+                step, banner = self._take_up(), None
+                self._skip(step, e.step - step)
+                _log.info("note: %s; back to step %d, %d batches are skipped",
+                          e, step, e.step - step)
+
+    def _train(self, step, banner):
+        """Trains on from `step`; returns as `train`."""
+        job, settings, devices = self._job, self._settings, self._devices
+        progress = reports.Progress(
+            train_steps=self._last, log_steps=settings.log_steps, per_step=job.per_step,
+            unit=job.unit, model_dir=self._model_dir, keeps_journal=job.keeps_journal,
+            banner=banner, with_perplexity=job.with_perplexity, highest_loss=job.highest_loss,
+            is_chief=devices.is_chief)
+        saver = saving.Saving(
+            self._model_dir, devices, beside=job.beside, is_due=self._is_saved,
+            max_save=settings.max_save, keep_every=job.keep_every, start_step=step,
+            save_start=job.saves_start, after_save=lambda step: self._after_save(step, progress))
+        estimator = training.make_estimator(job.model_fn, model_dir=self._model_dir,
+                                            seed=settings.seed, devices=devices)
+        if job.evaluator and devices.is_chief:
+            job.evaluator.build()
+        try:
+            training.train(
+                estimator, lambda: job.batches(step + self._skipped(step)), devices=devices,
+                hooks=[progress, saver, selection.StopHook(self._selection)],
+                max_steps=self._last)
+        finally:
+            saver.close()
+        return self._say_end(saver)
+
+    def _say_end(self, saver):
+        """Says why training ended before its last step, if it did; returns as `train`."""
+        if saver.stopped_at is not None:
+            _log.info("stopped by %s at step %d, saved; the same command goes on from there",
+                      saver.stopped_by, saver.stopped_at)
+            return False
+        if self._selection.is_over():
+            _log.info("stopped at step %d: no better %s in %d evaluations",
+                      checkpoint.step_of(self._model_dir), self._selection.metric,
+                      self._selection.patience)
+        return True
+
+    # -- saving, evaluation, selection
+
+    def _is_saved(self, step):
+        return step % self._settings.save_steps == 0 or self._is_evaluated(step)
+
+    def _is_evaluated(self, step):
+        return selection.is_due(step, self._settings.eval_steps, self._last)
+
+    def _after_save(self, step, progress):
+        if self._is_evaluated(step):
+            began = time.time()
+            self._evaluate(step, dict(checkpoint.all_prefixes(self._model_dir))[step])
+            progress.leave_out(time.time() - began)
+
+    def _evaluate(self, step, prefix):
+        """Evaluates a checkpoint and keeps it if it is the best so far."""
+        if not (self._job.evaluator and self._devices.is_chief):
+            return
+        with training.user_errors():
+            result = self._job.evaluator(step, prefix)
+        if self._selection.add(step, result, prefix):
+            _log.info("best so far: %s", os.path.join(self._model_dir, selection.BEST))
+
+    # -- data that is passed over
+
+    def _skips(self):
+        """Batches that rollbacks passed over: list of [step, number of batches skipped there]."""
+        path = os.path.join(self._model_dir, SKIPPED_NAME)
+        return files.read_json(path, "skipped data")["skips"] if os.path.exists(path) else []
+
+    def _skipped(self, step):
+        return sum(count for where, count in self._skips() if where <= step)
+
+    def _skip(self, step, count):
+        files.write_json(os.path.join(self._model_dir, SKIPPED_NAME),
+                         {"skips": self._skips() + [[step, count]]})
+
+    # -- the banner
+
+    def _banner(self, step):
+        job, settings, replicas = self._job, self._settings, self._devices.replicas
+        return {
+            "devices": self._devices.words,
+            **job.banner,
+            "batch": "%d %s over %d replicas of %d micro-batches; an epoch is %s steps" % (
+                settings.train_batch_size, job.examples, replicas, settings.grad_accum_steps,
+                "{:,.1f}".format(job.epoch_steps).replace(".0", "")),
+            "steps": "%d to %d, %d of warm-up" % (
+                step, self._last, optimization.warmup_steps(self._optimization)),
+            "start": self._start(step),
+            "model": "%r in %s" % (job.config, self._model_dir),
+        }
+
+    def _start(self, step):
+        """Where the weights come from, in words."""
+        if step:
+            return "%s, step %d" % (self._model_dir, step)
+        init_checkpoint = self._settings.init_checkpoint
+        return checkpoint.resolve(init_checkpoint) if init_checkpoint else "random weights"
