@@ -1,9 +1,13 @@
 """Command lines: flags made from settings, help, and errors of one line."""
 
+import contextlib
 import dataclasses
+import logging
 import os
 import sys
 import textwrap
+from types import MappingProxyType
+from typing import Callable, Mapping
 
 from absl import flags
 
@@ -12,6 +16,7 @@ from xlnet.config import check_value, setting_type
 from xlnet.errors import UserError, did_you_mean
 
 FLAGS = flags.FLAGS
+_log = logging.getLogger(__name__)
 
 _CONFIG_HELP = ("JSON file of settings, their names without the dashes; a flag beside it goes "
                 "before it, and \"about\" is for readers")
@@ -20,8 +25,11 @@ _DEFINE = {bool: flags.DEFINE_boolean, int: flags.DEFINE_integer, float: flags.D
            str: flags.DEFINE_string}
 
 
-def run(main, *groups, no_longer_needed=(), about=""):
+def run(main: Callable[..., object], *groups: type,
+        no_longer_needed: Mapping[str, str] = MappingProxyType({}), about: str = "") -> None:
     """Parses the command line into settings, calls `main(*settings)` and exits.
+
+    What the library logs is shown as bare text: INFO on stdout, WARNING and above on stderr.
 
     Args:
       main: called with one object per group; its return value is ignored.
@@ -30,39 +38,72 @@ def run(main, *groups, no_longer_needed=(), about=""):
       about: the text above the flags in `--help`.
 
     Exit status: 0 done, 1 bad input (`UserError`) or a file that cannot be read or written, 2 bad
-    flags.
+    flags, 130 stopped by Ctrl-C, 141 the reader of the output has gone (`| head`).
     """
     program = os.path.basename(sys.argv[0])
+    try:
+        with _showing_log():
+            _run(program, main, groups, no_longer_needed, about)
+            sys.stdout.flush()
+    except flags.Error as e:
+        _end(program, " ".join(str(e).split()), 2)
+    except BrokenPipeError:
+        # What is still buffered goes nowhere, or the interpreter would fail on it as it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
+    except (UserError, OSError) as e:
+        if getattr(e, "ends_at_once", False):
+            print("%s: %s" % (program, e), file=sys.stderr, flush=True)
+            sys.stdout.flush()
+            os._exit(1)
+        _end(program, e, 1)
+    except KeyboardInterrupt:
+        _end(program, "stopped", 130)
+
+
+def _end(program, message, status):
+    print("%s: %s" % (program, message), file=sys.stderr, flush=True)
+    sys.exit(status)
+
+
+def _run(program, main, groups, no_longer_needed, about):
     _define(groups, no_longer_needed)
     if {"-h", "-help", "--help", "--helpfull"} & set(sys.argv[1:]):
         print(_help(program, about, groups))
-        sys.exit(0)
-    try:
-        stray = FLAGS(sys.argv)[1:]
-        if stray:
-            raise flags.Error("unexpected argument '%s'; flags are written --name=value" % stray[0])
-        _take_preset(groups)
-        _require(groups)
-    except flags.Error as e:
-        print("%s: %s" % (program, " ".join(str(e).split())), file=sys.stderr)
-        sys.exit(2)
-    except UserError as e:
-        print("%s: %s" % (program, e), file=sys.stderr)
-        sys.exit(1)
-    for name, why in dict(no_longer_needed).items():
+        return
+    stray = FLAGS(sys.argv)[1:]
+    if stray:
+        raise flags.Error("unexpected argument '%s'; flags are written --name=value" % stray[0])
+    _take_preset(groups)
+    _require(groups)
+    for name, why in no_longer_needed.items():
         if FLAGS[name].present:
-            print("note: --%s is not used: %s" % (name, why), file=sys.stderr)
+            _log.warning("note: --%s is not used: %s", name, why)
+    main(*[_collect(group) for group in groups])
+
+
+class _Console(logging.Handler):
+    """Shows records as bare text: below WARNING on stdout, the rest on stderr."""
+
+    def emit(self, record):
+        # Looked up now: tests and programs may have replaced them.
+        stream = sys.stderr if record.levelno >= logging.WARNING else sys.stdout
+        print(self.format(record), file=stream, flush=True)
+
+
+@contextlib.contextmanager
+def _showing_log():
+    """Shows what the library logs, from INFO on, and nothing of other libraries."""
+    log, console = logging.getLogger("xlnet"), _Console()
+    before = log.level, log.propagate
+    log.addHandler(console)
+    log.setLevel(logging.INFO)
+    log.propagate = False
     try:
-        main(*[_collect(group) for group in groups])
-    except (UserError, OSError) as e:
-        print("%s: %s" % (program, e), file=sys.stderr, flush=True)
-        if getattr(e, "ends_at_once", False):
-            sys.stdout.flush()
-            os._exit(1)
-        sys.exit(1)
-    except KeyboardInterrupt:
-        print("%s: stopped" % program, file=sys.stderr)
-        sys.exit(130)
+        yield
+    finally:
+        log.removeHandler(console)
+        log.level, log.propagate = before
 
 
 def given(name):
@@ -83,7 +124,7 @@ def _define(groups, no_longer_needed):
                                   field.metadata["help"])
             else:
                 _DEFINE[setting_type(field)](field.name, default, field.metadata["help"], **bound)
-    for name, why in dict(no_longer_needed).items():
+    for name, why in no_longer_needed.items():
         flags.DEFINE_string(name, None, "not used: " + why)
     flags.DEFINE_string("config", None, _CONFIG_HELP)
 

@@ -36,8 +36,8 @@ def clean_text(text, lower=False, remove_space=True, keep_accents=False):
       lower: lower-case the text (for models trained without case).
       remove_space: join runs of blanks, drop those at the ends.
       keep_accents: leave out the compatibility decomposition (NFKD) and the removal of combining
-        characters, which makes が か, für fur, and takes tone marks from Thai. What is left to fold,
-        full-width letters and the like, the SentencePiece model folds by its own rule.
+        characters, which makes が か, für fur, and takes tone marks from Thai. What is left to
+        fold, full-width letters and the like, the SentencePiece model folds by its own rule.
     """
     if remove_space:
         text = " ".join(text.split())
