@@ -12,7 +12,7 @@ from typing import Callable, Mapping
 from absl import flags
 
 from xlnet import files
-from xlnet.config import check_value, setting_type
+from xlnet.config import REQUIRED, Settings, check_value, default_of, setting_type
 from xlnet.errors import UserError, did_you_mean
 
 FLAGS = flags.FLAGS
@@ -74,8 +74,11 @@ def _run(program, main, groups, no_longer_needed, about):
     stray = FLAGS(sys.argv)[1:]
     if stray:
         raise flags.Error("unexpected argument '%s'; flags are written --name=value" % stray[0])
-    _take_preset(groups)
-    _require(groups)
+    fields = _fields(groups)
+    _take_renamed(fields)
+    _take_preset(fields)
+    _require(fields)
+    _check_alternatives(fields)
     for name, why in no_longer_needed.items():
         if FLAGS[name].present:
             _log.warning("note: --%s is not used: %s", name, why)
@@ -106,67 +109,117 @@ def _showing_log():
         log.level, log.propagate = before
 
 
-def given(name):
+def given(name: str) -> bool:
     """Whether the flag stood on the command line."""
     return bool(FLAGS[name].present)
 
 
-def _define(groups, no_longer_needed):
+def _fields(groups):
+    """The settings of all groups by name; those that two groups share once."""
+    fields = {}
     for group in groups:
         for field in dataclasses.fields(group):
-            if field.name in FLAGS:
-                continue
-            default = None if field.default is dataclasses.MISSING else field.default
-            minimum = field.metadata["minimum"]
-            bound = {} if minimum is None else {"lower_bound": minimum}
-            if field.metadata["choices"]:
-                flags.DEFINE_enum(field.name, default, field.metadata["choices"],
-                                  field.metadata["help"])
-            else:
-                _DEFINE[setting_type(field)](field.name, default, field.metadata["help"], **bound)
+            fields.setdefault(field.name, field)
+    return fields
+
+
+def _define(groups, no_longer_needed):
+    for name, field in _fields(groups).items():
+        limits, help = field.metadata, field.metadata["help"]
+        default = None if default_of(field) is REQUIRED else field.default
+        bound = {} if limits["minimum"] is None else {"lower_bound": limits["minimum"]}
+        if limits["choices"]:
+            flags.DEFINE_enum(name, default, limits["choices"], help)
+        else:
+            _DEFINE[setting_type(field)](name, default, help, **bound)
+        if limits["renamed"]:
+            flags.DEFINE_float(limits["renamed"].name, None, "the older name of --" + name)
     for name, why in no_longer_needed.items():
         flags.DEFINE_string(name, None, "not used: " + why)
     flags.DEFINE_string("config", None, _CONFIG_HELP)
 
 
-def _take_preset(groups):
-    """Gives flags the values of the JSON file `--config`, unless they stood on the command line."""
+def _take_renamed(fields):
+    """Gives flags the values that stand under their older names."""
+    for name, field in fields.items():
+        old = field.metadata["renamed"]
+        if old and given(old.name):
+            if given(name):
+                raise UserError("--%s is the older name of --%s; give one of them"
+                                % (old.name, name))
+            FLAGS[name].value = _in_new_units(name, old, FLAGS[old.name].value)
+            FLAGS[name].present = 1
+
+
+def _in_new_units(name, old, value):
+    new = value / old.units
+    _log.warning("note: %s is now called %s and counts in other units: %s=%g", old.name, name,
+                 name, new)
+    return new
+
+
+def _take_preset(fields):
+    """Gives flags the values of the JSON file `--config`, unless they, or others that say the
+    same, stood on the command line."""
     if not FLAGS.config:
         return
-    fields = {field.name: field for group in groups for field in dataclasses.fields(group)}
+    older = {field.metadata["renamed"].name: name for name, field in fields.items()
+             if field.metadata["renamed"]}
     for name, value in files.read_json(FLAGS.config, "config").items():
         if name == "about":
             continue
+        if name in older and type(value) in (int, float):
+            name, value = older[name], _in_new_units(
+                older[name], fields[older[name]].metadata["renamed"], value)
         if name not in fields:
             raise UserError("config %s: unknown setting '%s'%s"
                             % (FLAGS.config, name, did_you_mean(name, fields)))
         check_value(fields[name], value, "config " + FLAGS.config)
-        minimum = fields[name].metadata["minimum"]
-        if minimum is not None and value < minimum:
-            raise UserError("config %s: %s is %r, expected at least %r"
-                            % (FLAGS.config, name, value, minimum))
-        if not given(name):
+        if not given(name) and not any(given(other) for other in _others(fields, name)):
             FLAGS[name].value = value
 
 
-def _require(groups):
-    for group in groups:
-        for field in dataclasses.fields(group):
-            if field.default is dataclasses.MISSING and not getattr(FLAGS, field.name):
-                raise flags.Error("flag --%s is required: %s"
-                                  % (field.name, field.metadata["help"]))
+def _others(fields, name):
+    """Names of the settings that say the same as `name`."""
+    return [a if b == name else b for a, b in _alternatives(fields) if name in (a, b)]
+
+
+def _alternatives(fields):
+    return [(name, field.metadata["instead_of"]) for name, field in fields.items()
+            if field.metadata["instead_of"] in fields]
+
+
+def _check_alternatives(fields):
+    for name, other in _alternatives(fields):
+        if given(name) and given(other) and FLAGS[name].value and FLAGS[other].value:
+            raise UserError("%s and %s are both given; give one of them" % (name, other))
+
+
+def _require(fields):
+    for name, field in fields.items():
+        if default_of(field) is REQUIRED and not getattr(FLAGS, name):
+            raise flags.Error("flag --%s is required: %s" % (name, field.metadata["help"]))
 
 
 def _collect(group):
-    return group(**{field.name: getattr(FLAGS, field.name) for field in dataclasses.fields(group)})
+    """The settings of a group, checked where the group can do so."""
+    settings = group(**{field.name: getattr(FLAGS, field.name)
+                        for field in dataclasses.fields(group)})
+    if isinstance(settings, Settings):
+        settings.check()
+    return settings
+
+
+def _has_default(field):
+    return default_of(field) is not REQUIRED
 
 
 def _help(program, about, groups):
     lines = ["%s: %s" % (program, about), ""]
     for group in groups:
         lines.append(" ".join(group.__doc__.split()))
-        for field in dataclasses.fields(group):
-            default = "required" if field.default is dataclasses.MISSING else field.default
+        for field in sorted(dataclasses.fields(group), key=_has_default):
+            default = default_of(field)
             name = "  --%s=%s" % (field.name, "" if default is None else default)
             choices = " (%s)" % ", ".join(field.metadata["choices"]) \
                 if field.metadata["choices"] else ""

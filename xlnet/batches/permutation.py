@@ -11,11 +11,11 @@ import dataclasses
 
 import numpy as np
 
+from xlnet.config import WINDOW_SPECIAL_TOKENS
 from xlnet.errors import UserError
 
 MAX_NGRAM = 5
 LONGEST_WORD = 10       # pieces; longer runs come from scripts that are written without blanks
-SPECIAL_TOKENS = 3      # <sep> <sep> <cls> of every window
 
 # rank int32 [B,Q], see `ranks`. positions int32 [B,P]: the targets in ascending order, then, where
 # there are fewer, the last one again (the window's last token if there is none). weights float32
@@ -35,7 +35,7 @@ class Permutation:
 
     def check(self, seq_len):
         """Raises UserError for more targets than a window of `seq_len` tokens can have."""
-        most = seq_len - SPECIAL_TOKENS
+        most = seq_len - WINDOW_SPECIAL_TOKENS
         if self.mask_mode == "legacy":      # half of them in each part, however long it is
             most = min(most, 2 * self.reuse_len, 2 * (seq_len - self.reuse_len) + 1)
         if self.num_predict > most:

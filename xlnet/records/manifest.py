@@ -65,7 +65,16 @@ class Manifest:
             if size != stream["bytes"]:
                 raise UserError("%s: %s has %s bytes, expected %d; make the records anew" % (
                     path, stream["file"], "no" if size is None else size, stream["bytes"]))
-        return cls(**dict(values, streams=tuple(values["streams"])))
+        return cls(**dict(values, streams=tuple(values["streams"]),
+                          made_from=in_todays_units(values["made_from"])))
 
     def stream_paths(self, directory):
         return [os.path.join(directory, stream["file"]) for stream in self.streams]
+
+
+def in_todays_units(made_from):
+    """`made_from` of records of whose settings the held-out share was still a percentage, too."""
+    values = dict(made_from)
+    if "heldout_percent" in values:
+        values["heldout_share"] = values.pop("heldout_percent") / 100
+    return values

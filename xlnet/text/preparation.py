@@ -21,8 +21,9 @@ import threading
 import time
 
 from xlnet import files
+from xlnet.config import WINDOW_SPECIAL_TOKENS
 from xlnet.errors import UserError
-from xlnet.records.manifest import FORMAT_VERSION, MANIFEST_NAME, Manifest
+from xlnet.records.manifest import FORMAT_VERSION, MANIFEST_NAME, Manifest, in_todays_units
 from xlnet.text import corpus, reading, record_writer, windows
 from xlnet.tokenization import SPIECE_NAME, Tokenizer
 
@@ -94,7 +95,9 @@ def make_records(settings, progress=silent):
 
 def plan_job(settings):
     """Checks the settings, finds the input, and takes this task's share of it; writes nothing."""
-    check_settings(settings)
+    settings.check()
+    if os.path.exists(settings.save_dir) and not os.path.isdir(settings.save_dir):
+        raise UserError("save_dir: %s is a file, expected a directory" % settings.save_dir)
     tokenizer = tokenizer_of(settings)
     paths = reading.find_files(settings.input_glob)
     chunks = cut(paths, settings.num_task)
@@ -104,31 +107,6 @@ def plan_job(settings):
             _some(paths), settings.task, settings.num_task) if chunks else
             "input_glob: no text in %s" % _some(paths))
     return Job(settings, task_directory(settings), share, _describe(settings, tokenizer, paths))
-
-
-def check_settings(settings):
-    """Raises UserError for settings that no text could fit."""
-    reading.check_settings(settings)
-    if not settings.from_raw_text and settings.text_format != "lines":
-        raise UserError("text_format is %s, expected lines where from_raw_text is False: a line of "
-                        "ids is a sentence" % settings.text_format)
-    smallest = windows.SPECIAL_TOKENS + 3    # one token of the reused part, of A and of B
-    if settings.seq_len < smallest:
-        raise UserError("sequence too short: seq_len is %d, expected at least %d"
-                        % (settings.seq_len, smallest))
-    longest = settings.seq_len - windows.SPECIAL_TOKENS - 2
-    if not 1 <= settings.reuse_len <= longest:
-        raise UserError("reuse_len is %d, expected 1 <= reuse_len <= seq_len - 5 = %d (the rest of "
-                        "a window is two segments, <sep> <sep> <cls>)"
-                        % (settings.reuse_len, longest))
-    if settings.num_streams and settings.bsz_per_host not in (None, settings.num_streams):
-        raise UserError("num_streams is %d but bsz_per_host, its other name, is %d; give one"
-                        % (settings.num_streams, settings.bsz_per_host))
-    if settings.task >= settings.num_task:
-        raise UserError("task is %d, expected less than num_task, %d (tasks count from 0)"
-                        % (settings.task, settings.num_task))
-    if os.path.exists(settings.save_dir) and not os.path.isdir(settings.save_dir):
-        raise UserError("save_dir: %s is a file, expected a directory" % settings.save_dir)
 
 
 def cut(paths, num_task):
@@ -180,7 +158,7 @@ def is_finished(job):
     if job.settings.overwrite or not files.exists(path):
         return False
     made = files.read_json(path, "save_dir").get("made_from")
-    _refuse_difference(made or {}, job.description, "has records")
+    _refuse_difference(in_todays_units(made or {}), job.description, "has records")
     return True
 
 
@@ -200,8 +178,8 @@ def _begin(job):
         if job.settings.overwrite:
             clear(job.directory)
         elif os.path.exists(path):
-            _refuse_difference(files.read_json(path, "save_dir"), job.description,
-                               "has unfinished records")
+            _refuse_difference(in_todays_units(files.read_json(path, "save_dir")),
+                               job.description, "has unfinished records")
         for folder in (job.directory, job.unfinished):
             os.makedirs(folder, exist_ok=True)
             _clear_partial(folder)
@@ -329,7 +307,7 @@ def make_manifest(job, plan, chunk_counts, streams):
 
 def dropped_tokens(settings, plan, num_tokens):
     """Tokens at the ends of parts that are in no window of a pass."""
-    used = (plan.windows - 1) * settings.reuse_len + settings.seq_len - windows.SPECIAL_TOKENS
+    used = (plan.windows - 1) * settings.reuse_len + settings.seq_len - WINDOW_SPECIAL_TOKENS
     return num_tokens - plan.parts * used
 
 

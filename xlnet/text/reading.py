@@ -169,20 +169,11 @@ def _place(path, offset):
 
 # A chunk's lines.
 
-def check_settings(settings):
-    """Raises UserError for input settings that do not fit together."""
-    if not 0 < settings.heldout_percent < 100:
-        raise UserError("heldout_percent is %r, expected 0 < heldout_percent < 100"
-                        % settings.heldout_percent)
-    if not settings.json_field:
-        raise UserError("json_field is empty, expected the name of the text's field")
-
-
 def read_chunk(chunk, settings, skipped):
     """Yields the lines of a chunk, those that are blank left out.
 
     Args:
-      settings: has `text_format json_field on_error split heldout_percent` (`CorpusSettings`).
+      settings: has `text_format json_field on_error split heldout_share` (`CorpusSettings`).
       skipped: a Counter; with on_error "skip", what is left out is counted in it by its reason.
 
     Raises:
@@ -195,7 +186,7 @@ def read_chunk(chunk, settings, skipped):
         texts = _texts(f, longest, faults)
         events = _owned(events_of(texts, settings, faults, _is_jsonl(chunk.path)), begin, end)
         if settings.split != "all":
-            events = _select(events, settings.split, settings.heldout_percent / 100)
+            events = _select(events, settings.split, settings.heldout_share)
         yield from _mark_ends(chunk.path, events)
 
 

@@ -13,10 +13,10 @@ import dataclasses
 
 import numpy as np
 
+from xlnet.config import WINDOW_SPECIAL_TOKENS
 from xlnet.errors import UserError
 
 FORWARD, BACKWARD = 0, 1
-SPECIAL_TOKENS = 3               # <sep> <sep> <cls> of every window
 MOST_STREAMS = 32                # when the number is not given
 FEWEST_WINDOWS = 8               # per stream and pass, when the number of streams is not given
 CELL_TOKENS = 1 << 21            # tokens that one cell of windows moves over, at most
@@ -53,7 +53,7 @@ class StreamPlan:
 
 def count_windows(part_len, seq_len, reuse_len):
     """Windows that fit into a part: each moves on by `reuse_len` and reads Q - 3 tokens."""
-    return max(0, (part_len - (seq_len - SPECIAL_TOKENS)) // reuse_len + 1)
+    return max(0, (part_len - (seq_len - WINDOW_SPECIAL_TOKENS)) // reuse_len + 1)
 
 
 def plan_streams(num_tokens, seq_len, reuse_len, num_streams=0, bi_data=True):
@@ -83,7 +83,7 @@ def plan_streams(num_tokens, seq_len, reuse_len, num_streams=0, bi_data=True):
             "the text has %d tokens, too few for num_streams=%d with seq_len=%d: at least %d are "
             "needed; give more text or lower num_streams or seq_len" % (
                 num_tokens, chosen.num_streams, seq_len,
-                chosen.parts * (seq_len - SPECIAL_TOKENS)))
+                chosen.parts * (seq_len - WINDOW_SPECIAL_TOKENS)))
     return chosen
 
 
@@ -162,7 +162,7 @@ def draw_segments(reading, begins, seq_len, reuse_len, rng):
     Args:
       begins: int64 [W], where the windows begin.
     """
-    both = seq_len - reuse_len - SPECIAL_TOKENS
+    both = seq_len - reuse_len - WINDOW_SPECIAL_TOKENS
     a_begin, end = begins + reuse_len, begins + reuse_len + both
     where_a, where_b, which = rng.random((3, len(begins)))
     low = np.searchsorted(reading.sentences, a_begin, "right")
@@ -222,7 +222,7 @@ def cells(read_part, plan, stream, *, seq_len, reuse_len, vocabulary, seed, numb
     for cell, (first, last) in enumerate(zip(edges[:-1], edges[1:])):
         low = int(first) * reuse_len
         # The last cell has the part's remainder, too.
-        high = int(last - 1) * reuse_len + seq_len - SPECIAL_TOKENS if last < plan.windows \
+        high = int(last - 1) * reuse_len + seq_len - WINDOW_SPECIAL_TOKENS if last < plan.windows \
             else plan.part_len
         if direction == BACKWARD:
             low, high = plan.part_len - high, plan.part_len - low
