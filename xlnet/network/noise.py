@@ -1,4 +1,4 @@
-"""Random numbers that are a function of a seed and, where rows have numbers, of the row alone.
+"""Random numbers that are a function of a seed and, where rows have indices, of the row alone.
 
 So a step has the same noise whenever it is run, and however its rows are spread over devices and
 micro-batches. The operations are TensorFlow's own, called without the wrappers that add some
@@ -22,7 +22,7 @@ def uniform(shape, seed, first_row):
     """Uniform in [0, 1): float32 of `shape` = [rows, ...], static.
 
     Args:
-      seed: int32 [2]. first_row: int32 scalar, the number in the global batch of the first row.
+      seed: int32 [2]. first_row: int32 scalar, the index of the first row in the global batch.
     """
     size = math.prod(shape[1:])
     groups = -(-size // _GROUP)
@@ -37,7 +37,7 @@ def bits16(shape, seed, first_row=None):
 
     Args:
       seed: int32 [2].
-      first_row: as in `uniform`, for a static shape; None: rows have no number.
+      first_row: as in `uniform`, for a static shape; None: rows have no index.
     """
     if first_row is None:
         return _bits16_without_rows(shape, seed)

@@ -68,7 +68,7 @@ def dropout_keep(shape, rate, seed, first_row=None):
     """Which elements of `shape` stay: bool, a function of `seed` int32 [2].
 
     16 random bits decide on an element, at a third of the cost of a random float32. `first_row`:
-    the number of the first row in a larger batch that the noise is drawn for; None: there is none.
+    the index of the first row in a larger batch that the noise is drawn for; None: there is none.
     """
     return bits16(shape, seed, first_row) >= tf.constant(_dropped_of_65536(rate), tf.uint16)
 
