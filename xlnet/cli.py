@@ -69,8 +69,8 @@ def _end(program, message, status):
 def _run(program, main, groups, no_longer_needed, about):
     _define(groups, no_longer_needed)
     if {"-h", "-help", "--help", "--helpfull"} & set(sys.argv[1:]):
-        print(_help(program, about, groups))
-        return
+        print(_help(program, about, groups), flush=True)
+        sys.exit(0)
     stray = FLAGS(sys.argv)[1:]
     if stray:
         raise flags.Error("unexpected argument '%s'; flags are written --name=value" % stray[0])
