@@ -65,17 +65,17 @@ def pretraining_batches(directory, manifest, *, batch_size, permutation, special
     together = max(1, DRAWN_TOGETHER // source.num_rows)
     drawing = _Drawing(permutation, special_ids, seed, source, legacy_word_start)
 
-    def one_round(number):
-        """All windows of R streams side by side; round `number` counts through the epochs."""
-        skipped = tf.where(tf.equal(number, first_round), tf.cast(first_window, tf.int64), 0)
-        group = number % source.groups
+    def one_round(round_index):
+        """All windows of R streams side by side; `round_index` counts through the epochs."""
+        skipped = tf.where(tf.equal(round_index, first_round), tf.cast(first_window, tf.int64), 0)
+        group = round_index % source.groups
         return tf.data.Dataset.zip((source.read(group, skipped), tf.data.Dataset.range(
             skipped, tf.constant(source.windows)[group]))).batch(together).map(
-                lambda serialized, window: (serialized, number, window))
+                lambda serialized, window: (serialized, round_index, window))
 
-    def draw(serialized, number, window):
-        parsed = source.parse(tf.reshape(serialized, [-1]), number % source.groups, window)
-        return _by_step(dict(parsed, **drawing(parsed, number, window)), source.num_rows)
+    def draw(serialized, round_index, window):
+        parsed = source.parse(tf.reshape(serialized, [-1]), round_index % source.groups, window)
+        return _by_step(dict(parsed, **drawing(parsed, round_index, window)), source.num_rows)
 
     return (tf.data.Dataset.range(first_round, last_round).flat_map(one_round)
             .map(draw, num_parallel_calls=2, deterministic=True).unbatch().prefetch(2))
@@ -126,7 +126,7 @@ class _Source:
         return epoch * self.groups + group, rest - int(ends[group] - self.windows[group])
 
     def streams(self, group):
-        """int [R]: numbers of the streams of a round."""
+        """int [R]: the streams of a round."""
         return self._streams[group]
 
     def read(self, group, skipped):
@@ -137,7 +137,7 @@ class _Source:
         return windows.batch(self.num_rows, drop_remainder=True)
 
     def parse(self, serialized, group, window):
-        """Features [N,...] of windows of a round whose numbers in it are `window` [N/R]."""
+        """Features [N,...] of windows of a round whose indices in it are `window` [N/R]."""
         del group, window           # our records say all themselves
         return feature_spec.parse(self._features, serialized)
 
@@ -204,18 +204,18 @@ class _Drawing:
         self._seed = seed
         self._source = source
 
-    def __call__(self, parsed, number, window):
-        """`number`: the round. window: [N/R], numbers within it."""
+    def __call__(self, parsed, round_index, window):
+        """`round_index` counts through the epochs. window: [N/R], indices within the round."""
         drawn = tf.numpy_function(
-            self._draw, [number, window] + [parsed[name] for name in self._source.drawn_from],
+            self._draw, [round_index, window] + [parsed[name] for name in self._source.drawn_from],
             [tf.int32, tf.int32, tf.float32])
         widths = [parsed["input"].shape[1]] + 2 * [self._permutation.num_predict]
         return {name: tf.ensure_shape(value, [None, width])
                 for name, value, width in zip(permutations.Drawn._fields, drawn, widths)}
 
-    def _draw(self, number, window, *values):
+    def _draw(self, round_index, window, *values):
         features = dict(zip(self._source.drawn_from, values))
-        epoch, group = divmod(int(number), self._source.groups)
+        epoch, group = divmod(int(round_index), self._source.groups)
         streams = np.tile(self._source.streams(group), len(window))
         random = permutations.Random(self._seed, epoch, streams,
                                      np.repeat(window, self._source.num_rows))
@@ -266,19 +266,19 @@ def finetuning_batches(path, features, *, batch_size, row_length, num_examples=N
     pools, rest = divmod(start_step, pool_batches)
     dataset = dataset.batch(pool_batches * batch_size, drop_remainder=is_training)
 
-    def sort(number, serialized):
+    def sort(index, serialized):
         """A pool of examples with the shortest first."""
-        parsed = dict(feature_spec.parse(features, serialized), number=number)
+        parsed = dict(feature_spec.parse(features, serialized), number=index)
         order = tf.argsort(_lengths(parsed["input_mask"], row_length), stable=True)
         return {name: tf.gather(values, order) for name, values in parsed.items()}
 
-    def cut(pool_number, pool):
+    def cut(pool_index, pool):
         """The batches of a pool; in training in an order of their own."""
         pool = sort(*pool)
         if not is_training:
             return tf.data.Dataset.from_tensor_slices(pool).batch(batch_size)
         order = tf.random.experimental.stateless_shuffle(
-            tf.range(pool_batches), seed=[shuffle_seed, pool_number])
+            tf.range(pool_batches), seed=[shuffle_seed, pool_index])
         return tf.data.Dataset.from_tensor_slices({name: tf.gather(tf.reshape(
             values, [pool_batches, batch_size, *values.shape[1:]]), order)
             for name, values in pool.items()})

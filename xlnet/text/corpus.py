@@ -132,7 +132,7 @@ class TokenStore:
         self._directory = directory
 
     def write(self, chunk, arrays):
-        """Writes the arrays of chunk number `chunk`, one after the other."""
+        """Writes the arrays of chunk `chunk`, one after the other."""
         with files.replacing(self._path(chunk)) as temporary, open(temporary, "wb") as f:
             for tokens in arrays:
                 tokens.astype("<u4", copy=False).tofile(f)
@@ -148,7 +148,7 @@ Block = collections.namedtuple("Block", "chunk begin size")
 
 
 def blocks_of(chunk_sizes):
-    """Cuts chunks, given by their numbers of tokens, into `Block`s."""
+    """Cuts chunks, given by their sizes in tokens, into `Block`s."""
     return [Block(chunk, begin, min(BLOCK_TOKENS, size - begin))
             for chunk, size in enumerate(chunk_sizes) for begin in range(0, size, BLOCK_TOKENS)]
 
@@ -163,28 +163,28 @@ class Layout:
     def __init__(self, plan, chunk_sizes, seed):
         self.plan = plan
         self.blocks = blocks_of(chunk_sizes)
-        self._first_blocks = {block.chunk: number for number, block in enumerate(self.blocks)
+        self._first_blocks = {block.chunk: index for index, block in enumerate(self.blocks)
                               if not block.begin}
         self._seed = seed
         self._orders = {}
 
-    def block_number(self, chunk, index):
-        """Where in `blocks` the block number `index` of a chunk stands."""
+    def block_index(self, chunk, index):
+        """Where in `blocks` block `index` of a chunk stands."""
         return self._first_blocks[chunk] + index
 
-    def order(self, number):
-        """The `PassOrder` of pass `number`."""
-        if number not in self._orders:
-            self._orders[number] = PassOrder([block.size for block in self.blocks], self._seed,
-                                             number)
-        return self._orders[number]
+    def order(self, pass_index):
+        """The `PassOrder` of pass `pass_index`."""
+        if pass_index not in self._orders:
+            self._orders[pass_index] = PassOrder([block.size for block in self.blocks], self._seed,
+                                                 pass_index)
+        return self._orders[pass_index]
 
-    def part_reader(self, store, stream, number):
-        """The function that reads tokens [low, high) of a stream's part in pass `number`."""
+    def part_reader(self, store, stream, pass_index):
+        """The function that reads tokens [low, high) of a stream's part in pass `pass_index`."""
         first = self.plan.part(stream) * self.plan.part_len
 
         def read(low, high):
-            return self.order(number).read(first + low, first + high,
+            return self.order(pass_index).read(first + low, first + high,
                                            lambda block: store.read(self.blocks[block]))
         return read
 
@@ -195,10 +195,10 @@ class PassOrder:
     """Where the tokens of each block stand in a pass: pass 0 keeps the order of the input, later
     ones shuffle the blocks, and within each block the documents."""
 
-    def __init__(self, sizes, seed, number):
-        """`sizes`: tokens of each block. `number` of the pass; with `seed` it decides the order."""
-        self._seed, self._number = seed, number
-        order = np.random.default_rng([seed, number, 0]).permutation(len(sizes)) if number \
+    def __init__(self, sizes, seed, pass_index):
+        """`sizes`: tokens of each block. `pass_index` and `seed` decide the order."""
+        self._seed, self._pass_index = seed, pass_index
+        order = np.random.default_rng([seed, pass_index, 0]).permutation(len(sizes)) if pass_index \
             else np.arange(len(sizes))
         ends = np.cumsum(np.asarray(sizes)[order])
         self._order, self._ends = order, ends
@@ -206,19 +206,19 @@ class PassOrder:
         self.begins[order] = ends - np.asarray(sizes)[order]
 
     def arrange(self, block, tokens):
-        """The tokens of block number `block` as the pass reads them."""
-        if not self._number:
+        """The tokens of block `block` as the pass reads them."""
+        if not self._pass_index:
             return tokens
         return shuffle_documents(
-            tokens, np.random.default_rng([self._seed, self._number, 0, 1 + int(block)]))
+            tokens, np.random.default_rng([self._seed, self._pass_index, 0, 1 + int(block)]))
 
     def read(self, low, high, load):
-        """Tokens [low, high) of the pass; `load(number)` gives the tokens of a block."""
+        """Tokens [low, high) of the pass; `load(index)` gives the tokens of a block."""
         first = np.searchsorted(self._ends, low, "right")
         last = np.searchsorted(self._ends, high, "left")
-        numbers = self._order[first:last + 1]
-        tokens = np.concatenate([self.arrange(n, load(n)) for n in numbers])
-        shift = int(self.begins[numbers[0]])
+        blocks = self._order[first:last + 1]
+        tokens = np.concatenate([self.arrange(n, load(n)) for n in blocks])
+        shift = int(self.begins[blocks[0]])
         return tokens[low - shift:high - shift]
 
 

@@ -217,20 +217,20 @@ def _tokenize_all(job, progress):
     total = sum(chunk.end - chunk.begin for chunk in job.chunks)
     counts = [None] * len(job.chunks)
     with progress("reading", total, "B") as advance:
-        for number, result in _in_processes(tokenize_chunk, job, range(len(job.chunks))):
-            counts[number] = result
-            advance(job.chunks[number].end - job.chunks[number].begin)
+        for index, result in _in_processes(tokenize_chunk, job, range(len(job.chunks))):
+            counts[index] = result
+            advance(job.chunks[index].end - job.chunks[index].begin)
     return counts
 
 
-def tokenize_chunk(job, number):
+def tokenize_chunk(job, index):
     """Writes the tokens of one chunk, unless that was done before; returns the counts, a dict."""
-    done = os.path.join(job.unfinished, "chunk-%06d.json" % number)
+    done = os.path.join(job.unfinished, "chunk-%06d.json" % index)
     if not os.path.exists(done):
         counts = collections.Counter()
-        tokens = corpus.tokenize(job.chunks[number], job.settings, tokenizer_of(job.settings),
+        tokens = corpus.tokenize(job.chunks[index], job.settings, tokenizer_of(job.settings),
                                  counts)
-        corpus.TokenStore(job.unfinished).write(number, tokens)
+        corpus.TokenStore(job.unfinished).write(index, tokens)
         files.write_json(done, counts)
     return files.read_json(done, "save_dir")
 
@@ -242,8 +242,8 @@ def _write_all(job, chunk_counts, progress):
     streams = [None] * plan.num_streams
     with progress("writing", plan.num_streams * plan.windows * job.settings.num_passes,
                   " windows") as advance:
-        for number, entry in _in_processes(write_stream, job, range(plan.num_streams), layout):
-            streams[number] = entry
+        for index, entry in _in_processes(write_stream, job, range(plan.num_streams), layout):
+            streams[index] = entry
             advance(entry["windows"])
     return make_manifest(job, plan, chunk_counts, streams)
 
@@ -259,16 +259,16 @@ def make_layout(settings, chunk_counts):
     return corpus.Layout(plan, sizes, settings.seed)
 
 
-def write_stream(job, number, layout):
+def write_stream(job, index, layout):
     """Writes one stream, unless that was done before; returns its entry in the manifest."""
-    done = os.path.join(job.unfinished, "stream-%06d.json" % number)
+    done = os.path.join(job.unfinished, "stream-%06d.json" % index)
     if not os.path.exists(done):
         store = corpus.TokenStore(job.unfinished)
-        path = os.path.join(job.directory, stream_name(number, layout.plan.num_streams))
+        path = os.path.join(job.directory, stream_name(index, layout.plan.num_streams))
         with files.replacing(path) as temporary, open(temporary, "wb") as f:
-            entry = stream_entry(layout.plan, number, f, record_writer.stream_records(
+            entry = stream_entry(layout.plan, index, f, record_writer.stream_records(
                 job.settings, windows.Vocabulary.of(tokenizer_of(job.settings)), layout.plan,
-                number, functools.partial(layout.part_reader, store, number)))
+                index, functools.partial(layout.part_reader, store, index)))
         files.write_json(done, entry)
     return files.read_json(done, "save_dir")
 
@@ -280,11 +280,11 @@ def stream_name(stream, num_streams):
 def stream_entry(plan, stream, f, batches):
     """Writes a stream's records to the open file `f`; returns what the manifest says of it."""
     digest, size, count = hashlib.sha256(), 0, 0
-    for batch, number in batches:
+    for batch, num_windows in batches:
         f.write(batch)
         digest.update(batch)
         size += len(batch)
-        count += number
+        count += num_windows
     return {"file": stream_name(stream, plan.num_streams), "direction": plan.direction(stream),
             "windows": count, "bytes": size, "sha256": digest.hexdigest()}
 
@@ -313,17 +313,17 @@ def dropped_tokens(settings, plan, num_tokens):
 
 # Processes.
 
-def _in_processes(function, job, numbers, *arguments):
-    """Yields (number, function(job, number, *arguments)) for all numbers, in any order."""
-    count = min(job.settings.num_workers or os.cpu_count() or 1, len(numbers))
+def _in_processes(function, job, indices, *arguments):
+    """Yields (index, function(job, index, *arguments)) for all indices, in any order."""
+    count = min(job.settings.num_workers or os.cpu_count() or 1, len(indices))
     if count == 1:
-        for number in numbers:
-            yield number, function(job, number, *arguments)
+        for index in indices:
+            yield index, function(job, index, *arguments)
         return
     pool = concurrent.futures.ProcessPoolExecutor(count, initializer=_start_worker,
                                                   initargs=(os.getpid(),))
     try:
-        futures = {pool.submit(function, job, number, *arguments): number for number in numbers}
+        futures = {pool.submit(function, job, index, *arguments): index for index in indices}
         for future in concurrent.futures.as_completed(futures):
             yield futures[future], future.result()
     finally:

@@ -23,13 +23,13 @@ def stream_records(settings, vocabulary, plan, stream, read_part):
 
     Args:
       settings: `CorpusSettings`. vocabulary: `windows.Vocabulary`. plan: `windows.StreamPlan`.
-      read_part: function of the pass's number that returns the function `windows.cells` needs.
+      read_part: function of the pass's index that returns the function `windows.cells` needs.
     """
     encoder = WindowEncoder(vocabulary, settings.seq_len, settings.reuse_len)
-    for number in range(settings.num_passes):
+    for pass_index in range(settings.num_passes):
         cells = windows.cells(
-            read_part(number), plan, stream, seq_len=settings.seq_len, vocabulary=vocabulary,
-            reuse_len=settings.reuse_len, seed=settings.seed, number=number)
+            read_part(pass_index), plan, stream, seq_len=settings.seq_len, vocabulary=vocabulary,
+            reuse_len=settings.reuse_len, seed=settings.seed, pass_index=pass_index)
         for i, cell in enumerate(cells):
             yield from encoder.batches(cell, plan.direction(stream), starts_stream=i == 0)
 

@@ -176,8 +176,8 @@ def _book_lines(texts):
         if text is None:
             yield offset, None
             continue
-        for number, part in enumerate(text.split("\f")):
-            if number:
+        for index, part in enumerate(text.split("\f")):
+            if index:
                 yield offset, "\f"
             yield offset, part.strip()
 

@@ -139,10 +139,14 @@ def _read_forward(tokens, vocabulary):
 
 
 def _mirror(forward):
-    """The reversed reading: a word begins at what was its last piece, sentences alike."""
+    """The reversed reading: a word begins at what was its last piece, sentences alike.
+
+    Of five tokens with sentences at 0 and 2 the last tokens are 1 and 4; read backward they stand
+    at 3 and 0, so sentences begin at 0 and 3.
+    """
     size = len(forward.ids)
-    last = np.append(forward.sentences[1:], size) - 1
-    is_last_piece = np.append(forward.words[1:], True)
+    last = np.append(forward.sentences[1:], size) - 1                        # [N]
+    is_last_piece = np.append(forward.words[1:], True)                       # [T]
     return Reading(forward.ids[::-1], (size - 1 - last)[::-1], is_last_piece[::-1])
 
 
@@ -164,14 +168,14 @@ def draw_segments(reading, begins, seq_len, reuse_len, rng):
     """
     both = seq_len - reuse_len - WINDOW_SPECIAL_TOKENS
     a_begin, end = begins + reuse_len, begins + reuse_len + both
-    where_a, where_b, which = rng.random((3, len(begins)))
-    low = np.searchsorted(reading.sentences, a_begin, "right")
-    count = np.searchsorted(reading.sentences, end, "left") - low
-    anywhere = 1 + (where_a * (both - 1)).astype(np.int64)
-    boundary = _take(reading.sentences, low + (where_a * count).astype(np.int64))
-    a_len = np.where(count > 0, boundary - a_begin, anywhere)
-    elsewhere = _draw_elsewhere(reading, begins, end, both - a_len, where_b)
-    label = (which < 0.5) | (elsewhere < 0)
+    where_a, where_b, which = rng.random((3, len(begins)))                   # [W] each
+    low = np.searchsorted(reading.sentences, a_begin, "right")               # [W], sentences
+    count = np.searchsorted(reading.sentences, end, "left") - low            # [W], within reach
+    anywhere = 1 + (where_a * (both - 1)).astype(np.int64)                   # [W], tokens
+    boundary = _take(reading.sentences, low + (where_a * count).astype(np.int64))    # [W]
+    a_len = np.where(count > 0, boundary - a_begin, anywhere)                # [W]
+    elsewhere = _draw_elsewhere(reading, begins, end, both - a_len, where_b)    # [W], or -1
+    label = (which < 0.5) | (elsewhere < 0)                                  # [W]
     return Segments(a_len, np.where(label, a_begin + a_len, elsewhere), label.astype(np.int64))
 
 
@@ -179,19 +183,27 @@ def _draw_elsewhere(reading, begins, ends, b_len, uniform):
     """Draws starts [W] of `b_len` tokens outside of [begins, ends); -1 where there is no room.
 
     All starts that fit before the window, then all that fit behind it, are numbered through and
-    one number is drawn: exact and without rejection.
+    one of these indices is drawn: exact and without rejection.
+
+    Ten tokens with sentences at 0, 3, 6 and 8, a window from 3 to 6, B of 2 tokens: 1 sentence fits
+    before it, and behind it the sentences from index 2 on, 2 of them. The indices 0, 1, 2 are the
+    sentences 0, 2, 3, at positions 0, 6, 8.
+
+    Args:
+      begins, ends, b_len: int64 [W]. uniform: [W] in [0, 1).
     """
     size = len(reading.ids)
-    before = np.searchsorted(reading.sentences, begins - b_len, "right")
-    behind = np.searchsorted(reading.sentences, ends, "left")
-    count = before + np.maximum(np.searchsorted(reading.sentences, size - b_len, "right") - behind,
-                                0)
-    number = (uniform * count).astype(np.int64)
-    sentence = _take(reading.sentences, np.where(number < before, number, number - before + behind))
-    before = np.maximum(begins - b_len + 1, 0)           # the same among all positions
-    positions = before + np.maximum(size - b_len + 1 - ends, 0)
-    number = (uniform * positions).astype(np.int64)
-    position = np.where(number < before, number, number - before + ends)
+    before = np.searchsorted(reading.sentences, begins - b_len, "right")     # [W], sentences
+    behind = np.searchsorted(reading.sentences, ends, "left")                # [W], the first
+    last = np.searchsorted(reading.sentences, size - b_len, "right")         # [W], after the last
+    count = before + np.maximum(last - behind, 0)                            # [W]
+    index = (uniform * count).astype(np.int64)                               # [W]
+    sentence = _take(reading.sentences,                                      # [W], positions
+                     np.where(index < before, index, index - before + behind))
+    before = np.maximum(begins - b_len + 1, 0)                               # [W], all positions
+    positions = before + np.maximum(size - b_len + 1 - ends, 0)              # [W]
+    index = (uniform * positions).astype(np.int64)                           # [W]
+    position = np.where(index < before, index, index - before + ends)        # [W]
     return np.where(count > 0, sentence, np.where(positions > 0, position, -1))
 
 
@@ -205,7 +217,7 @@ def _take(values, index):
 Cell = collections.namedtuple("Cell", "reading begins segments")
 
 
-def cells(read_part, plan, stream, *, seq_len, reuse_len, vocabulary, seed, number):
+def cells(read_part, plan, stream, *, seq_len, reuse_len, vocabulary, seed, pass_index):
     """Yields the windows of one stream in one pass, in order, as `Cell`s.
 
     A cell is what bounds the memory: B comes from elsewhere in its own cell, which is the whole
@@ -214,7 +226,7 @@ def cells(read_part, plan, stream, *, seq_len, reuse_len, vocabulary, seed, numb
     Args:
       read_part: function of (low, high) that returns these tokens of the stream's part, uint32,
         as they stand in the text.
-      seed, number: with the stream and the cell they decide every choice; `number` is the pass.
+      seed, pass_index: with the stream and the cell they decide every choice.
     """
     direction = plan.direction(stream)
     count = -(-plan.windows * reuse_len // CELL_TOKENS)
@@ -228,5 +240,5 @@ def cells(read_part, plan, stream, *, seq_len, reuse_len, vocabulary, seed, numb
             low, high = plan.part_len - high, plan.part_len - low
         reading = read(read_part(low, high), direction, vocabulary)
         begins = reuse_len * np.arange(last - first)
-        rng = np.random.default_rng([seed, number, 1 + stream, cell])
+        rng = np.random.default_rng([seed, pass_index, 1 + stream, cell])
         yield Cell(reading, begins, draw_segments(reading, begins, seq_len, reuse_len, rng))

@@ -50,7 +50,7 @@ def read_windows(directory, manifest, *, stream, first, count, epoch, seed, perm
     """Reads windows with the targets and orders that the trainer draws for them.
 
     Args:
-      stream: number of the stream, or None for all of them side by side.
+      stream: index of the stream, or None for all of them side by side.
       first, count: windows `first` ... `first + count - 1` of each stream.
       epoch, seed, permutation, special_ids: as in `input_pipeline.pretraining_batches`.
 

@@ -245,9 +245,9 @@ def draw_histograms(path, title, lines, histograms):
 def _bars(axes, histogram):
     x, count = np.arange(len(histogram.labels)), len(histogram.series)
     width = 0.8 / count
-    for number, (name, values) in enumerate(histogram.series.items()):
-        bars = axes.bar(x + (number - (count - 1) / 2) * width, values, width, label=name,
-                        color=STREAMS[number].color)
+    for index, (name, values) in enumerate(histogram.series.items()):
+        bars = axes.bar(x + (index - (count - 1) / 2) * width, values, width, label=name,
+                        color=STREAMS[index].color)
         if len(x) * count <= 10:
             axes.bar_label(bars, fmt="%.1f", fontsize=7, padding=1)
     for name, values in histogram.levels.items():
