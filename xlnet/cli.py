@@ -7,7 +7,7 @@ import os
 import sys
 import textwrap
 from types import MappingProxyType
-from typing import Callable, Mapping
+from typing import Any, Callable, Dict, Mapping
 
 from absl import flags
 
@@ -21,8 +21,9 @@ _log = logging.getLogger(__name__)
 _CONFIG_HELP = ("JSON file of settings, their names without the dashes; a flag beside it goes "
                 "before it, and \"about\" is for readers")
 
-_DEFINE = {bool: flags.DEFINE_boolean, int: flags.DEFINE_integer, float: flags.DEFINE_float,
-           str: flags.DEFINE_string}
+_DEFINE: Dict[type, Callable[..., object]] = {
+    bool: flags.DEFINE_boolean, int: flags.DEFINE_integer, float: flags.DEFINE_float,
+    str: flags.DEFINE_string}
 
 
 def run(main: Callable[..., object], *groups: type,
@@ -116,7 +117,7 @@ def given(name: str) -> bool:
 
 def _fields(groups):
     """The settings of all groups by name; those that two groups share once."""
-    fields = {}
+    fields: Dict[str, Any] = {}
     for group in groups:
         for field in dataclasses.fields(group):
             fields.setdefault(field.name, field)

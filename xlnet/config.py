@@ -70,7 +70,7 @@ def rate(default: float, help: str) -> Any:
 
 def as_in(group: type, name: str, **changes: Any) -> Any:
     """The setting `name` of another group, with `changes` of what `setting` takes."""
-    field = {field.name: field for field in dataclasses.fields(group)}[name]  # type: ignore
+    field = {field.name: field for field in dataclasses.fields(group)}[name]
     return setting(**{"default": default_of(field), **field.metadata, **changes})
 
 
@@ -311,8 +311,9 @@ def create_run_config(is_training: bool, is_finetune: bool, FLAGS: Any) -> RunCo
 
     Fine-tuning (`is_finetune`) has no memory, so nothing of the recurrence is read.
     """
-    defaults = {field.name: field.default for field in
-                dataclasses.fields(RunConfig) + dataclasses.fields(NetworkSettings)}
+    defaults: Dict[str, Any] = {
+        field.name: field.default
+        for field in dataclasses.fields(RunConfig) + dataclasses.fields(NetworkSettings)}
     defaults["use_tpu"] = False
     unread = ("is_training",) + (_RECURRENCE if is_finetune else ())
     return RunConfig(is_training, **{name: getattr(FLAGS, name, default)

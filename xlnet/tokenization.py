@@ -6,12 +6,15 @@ says it, goes wherever the model goes, and is obeyed by whatever reads the model
 Shape letters: V vocabulary.
 """
 
+from __future__ import annotations
+
 import functools
 import itertools
 import os
 import re
 import sys
 import unicodedata
+from typing import Iterable, List, Optional, Sequence, Tuple
 
 import numpy as np
 import sentencepiece
@@ -28,7 +31,8 @@ RELEASED_CLEANING = {"uncased": False, "keep_accents": False}
 _BATCH_LINES = 1000              # few enough for the processor's cache
 
 
-def clean_text(text, lower=False, remove_space=True, keep_accents=False):
+def clean_text(text: str, lower: bool = False, remove_space: bool = True,
+               keep_accents: bool = False) -> str:
     """Returns `text` as the released models saw it in training.
 
     Args:
@@ -44,7 +48,7 @@ def clean_text(text, lower=False, remove_space=True, keep_accents=False):
     return _clean(text, lower, keep_accents)
 
 
-def clean_lines(lines, lower=False, keep_accents=False):
+def clean_lines(lines: Sequence[str], lower: bool = False, keep_accents: bool = False) -> List[str]:
     """Returns `[clean_text(line, lower, True, keep_accents) for line in lines]`, ten times faster.
 
     All lines are cleaned as one text and cut apart again. That gives the same, because no rule
@@ -121,7 +125,8 @@ class Tokenizer:
         descriptions are of another model or contradict each other or the arguments.
     """
 
-    def __init__(self, path, uncased=None, keep_accents=None, descriptions=()):
+    def __init__(self, path: str, uncased: Optional[bool] = None,
+                 keep_accents: Optional[bool] = None, descriptions: Sequence[str] = ()) -> None:
         self._model = _load(path)
         self.path = path
         self.sha256 = files.sha256(path)
@@ -141,22 +146,22 @@ class Tokenizer:
                            for piece, parts in self._split_pieces.items()}
         self._is_split = np.isin(np.arange(self.vocab_size), list(self._split_ids))
 
-    def pieces(self, text):
+    def pieces(self, text: str) -> List[str]:
         """Returns the pieces of `text`, a list of str; unknown characters stand as they are."""
         pieces = self._model.encode(self.clean(text), out_type=str)
         return _replace(pieces, self._split_pieces)
 
-    def ids(self, text):
+    def ids(self, text: str) -> List[int]:
         """Returns the ids of `text`, a list of int."""
         return self.encode_to_array([text])[0].tolist()
 
-    def encode_lines(self, lines):
+    def encode_lines(self, lines: Sequence[str]) -> List[List[int]]:
         """Returns the ids of each text: a list of str to a list of lists of int."""
         ids, lengths = self.encode_to_array(lines)
         ids, ends = ids.tolist(), np.cumsum(lengths).tolist()
         return [ids[begin:end] for begin, end in zip([0] + ends, ends)]
 
-    def encode_to_array(self, lines):
+    def encode_to_array(self, lines: Sequence[str]) -> Tuple[np.ndarray, np.ndarray]:
         """Returns the ids of a list of N texts, T in all, as arrays: the fastest way to get them.
 
         Returns:
@@ -172,20 +177,20 @@ class Tokenizer:
                                    lengths[-1].sum()))
         return self._split_commas(np.concatenate(ids), np.concatenate(lengths))
 
-    def clean(self, text):
+    def clean(self, text: str) -> str:
         """Returns `text` as `pieces`, `ids` and `encode_lines` see it."""
         return clean_text(text, lower=self.uncased, keep_accents=self.keep_accents)
 
-    def save(self, path):
+    def save(self, path: str) -> None:
         """Copies the model to `path`, its description beside it."""
         describe(path, self.sha256, self.uncased, self.keep_accents)
         files.copy(self.path, path)
 
-    def id_to_piece(self, id):
+    def id_to_piece(self, id: int) -> str:
         """Returns the piece, a str, of an id in [0, V)."""
         return self._pieces[id]
 
-    def decode(self, ids):
+    def decode(self, ids: Iterable[int]) -> str:
         """Returns the text of a sequence of ids; control pieces leave no trace in it."""
         return self._model.decode([int(id) for id in ids])
 
@@ -247,7 +252,7 @@ _UNSPACED = re.compile(
     "(?<![ぁぃぅぇぉっゃゅょゎゕゖァィゥェォッャュョヮヵヶｧ-ｰ])")
 
 
-def begins_word(piece):
+def begins_word(piece: str) -> bool:
     """Whether a piece of text begins a word, as far as the piece shows.
 
     Where words stand between blanks it is the mark that counts. Without blanks a clause would be a
@@ -262,7 +267,7 @@ def begins_word(piece):
 _APOSTROPHES = "'\u2019"
 
 
-def is_punctuation(piece):
+def is_punctuation(piece: str) -> bool:
     """Whether a piece is punctuation or symbols alone (categories P and S of Unicode), in any
     script.
 
@@ -278,25 +283,25 @@ def is_punctuation(piece):
 _LEGACY_PUNCTUATION = frozenset('!"#$%&()*+,-./:;?@[\\]^_`{|}~')
 
 
-def begins_legacy_word(piece):
+def begins_legacy_word(piece: str) -> bool:
     """The authors' rule, for `mask_mode=legacy`: a blank before it, one mark of ASCII punctuation,
     or a name in angle brackets, as special pieces have."""
     return piece.startswith((WORD_START, "<")) or piece in _LEGACY_PUNCTUATION
 
 
-def description_path(path):
+def description_path(path: str) -> str:
     """The file that says how text is cleaned for the SentencePiece model at `path`."""
     return path + ".json"
 
 
-def descriptions_beside(*checkpoints):
+def descriptions_beside(*checkpoints: Optional[str]) -> List[str]:
     """The descriptions that may lie beside checkpoints: directories, prefixes, or None."""
     directories = [path if os.path.isdir(path) else os.path.dirname(path)
                    for path in checkpoints if path]
     return [description_path(os.path.join(directory, SPIECE_NAME)) for directory in directories]
 
 
-def describe(path, sha256, uncased, keep_accents):
+def describe(path: str, sha256: str, uncased: bool, keep_accents: bool) -> None:
     """Writes how text is cleaned for the SentencePiece model that is, or will be, at `path`.
 
     To be called before the model is written: one without its description would pass for a

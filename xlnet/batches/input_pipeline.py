@@ -4,20 +4,26 @@ Shape letters: B batch, R those of its rows that are wanted here, Q window lengt
 slots, N windows that are drawn together.
 """
 
+from __future__ import annotations
+
+from typing import Optional, Sequence, Tuple, Union
+
 import numpy as np
 import tensorflow.compat.v1 as tf
 
 from xlnet.batches import permutation as permutations
 from xlnet.errors import UserError
 from xlnet.records import feature_spec, legacy
+from xlnet.records.feature_spec import Feature
 from xlnet.records.legacy import LegacyManifest
+from xlnet.records.manifest import Manifest
 
 SHUFFLE_BUFFER = 100000   # examples; more than most GLUE training files have
 POOL_BATCHES = 32         # batches that are sorted by length together
 DRAWN_TOGETHER = 64       # windows; the fixed cost of NumPy's calls is shared by so many
 
 
-def steps_per_epoch(manifest, batch_size):
+def steps_per_epoch(manifest: Union[Manifest, LegacyManifest], batch_size: int) -> int:
     """Steps in which every window is seen once.
 
     Raises:
@@ -33,8 +39,11 @@ def steps_per_epoch(manifest, batch_size):
     return manifest.num_streams // batch_size * manifest.windows_per_stream
 
 
-def pretraining_batches(directory, manifest, *, batch_size, permutation, special_ids, seed,
-                        start_step=0, epochs=None, rows=slice(None), legacy_word_start=None):
+def pretraining_batches(directory: str, manifest: Union[Manifest, LegacyManifest], *,
+                        batch_size: int, permutation: permutations.Permutation,
+                        special_ids: Sequence[int], seed: int, start_step: int = 0,
+                        epochs: Optional[int] = None, rows: slice = slice(None),
+                        legacy_word_start: Optional[np.ndarray] = None) -> tf.data.Dataset:
     """Batches of windows whose row b continues row b of the batch before.
 
     Each row reads streams of its own one after the other (`rounds`); `starts_stream` tells where
@@ -88,7 +97,7 @@ def _by_step(features, num_rows):
             for name, value in features.items() if name not in ("word_start", "is_masked")}
 
 
-def rounds(num_streams, batch_size, directions):
+def rounds(num_streams: int, batch_size: int, directions: int) -> np.ndarray:
     """Which streams are read side by side: int [rounds,B].
 
     Streams follow the order of the text, so a round takes them at equal distances: all parts of a
@@ -109,7 +118,7 @@ class _Source:
       num_rows: R. windows: int64 [groups], of each stream of a round. drawn_from: features that
       `targets` needs.
     """
-    drawn_from = ("input", "word_start", "direction")
+    drawn_from: Tuple[str, ...] = ("input", "word_start", "direction")
 
     def __init__(self, directory, manifest, batch_size, rows):
         self._features = feature_spec.pretraining_features(manifest.seq_len)
@@ -223,7 +232,7 @@ class _Drawing:
                                     self._permutation, self._legacy_word_start)
 
 
-def for_replicas(dataset, replicas):
+def for_replicas(dataset: tf.data.Dataset, replicas: int) -> tf.data.Dataset:
     """Cuts batches into those of a host's replicas, which take them in turn.
 
     Row r of the batch so is always at the same place of the same replica.
@@ -238,8 +247,9 @@ def for_replicas(dataset, replicas):
                        ).unbatch().prefetch(2 * replicas)
 
 
-def finetuning_batches(path, features, *, batch_size, row_length, num_examples=None,
-                       shuffle_seed=None, start_step=0, multiple=8):
+def finetuning_batches(path: str, features: Sequence[Feature], *, batch_size: int, row_length: int,
+                       num_examples: Optional[int] = None, shuffle_seed: Optional[int] = None,
+                       start_step: int = 0, multiple: int = 8) -> tf.data.Dataset:
     """Batches of fine-tuning examples of about equal length.
 
     With `shuffle_seed` the examples are shuffled anew each epoch and repeated for ever, in an order
@@ -261,8 +271,9 @@ def finetuning_batches(path, features, *, batch_size, row_length, num_examples=N
         dataset = dataset.shuffle(SHUFFLE_BUFFER, seed=shuffle_seed,
                                   reshuffle_each_iteration=True).repeat()
     # No larger than the file, lest copies of an example from several epochs meet in a batch.
-    pool_batches = max(1, min(POOL_BATCHES, num_examples // batch_size)) if is_training \
-        else POOL_BATCHES
+    pool_batches = POOL_BATCHES
+    if is_training and num_examples is not None:
+        pool_batches = max(1, min(POOL_BATCHES, num_examples // batch_size))
     pools, rest = divmod(start_step, pool_batches)
     dataset = dataset.batch(pool_batches * batch_size, drop_remainder=is_training)
 

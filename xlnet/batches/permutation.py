@@ -6,8 +6,11 @@ NumPy functions of whole batches. A factorization order is a vector of ranks, no
 Shape letters: B windows, Q tokens of a window, T tokens of a part of it, P prediction slots.
 """
 
+from __future__ import annotations
+
 import collections
 import dataclasses
+from typing import Iterable
 
 import numpy as np
 
@@ -33,7 +36,7 @@ class Permutation:
     mask_beta: int       # about one of each mask_alpha / mask_beta n-grams in a row is predicted
     mask_mode: str = "whole_word"
 
-    def check(self, seq_len):
+    def check(self, seq_len: int) -> None:
         """Raises UserError for more targets than a window of `seq_len` tokens can have."""
         most = seq_len - WINDOW_SPECIAL_TOKENS
         if self.mask_mode == "legacy":      # half of them in each part, however long it is
@@ -57,14 +60,15 @@ class Random:
     from 0 to 2^64 - 1.
     """
 
-    def __init__(self, seed, epoch, streams, windows):
+    def __init__(self, seed: int, epoch: int, streams: Iterable[int],
+                 windows: Iterable[int]) -> None:
         self._philox = np.random.Philox(key=np.array([seed, 0], np.uint64))
         self._generator = np.random.Generator(self._philox)
         self._counters = [np.array([0, window, stream, epoch], np.uint64)
                           for stream, window in zip(streams, windows)]
         self._state = self._philox.state      # at its beginning, nothing buffered
 
-    def uniform(self, count):
+    def uniform(self, count: int) -> np.ndarray:
         """Returns the next `count` numbers of each row: float64 [B,count] in [0, 1)."""
         numbers = np.empty((len(self._counters), count))
         for row, counter in zip(numbers, self._counters):
@@ -75,7 +79,8 @@ class Random:
         return numbers
 
 
-def draw(random, is_special, word_start, direction, permutation):
+def draw(random: Random, is_special: np.ndarray, word_start: np.ndarray, direction: np.ndarray,
+         permutation: Permutation) -> Drawn:
     """Draws targets and factorization orders of a batch.
 
     Both parts of a window, the reused context and the rest, have their own targets and their own
@@ -101,7 +106,8 @@ def draw(random, is_special, word_start, direction, permutation):
     return arrange(random, is_target, is_special, permutation)
 
 
-def arrange(random, is_target, is_special, permutation):
+def arrange(random: Random, is_target: np.ndarray, is_special: np.ndarray,
+            permutation: Permutation) -> Drawn:
     """Draws factorization orders for given targets, bool [B,Q]; the rest as for `draw`.
 
     Raises:
@@ -137,7 +143,7 @@ def _slots(is_target, num_predict):
 
 # ---- orders ----
 
-def ranks(random, is_permuted, perm_size):
+def ranks(random: Random, is_permuted: np.ndarray, perm_size: int) -> np.ndarray:
     """Ranks in factorization orders that are uniform within chunks of `perm_size` tokens.
 
     Position i may not see j exactly when `rank[i] + (0 if i is a target else 1) <= rank[j]`. Tokens
@@ -154,7 +160,7 @@ def ranks(random, is_permuted, perm_size):
     return ranks_of_order(np.argsort(random.uniform(size), axis=1), is_permuted)
 
 
-def ranks_of_order(order, is_permuted):
+def ranks_of_order(order: np.ndarray, is_permuted: np.ndarray) -> np.ndarray:
     """`ranks` for given orders [B,size] of the `size` places in a chunk.
 
     Chunks of 3, order 2 0 1, four tokens of which the second is not permuted: the chunks have
@@ -186,7 +192,8 @@ def _even_targets(random, is_special, word_start, permutation):
         for part, budget in zip(_parts(is_special, permutation), budgets)], axis=1)
 
 
-def sample_targets(random, is_special, word_start, budget, permutation):
+def sample_targets(random: Random, is_special: np.ndarray, word_start: np.ndarray,
+                   budget: np.ndarray, permutation: Permutation) -> np.ndarray:
     """Picks exactly `budget` tokens as whole-word n-grams, n = 1 ... 5 with weight 1/n.
 
     The n-grams, all tokens in all, are laid out on a ring in random order, and the tokens on an

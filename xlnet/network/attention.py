@@ -5,8 +5,11 @@ Tensors only, no variables. Shape letters as in `modeling`; T rows that ask, `ro
 block, R' the distances that a block meets.
 """
 
+from __future__ import annotations
+
 import collections
 import math
+from typing import List, Optional
 
 import tensorflow.compat.v1 as tf
 
@@ -26,8 +29,10 @@ _Block = collections.namedtuple("_Block", "index start stop low high is_all")
 _Inputs = collections.namedtuple("_Inputs", "q q_r k v k_r")
 
 
-def attend(q, q_r, k, v, k_r, bias=None, *, first_distance=None, rate=0., seed=None,
-           first_row=None, recompute=False):
+def attend(q: tf.Tensor, q_r: tf.Tensor, k: tf.Tensor, v: tf.Tensor, k_r: tf.Tensor,
+           bias: Optional[tf.Tensor] = None, *, first_distance: Optional[tf.Tensor] = None,
+           rate: float = 0., seed: Optional[tf.Tensor] = None,
+           first_row: Optional[tf.Tensor] = None, recompute: bool = False) -> tf.Tensor:
     """softmax(q k + shift(q_r k_r) + bias) v with dropout, one block of rows after the other.
 
     Args:
@@ -48,7 +53,8 @@ def attend(q, q_r, k, v, k_r, bias=None, *, first_distance=None, rate=0., seed=N
 
     @tf.custom_gradient
     def run(*inputs):
-        inputs, outputs, kept = _Inputs(*inputs), [], []
+        inputs, kept = _Inputs(*inputs), []
+        outputs: List[tf.Tensor] = []
         for block in blocks:
             with tf.control_dependencies(outputs[-1:]):
                 kept.append(parts.probabilities(block, inputs))
@@ -112,14 +118,15 @@ class _Parts:
 
     def gradient(self, blocks, kept, inputs, output, dy):
         """Gradients of the inputs, in their order; block after block."""
-        dq, dq_r, shared = [], [], None
+        dq, dq_r = [], []
+        shared: List[tf.Tensor] = []        # of k, v and k_r: sums over the blocks
         for block, p in zip(blocks, kept):
             with tf.control_dependencies(shared or [dy]):
                 own = self._block_gradient(block, p, inputs, _rows(output, block), _rows(dy, block))
                 dq.append(own.q)
                 dq_r.append(own.q_r)
-                shared = list(own[2:]) if shared is None else [
-                    before + more for before, more in zip(shared, own[2:])]
+                shared = [before + more for before, more in zip(shared, own[2:])] if shared \
+                    else list(own[2:])
         return [_joined(dq), _joined(dq_r)] + shared
 
     def _block_gradient(self, block, p, inputs, output, dy):
@@ -193,7 +200,7 @@ def _joined(blocks):
 
 # ---- from distances to keys ----
 
-def relative_shift(x, num_keys):
+def relative_shift(x: tf.Tensor, num_keys: int) -> tf.Tensor:
     """Reads off, for query i and key j, the score at their distance (Transformer-XL, appendix B).
 
     Args:
@@ -212,7 +219,7 @@ def relative_shift(x, num_keys):
     return tf.reshape(y, [batch, heads, length, distances - 1])[..., :num_keys]   # [B,N,Q,K]
 
 
-def shift_back(y, distances):
+def shift_back(y: tf.Tensor, distances: int) -> tf.Tensor:
     """The gradient of `relative_shift`, the same steps backward: [B,N,Q,K] -> [B,N,Q,R].
 
     With Q = 2, K = 2, R = 4: `c d | f g` -> `c d 0 | f g 0` -> `0 0 c d | 0 f g 0`.
@@ -224,7 +231,7 @@ def shift_back(y, distances):
     return tf.reshape(x, [batch, heads, length, distances])
 
 
-def relative_shift_at(x, num_keys, first_distance):
+def relative_shift_at(x: tf.Tensor, num_keys: int, first_distance: tf.Tensor) -> tf.Tensor:
     """`relative_shift` for some rows of the window, e.g. those of the prediction slots.
 
     x [B,N,P,R] -> y [B,N,P,K] with `y[p, j] = x[p, first_distance[p] + j]`; `first_distance` int32
@@ -233,7 +240,7 @@ def relative_shift_at(x, num_keys, first_distance):
     return _take(x, first_distance[:, :, None] + tf.range(num_keys))
 
 
-def shift_back_at(y, distances, first_distance):
+def shift_back_at(y: tf.Tensor, distances: int, first_distance: tf.Tensor) -> tf.Tensor:
     """The gradient of `relative_shift_at`: a shift back, with zeros where it did not read.
 
     y [B,N,P,K] -> [B,N,P,R]. A row with first_distance 1 of K = 2, R = 4: `a b` -> `0 a b 0`.

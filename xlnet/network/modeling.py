@@ -10,12 +10,16 @@ S segment ids, V vocabulary, L layers.
 Variable names and shapes are those of the released checkpoints: they are the file format.
 """
 
+from __future__ import annotations
+
 import collections
 import functools
 import math
+from typing import Optional, Sequence
 
 import tensorflow.compat.v1 as tf
 
+from xlnet.config import RunConfig, XLNetConfig
 from xlnet.network.attention import attend
 from xlnet.network.noise import fold_in
 from xlnet.network.ops import (
@@ -42,9 +46,12 @@ Query = collections.namedtuple("Query", "positions weights masked", defaults=(No
 Outputs = collections.namedtuple("Outputs", "sequence new_mems embedding_table")
 
 
-def transformer_xl(config, run, *, input_ids, seg_ids=None, direction=None, hidden=None,
-                   mems=None, query=None, attn_type="bi", seed=None,
-                   first_row=None):
+def transformer_xl(config: XLNetConfig, run: RunConfig, *, input_ids: tf.Tensor,
+                   seg_ids: Optional[tf.Tensor] = None, direction: Optional[tf.Tensor] = None,
+                   hidden: Optional[tf.Tensor] = None, mems: Optional[Sequence[tf.Tensor]] = None,
+                   query: Optional[Query] = None, attn_type: str = "bi",
+                   seed: Optional[tf.Tensor] = None,
+                   first_row: Optional[tf.Tensor] = None) -> Outputs:
     """Runs the network in variable scope `transformer`.
 
     Args:
@@ -130,14 +137,15 @@ class _Network:
 
 # ---- variables, small layers ----
 
-def get_initializer(run):
+def get_initializer(run: RunConfig) -> tf.initializers.Initializer:
     """The initializer of all kernels and embeddings, per `run.init`."""
     if run.init == "uniform":
         return tf.initializers.random_uniform(-run.init_range, run.init_range)
     return tf.initializers.random_normal(stddev=run.init_std)
 
 
-def get_weight(name, shape, initializer):
+def get_weight(name: str, shape: Sequence[int],
+               initializer: tf.initializers.Initializer) -> tf.Variable:
     return tf.get_variable(name, shape, tf.float32, initializer, use_resource=True)
 
 
@@ -167,7 +175,7 @@ def _embed(net, input_ids, query):
 
 # ---- what a position may see ----
 
-def permutation_mask(rank, is_target):
+def permutation_mask(rank: tf.Tensor, is_target: tf.Tensor) -> tf.Tensor:
     """Turns ranks in the factorization order into `hidden` (paper, section 2.3).
 
     Args:
@@ -256,7 +264,8 @@ def _score_bias(hidden):
 
 # ---- how far away it is ----
 
-def relative_distances(length, memory_length, attn_type, clamp_len):
+def relative_distances(length: int, memory_length: int, attn_type: str,
+                       clamp_len: int) -> tf.Tensor:
     """float32 [R]: from K down to -Q+1 ("bi") or to 0 ("uni"), clipped to ±clamp_len if > 0."""
     last = 0 if attn_type == "uni" else 1 - length
     distances = tf.cast(tf.range(memory_length + length, last - 1, -1), tf.float32)
@@ -354,12 +363,13 @@ def _layer_weights(net, with_segments):
     def of_layer(layer):
         with tf.variable_scope("layer_%d" % layer):
             with tf.variable_scope("rel_attn"):
-                attention = [_head_kernel(net, name) for name in "qkvro"] + [_norm_weights(net)]
+                q, k, v, r, o = (_head_kernel(net, name) for name in "qkvro")
+                attention_norm = _norm_weights(net)
             with tf.variable_scope("ff"):
                 inner = _dense_weights(net, "layer_1", net.config.d_model, net.config.d_inner)
                 outer = _dense_weights(net, "layer_2", net.config.d_inner, net.config.d_model)
                 norm = _norm_weights(net)
-        return _Weights(*attention, inner, outer, norm, *biases(layer))
+        return _Weights(q, k, v, r, o, attention_norm, inner, outer, norm, *biases(layer))
     return of_layer
 
 
@@ -377,7 +387,7 @@ def _attention_biases(net, with_segments):
 
     def of_layer(layer):
         mine = [(bias[layer] if config.untie_r else bias)[:, None] for bias in stored]
-        if not with_segments:
+        if seg_embed is None:
             return mine + [None, None]
         same, different = seg_embed[layer, 0], seg_embed[layer, 1]
         return mine + [(same - different)[:, None]]
@@ -462,12 +472,14 @@ def _attend_stream(net, q, k, v, k_r, stream, weights):
 def _feed_forward(net, weights, x):
     """Position-wise feed-forward sub-layer; [B,rows,D] -> [B,rows,D]."""
     rate = net.run.dropout
-    output = activated_dense(dense(x, *weights.inner), *weights.outer,
+    kernel, bias = weights.outer
+    output = activated_dense(dense(x, *weights.inner), kernel, bias,
                              ACTIVATIONS[net.config.ff_activation], **net.noise(rate))
     return layer_norm(x + net.dropout(output, rate), *weights.feed_forward_norm)
 
 
-def update_memory(h, memory, mem_len, reuse_len):
+def update_memory(h: tf.Tensor, memory: Optional[tf.Tensor], mem_len: Optional[int],
+                  reuse_len: Optional[int]) -> Optional[tf.Tensor]:
     """The memory for the next window (Transformer-XL, section 3.2).
 
     The first `reuse_len` positions of the layer's input h [B,Q,D] (None: all) follow the old memory
@@ -483,8 +495,10 @@ def update_memory(h, memory, mem_len, reuse_len):
 
 # ---- summary ----
 
-def summarize(config, run, sequence, *, summary_type="last", padding=None, use_proj=True,
-              seed=None, first_row=None, scope="sequnece_summary"):
+def summarize(config: XLNetConfig, run: RunConfig, sequence: tf.Tensor, *,
+              summary_type: str = "last", padding: Optional[tf.Tensor] = None,
+              use_proj: bool = True, seed: Optional[tf.Tensor] = None,
+              first_row: Optional[tf.Tensor] = None, scope: str = "sequnece_summary") -> tf.Tensor:
     """One vector per example, variables under `scope`.
 
     Args:

@@ -5,7 +5,10 @@ micro-batches. The operations are TensorFlow's own, called without the wrappers 
 forty nodes to the graph for each draw.
 """
 
+from __future__ import annotations
+
 import math
+from typing import Any, Optional, Sequence
 
 import tensorflow.compat.v1 as tf
 
@@ -13,12 +16,12 @@ _PHILOX = 1     # counter-based (https://doi.org/10.1145/2063384.2063405)
 _GROUP = 4      # 32-bit numbers of one count
 
 
-def fold_in(seed, number):
+def fold_in(seed: tf.Tensor, number: Any) -> tf.Tensor:
     """A new seed int32 [2], a function of both: `seed` int32 [2], `number` int32 scalar."""
     return tf.stack([_whole_numbers([], seed, _counter(0), tf.int32), number])
 
 
-def uniform(shape, seed, first_row):
+def uniform(shape: Sequence[Any], seed: tf.Tensor, first_row: tf.Tensor) -> tf.Tensor:
     """Uniform in [0, 1): float32 of `shape` = [rows, ...], static.
 
     Args:
@@ -32,7 +35,8 @@ def uniform(shape, seed, first_row):
     return tf.reshape(flat[:, :size], shape)
 
 
-def bits16(shape, seed, first_row=None):
+def bits16(shape: Sequence[Any], seed: tf.Tensor,
+           first_row: Optional[tf.Tensor] = None) -> tf.Tensor:
     """Random uint16 of `shape` = [rows, ...].
 
     Args:

@@ -4,23 +4,27 @@ The functions and the bytes they make are the same; Beam moves the tokens betwee
 of a folder. Input and output may be wherever Beam's file systems reach.
 """
 
+from __future__ import annotations
+
 import collections
 import contextlib
 import itertools
 import os
 import tempfile
 import uuid
+from typing import Any, Counter
 
 import apache_beam as beam
 import numpy as np
 from apache_beam.io.filesystems import FileSystems
 
+from xlnet.config import CorpusSettings
 from xlnet.records.manifest import MANIFEST_NAME
 from xlnet.text import corpus, preparation, record_writer, windows
 from xlnet.tokenization import SPIECE_NAME
 
 
-def run(settings, options=None):
+def run(settings: CorpusSettings, options: Any = None) -> bool:
     """Makes the records that `settings` (`CorpusSettings`) describe; waits for the pipeline's end.
 
     Args:
@@ -61,7 +65,7 @@ def _in_order(numbered):
 def _tokenize(numbered_chunk, settings):
     """Yields ((chunk, block), tokens), and the chunk's (index, counts) beside them."""
     chunk_index, chunk = numbered_chunk
-    counts = collections.Counter()
+    counts: Counter[str] = collections.Counter()
     arrays = corpus.tokenize(chunk, settings, preparation.tokenizer_of(settings), counts)
     for block, tokens in enumerate(corpus.in_blocks(arrays)):
         yield (chunk_index, block), tokens

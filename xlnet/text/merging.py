@@ -1,5 +1,7 @@
 """The records of several machines, joined to one data set."""
 
+from __future__ import annotations
+
 import collections
 import dataclasses
 import glob
@@ -13,7 +15,7 @@ from xlnet.tokenization import SPIECE_NAME, Tokenizer
 MOST_LEFT_OUT = 0.1              # share of the windows
 
 
-def merge(save_dir):
+def merge(save_dir: str) -> Manifest:
     """Joins the records of all tasks in `save_dir` to one data set; returns its manifest.
 
     Streams of all tasks become streams of one data set. Tasks have about equally much text; what

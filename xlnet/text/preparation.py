@@ -6,6 +6,8 @@ What is not finished stands in a folder of its own; only whole files bear final 
 manifest, written last, vouches for all of them.
 """
 
+from __future__ import annotations
+
 import collections
 import concurrent.futures
 import contextlib
@@ -19,9 +21,24 @@ import signal
 import sys
 import threading
 import time
+from typing import (
+    IO,
+    Any,
+    Callable,
+    ContextManager,
+    Counter,
+    Dict,
+    Iterable,
+    Iterator,
+    List,
+    Mapping,
+    Optional,
+    Sequence,
+    Tuple,
+)
 
 from xlnet import files
-from xlnet.config import WINDOW_SPECIAL_TOKENS
+from xlnet.config import WINDOW_SPECIAL_TOKENS, CorpusSettings
 from xlnet.errors import UserError
 from xlnet.records.manifest import FORMAT_VERSION, MANIFEST_NAME, Manifest, in_todays_units
 from xlnet.text import corpus, reading, record_writer, windows
@@ -34,8 +51,12 @@ _UNFINISHED = "unfinished"
 _NOT_DESCRIBED = ("input_glob", "save_dir", "sp_path", "num_workers", "overwrite", "bsz_per_host")
 
 
+# Of a description, a total and a unit: a context that yields a function `advance(n)`.
+Progress = Callable[[str, int, str], ContextManager[Callable[[int], object]]]
+
+
 @contextlib.contextmanager
-def silent(description, total, unit):
+def silent(description: str, total: int, unit: str) -> Iterator[Callable[[int], object]]:
     """The default `progress`: a context manager that yields a function `advance(n)`."""
     yield lambda n: None
 
@@ -45,7 +66,7 @@ class Summary:
     """What `make_records` did. `seconds` is None where all had been made before."""
     manifest: Manifest
     directory: str
-    seconds: float = None
+    seconds: Optional[float] = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,17 +75,17 @@ class Job:
 
     `chunks`: tuple of `reading.Chunk`. `description`: what the records depend on, as JSON.
     """
-    settings: object             # CorpusSettings
+    settings: CorpusSettings
     directory: str
-    chunks: tuple
-    description: dict
+    chunks: Tuple[reading.Chunk, ...]
+    description: Dict[str, Any]
 
     @property
-    def unfinished(self):
+    def unfinished(self) -> str:
         return os.path.join(self.directory, _UNFINISHED)
 
 
-def make_records(settings, progress=silent):
+def make_records(settings: CorpusSettings, progress: Progress = silent) -> Summary:
     """Turns text into the record directory that `settings` (`CorpusSettings`) describe.
 
     The same settings and input give the same bytes, whatever the number of workers. A job that was
@@ -93,7 +114,7 @@ def make_records(settings, progress=silent):
 
 # What is to be done.
 
-def plan_job(settings):
+def plan_job(settings: CorpusSettings) -> Job:
     """Checks the settings, finds the input, and takes this task's share of it; writes nothing."""
     settings.check()
     if os.path.exists(settings.save_dir) and not os.path.isdir(settings.save_dir):
@@ -109,17 +130,18 @@ def plan_job(settings):
     return Job(settings, task_directory(settings), share, _describe(settings, tokenizer, paths))
 
 
-def cut(paths, num_task):
+def cut(paths: Sequence[str], num_task: int) -> List[reading.Chunk]:
     """Returns the `reading.Chunk`s of the input."""
     total = sum(chunk.end for chunk in reading.cut(paths, sys.maxsize))
     most = CHUNK_BYTES if num_task == 1 else total // (CHUNKS_PER_TASK * num_task) + 1
     return reading.cut(paths, min(CHUNK_BYTES, most))
 
 
-def split_chunks(chunks, num_task):
+def split_chunks(chunks: Sequence[reading.Chunk], num_task: int) -> List[List[reading.Chunk]]:
     """Cuts the list of chunks into `num_task` runs of about as many bytes each."""
     total = sum(chunk.end - chunk.begin for chunk in chunks)
-    shares, done = [[] for _ in range(num_task)], 0
+    done = 0
+    shares: List[List[reading.Chunk]] = [[] for _ in range(num_task)]
     for chunk in chunks:
         size = chunk.end - chunk.begin
         shares[min(num_task - 1, (2 * done + size) * num_task // (2 * total))].append(chunk)
@@ -127,7 +149,7 @@ def split_chunks(chunks, num_task):
     return shares
 
 
-def task_directory(settings):
+def task_directory(settings: CorpusSettings) -> str:
     """`save_dir`, or this task's own folder in it."""
     if settings.num_task == 1:
         return settings.save_dir
@@ -152,7 +174,7 @@ def _some(paths):
 
 # What is there already.
 
-def is_finished(job):
+def is_finished(job: Job) -> bool:
     """Whether the directory has these very records; refuses one that has others."""
     path = os.path.join(job.directory, MANIFEST_NAME)
     if job.settings.overwrite or not files.exists(path):
@@ -195,7 +217,7 @@ def _clear_partial(directory):
             os.remove(partial)
 
 
-def clear(directory):
+def clear(directory: str) -> None:
     """Removes the records in `directory`: first the manifest that vouches for them."""
     with contextlib.suppress(FileNotFoundError):
         os.remove(os.path.join(directory, MANIFEST_NAME))
@@ -215,7 +237,7 @@ def _abandon(job):
 def _tokenize_all(job, progress):
     """Tokenizes all chunks; returns their counts, a list of dicts."""
     total = sum(chunk.end - chunk.begin for chunk in job.chunks)
-    counts = [None] * len(job.chunks)
+    counts: List[Dict[str, int]] = [{}] * len(job.chunks)
     with progress("reading", total, "B") as advance:
         for index, result in _in_processes(tokenize_chunk, job, range(len(job.chunks))):
             counts[index] = result
@@ -223,11 +245,11 @@ def _tokenize_all(job, progress):
     return counts
 
 
-def tokenize_chunk(job, index):
+def tokenize_chunk(job: Job, index: int) -> Dict[str, int]:
     """Writes the tokens of one chunk, unless that was done before; returns the counts, a dict."""
     done = os.path.join(job.unfinished, "chunk-%06d.json" % index)
     if not os.path.exists(done):
-        counts = collections.Counter()
+        counts: Counter[str] = collections.Counter()
         tokens = corpus.tokenize(job.chunks[index], job.settings, tokenizer_of(job.settings),
                                  counts)
         corpus.TokenStore(job.unfinished).write(index, tokens)
@@ -239,7 +261,7 @@ def _write_all(job, chunk_counts, progress):
     """Writes all streams; returns the manifest."""
     layout = make_layout(job.settings, chunk_counts)
     plan = layout.plan
-    streams = [None] * plan.num_streams
+    streams: List[Dict[str, Any]] = [{}] * plan.num_streams
     with progress("writing", plan.num_streams * plan.windows * job.settings.num_passes,
                   " windows") as advance:
         for index, entry in _in_processes(write_stream, job, range(plan.num_streams), layout):
@@ -248,7 +270,8 @@ def _write_all(job, chunk_counts, progress):
     return make_manifest(job, plan, chunk_counts, streams)
 
 
-def make_layout(settings, chunk_counts):
+def make_layout(settings: CorpusSettings, chunk_counts: Sequence[Mapping[str,
+                int]]) -> corpus.Layout:
     """The `corpus.Layout` of a text of which all chunks have been counted."""
     sizes = [counts.get("tokens", 0) for counts in chunk_counts]
     if not sum(sizes):
@@ -259,7 +282,7 @@ def make_layout(settings, chunk_counts):
     return corpus.Layout(plan, sizes, settings.seed)
 
 
-def write_stream(job, index, layout):
+def write_stream(job: Job, index: int, layout: corpus.Layout) -> Dict[str, Any]:
     """Writes one stream, unless that was done before; returns its entry in the manifest."""
     done = os.path.join(job.unfinished, "stream-%06d.json" % index)
     if not os.path.exists(done):
@@ -273,11 +296,12 @@ def write_stream(job, index, layout):
     return files.read_json(done, "save_dir")
 
 
-def stream_name(stream, num_streams):
+def stream_name(stream: int, num_streams: int) -> str:
     return "stream-%05d-of-%05d.tfrecord" % (stream, num_streams)
 
 
-def stream_entry(plan, stream, f, batches):
+def stream_entry(plan: windows.StreamPlan, stream: int, f: IO[bytes],
+                 batches: Iterable[Tuple[bytearray, int]]) -> Dict[str, Any]:
     """Writes a stream's records to the open file `f`; returns what the manifest says of it."""
     digest, size, count = hashlib.sha256(), 0, 0
     for batch, num_windows in batches:
@@ -289,11 +313,12 @@ def stream_entry(plan, stream, f, batches):
             "windows": count, "bytes": size, "sha256": digest.hexdigest()}
 
 
-def make_manifest(job, plan, chunk_counts, streams):
+def make_manifest(job: Job, plan: windows.StreamPlan, chunk_counts: Sequence[Mapping[str, int]],
+                  streams: Sequence[Dict[str, Any]]) -> Manifest:
     """Returns the manifest of records whose chunks are counted and whose `streams` (entries) are
     written."""
     settings, tokenizer = job.settings, tokenizer_of(job.settings)
-    counts = sum(map(collections.Counter, chunk_counts), collections.Counter())
+    counts: Counter[str] = sum(map(collections.Counter, chunk_counts), collections.Counter())
     found = {name: counts.pop(name, 0) for name in corpus.COUNTS}
     return Manifest(
         vocab_size=tokenizer.vocab_size, sp_model=SPIECE_NAME, sp_model_sha256=tokenizer.sha256,
@@ -305,7 +330,7 @@ def make_manifest(job, plan, chunk_counts, streams):
         **found)
 
 
-def dropped_tokens(settings, plan, num_tokens):
+def dropped_tokens(settings: CorpusSettings, plan: windows.StreamPlan, num_tokens: int) -> int:
     """Tokens at the ends of parts that are in no window of a pass."""
     used = (plan.windows - 1) * settings.reuse_len + settings.seq_len - WINDOW_SPECIAL_TOKENS
     return num_tokens - plan.parts * used
@@ -346,6 +371,6 @@ def _load_tokenizer(path, uncased, keep_accents):
     return Tokenizer(path, uncased, keep_accents)
 
 
-def tokenizer_of(settings):
+def tokenizer_of(settings: CorpusSettings) -> Tokenizer:
     """The `Tokenizer` of the settings, loaded once in each process."""
     return _load_tokenizer(settings.sp_path, settings.uncased, settings.keep_accents)

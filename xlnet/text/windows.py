@@ -8,13 +8,17 @@ window (`seq_len`), G = Q - reuse_len - 3 tokens of segments A and B together.
 A corpus is an array of tokens, uint32, whose upper bits say where sentences and documents begin.
 """
 
+from __future__ import annotations
+
 import collections
 import dataclasses
+from typing import Callable, Iterator
 
 import numpy as np
 
 from xlnet.config import WINDOW_SPECIAL_TOKENS
 from xlnet.errors import UserError
+from xlnet.tokenization import Tokenizer
 
 FORWARD, BACKWARD = 0, 1
 MOST_STREAMS = 32                # when the number is not given
@@ -41,22 +45,23 @@ class StreamPlan:
     windows: int
 
     @property
-    def parts(self):
+    def parts(self) -> int:
         return self.num_streams // (1 + self.bi_data)
 
-    def part(self, stream):
+    def part(self, stream: int) -> int:
         return stream // (1 + self.bi_data)
 
-    def direction(self, stream):
+    def direction(self, stream: int) -> int:
         return stream % 2 if self.bi_data else FORWARD
 
 
-def count_windows(part_len, seq_len, reuse_len):
+def count_windows(part_len: int, seq_len: int, reuse_len: int) -> int:
     """Windows that fit into a part: each moves on by `reuse_len` and reads Q - 3 tokens."""
     return max(0, (part_len - (seq_len - WINDOW_SPECIAL_TOKENS)) // reuse_len + 1)
 
 
-def plan_streams(num_tokens, seq_len, reuse_len, num_streams=0, bi_data=True):
+def plan_streams(num_tokens: int, seq_len: int, reuse_len: int, num_streams: int = 0,
+                 bi_data: bool = True) -> StreamPlan:
     """Returns the `StreamPlan` for a corpus; `num_streams` 0 chooses a power of two.
 
     Raises:
@@ -103,7 +108,7 @@ class Vocabulary:
     cls_id: int
 
     @classmethod
-    def of(cls, tokenizer):
+    def of(cls, tokenizer: Tokenizer) -> "Vocabulary":
         stands_alone = tokenizer.is_punctuation.copy()
         special = (tokenizer.cls_id, tokenizer.sep_id, tokenizer.eod_id, tokenizer.eop_id)
         stands_alone[[id for id in special if id is not None]] = True
@@ -122,7 +127,7 @@ class Reading:
     words: np.ndarray
 
 
-def read(tokens, direction, vocabulary):
+def read(tokens: np.ndarray, direction: int, vocabulary: Vocabulary) -> Reading:
     """Returns the `Reading` of `tokens`, uint32 [T], in a direction; special tokens and punctuation
     are words of their own."""
     forward = _read_forward(tokens, vocabulary)
@@ -155,7 +160,8 @@ def _mirror(forward):
 Segments = collections.namedtuple("Segments", "a_len b_begin label")  # each int64 [W]
 
 
-def draw_segments(reading, begins, seq_len, reuse_len, rng):
+def draw_segments(reading: Reading, begins: np.ndarray, seq_len: int, reuse_len: int,
+                  rng: np.random.Generator) -> Segments:
     """Draws segments A and B of each window: lengths add up to G, A follows the reused part.
 
     A ends at a sentence boundary, or anywhere if none is within reach. With probability 1/2 B
@@ -214,10 +220,13 @@ def _take(values, index):
 
 # Cells: the windows of a stream, some at a time.
 
+ReadPart = Callable[[int, int], np.ndarray]     # of low and high: tokens of a part, uint32
+
 Cell = collections.namedtuple("Cell", "reading begins segments")
 
 
-def cells(read_part, plan, stream, *, seq_len, reuse_len, vocabulary, seed, pass_index):
+def cells(read_part: ReadPart, plan: StreamPlan, stream: int, *, seq_len: int, reuse_len: int,
+          vocabulary: Vocabulary, seed: int, pass_index: int) -> Iterator[Cell]:
     """Yields the windows of one stream in one pass, in order, as `Cell`s.
 
     A cell is what bounds the memory: B comes from elsewhere in its own cell, which is the whole

@@ -6,8 +6,11 @@ Nothing is drawn anew here: windows, targets and orders come from `input_pipelin
 Shape letters: W windows, Q tokens of a window, M remembered positions, K = M + Q keys.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import unicodedata
+from typing import Callable, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -15,7 +18,8 @@ from xlnet.batches import input_pipeline
 from xlnet.batches import permutation as permutations
 from xlnet.errors import UserError
 from xlnet.records import feature_spec
-from xlnet.tokenization import WORD_START
+from xlnet.records.manifest import Manifest
+from xlnet.tokenization import WORD_START, Tokenizer
 
 DIRECTIONS = ("forward", "backward")     # the value of `direction` is the index
 LABELS = ("B from elsewhere", "B continues A")
@@ -39,14 +43,15 @@ class Windows:
     def __len__(self):
         return len(self.label)
 
-    def segment_lengths(self, reuse_len):
+    def segment_lengths(self, reuse_len: int) -> Tuple[np.ndarray, np.ndarray]:
         """Tokens of A and of B without <sep> and <cls>, each int [W]."""
         b = np.sum(self.seg_ids == 1, axis=1) - 1
         return self.input_ids.shape[1] - reuse_len - 3 - b, b
 
 
-def read_windows(directory, manifest, *, stream, first, count, epoch, seed, permutation,
-                 special_ids):
+def read_windows(directory: str, manifest: Manifest, *, stream: Optional[int], first: int,
+                 count: int, epoch: int, seed: int, permutation: permutations.Permutation,
+                 special_ids: Sequence[int]) -> Windows:
     """Reads windows with the targets and orders that the trainer draws for them.
 
     Args:
@@ -97,7 +102,7 @@ def _word_starts(path, seq_len, first, count):
 
 # ---- order and masks ----
 
-def places_in_order(rank, is_ordered):
+def places_in_order(rank: np.ndarray, is_ordered: np.ndarray) -> np.ndarray:
     """Place 1, 2, ... of each token of `is_ordered` bool [Q] in the order of `rank`; else 0."""
     ordered = np.flatnonzero(is_ordered)
     places = np.zeros(len(rank), np.int64)
@@ -116,7 +121,8 @@ class Excerpt:
     is_special: np.ndarray   # bool [Q]
 
 
-def window_excerpt(windows, row, count, tokenizer, title):
+def window_excerpt(windows: Windows, row: int, count: int, tokenizer: Tokenizer,
+                   title: str) -> Excerpt:
     """The first `count` tokens of a window, as the model reads them."""
     ids = windows.input_ids[row, :count]
     return Excerpt(
@@ -124,7 +130,8 @@ def window_excerpt(windows, row, count, tokenizer, title):
         windows.rank[row, :count], windows.is_target[row, :count], windows.is_special[row, :count])
 
 
-def sentence_excerpt(text, tokenizer, permutation, seed, most):
+def sentence_excerpt(text: str, tokenizer: Tokenizer, permutation: permutations.Permutation,
+                     seed: int, most: int) -> Excerpt:
     """A sentence on its own: targets and order drawn as for a part of a window.
 
     All of it is predicted if `permutation.num_predict` is as much.
@@ -148,7 +155,8 @@ def sentence_excerpt(text, tokenizer, permutation, seed, most):
                    is_target[0], is_special[0])
 
 
-def visibility(rank, is_target, memory_length):
+def visibility(rank: np.ndarray, is_target: np.ndarray,
+               memory_length: int) -> Tuple[np.ndarray, np.ndarray]:
     """What each position sees in the two streams (paper, figure 4 and appendix A.7).
 
     The content stream is the query stream and the token itself; all of the memory is visible.
@@ -177,12 +185,16 @@ _COLORS = {"bold": "1", "dim": "2", "reused": "39", "A": "38;5;34", "B": "38;5;3
 _ORDER_COLORS = ("30;48;5;229", "30;48;5;222", "30;48;5;215", "97;48;5;166", "97;48;5;88")
 
 
-def plain(text, color):
+# Of a text and the name of a colour, or a share of the order in [0, 1): the text in it.
+Paint = Callable[[str, Union[str, float]], str]
+
+
+def plain(text: str, color: Union[str, float]) -> str:
     """A `paint` that leaves the text as it is."""
     return text
 
 
-def ansi(text, color):
+def ansi(text: str, color: Union[str, float]) -> str:
     """A `paint` for terminals; `color` is a name, or a share of the order in [0, 1)."""
     if isinstance(color, float):
         code = _ORDER_COLORS[int(color * len(_ORDER_COLORS))]
@@ -191,7 +203,7 @@ def ansi(text, color):
     return "\x1b[%sm%s\x1b[0m" % (code, text)
 
 
-def legend(paint):
+def legend(paint: Paint) -> str:
     """Lines that explain the marks of `window_text`."""
     early, late = paint("⟦early⁵⟧", 0.), paint("⟦late³¹⟧", 0.99)
     lines = (
@@ -201,7 +213,8 @@ def legend(paint):
     return lines % (early, late, paint("reused", "reused"), paint("A", "A"), paint("B", "B"))
 
 
-def window_text(windows, row, title, *, tokenizer, reuse_len, paint, width):
+def window_text(windows: Windows, row: int, title: str, *, tokenizer: Tokenizer, reuse_len: int,
+                paint: Paint, width: int) -> str:
     """One window as lines of at most `width` columns, parts and targets marked.
 
     A backward window is turned round: its pieces are whole words only when they are read from the
@@ -299,7 +312,8 @@ def _wrapped(units, width):
 
 def _chunks(units, width):
     """Units that stay on one line: a word, cut where it is wider than a line."""
-    chunk, used = [], 0
+    used = 0
+    chunk: List[_Unit] = []
     for unit in units:
         if chunk and (unit.may_break or used + unit.columns > width):
             yield chunk
@@ -323,7 +337,7 @@ class Histogram:
     levels: dict = dataclasses.field(default_factory=dict)
 
 
-def summary(windows, reuse_len):
+def summary(windows: Windows, reuse_len: int) -> List[str]:
     """Lines with what is counted in all windows."""
     spans = _spans(windows, reuse_len)
     tokens = windows.input_ids.size
@@ -367,7 +381,7 @@ def _spans(windows, reuse_len):
                   starts[begins] & starts[ends + 1])
 
 
-def histograms(windows, reuse_len):
+def histograms(windows: Windows, reuse_len: int) -> List[Histogram]:
     """The counts as a list of `Histogram`."""
     spans = _spans(windows, reuse_len)
     a_len, b_len = windows.segment_lengths(reuse_len)
@@ -446,7 +460,7 @@ def _percent(counts):
     return 100. * counts / max(counts.sum(), 1)
 
 
-def histogram_text(histogram, width):
+def histogram_text(histogram: Histogram, width: int) -> str:
     """A histogram as lines of text: a row for each label, a bar for each series."""
     margin = max(map(len, histogram.labels))
     series = histogram.series
