@@ -17,7 +17,7 @@ ABOUT = """fine-tunes an XLNet to classify or score texts and pairs of texts.
 
 For a known task data_dir holds the official files; for --task_name=custom it holds train, dev and
 test as .tsv, .csv or .jsonl, whose columns the *_column flags name, or is one such file. Records
-are kept in output_dir and made anew when text or settings change. A run found in model_dir is
+are kept in output_dir and regenerated when text or settings change. A run found in model_dir is
 continued. With --eval_steps the best checkpoint on the way is kept as model_dir/best.
 """
 

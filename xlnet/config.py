@@ -517,8 +517,8 @@ class PretrainingSettings(RunSettings):
     mask_beta: int = setting(1, "see mask_alpha", minimum=1)
     keep_every: int = setting(0, "steps whose multiples keep their checkpoint for good; 0: none",
                               minimum=0)
-    on_nan: str = setting("stop", "loss that is no number or explodes: stop, or go back to the "
-                                  "last checkpoint and skip the data since",
+    on_nan: str = setting("stop", "loss that is NaN or infinite, or explodes: stop, or go back "
+                                  "to the last checkpoint and skip the data since",
                           choices=("stop", "rollback"))
     seq_len: Optional[int] = setting(None, _CHECKED, minimum=1)
     reuse_len: Optional[int] = setting(None, _CHECKED, minimum=1)

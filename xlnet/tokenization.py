@@ -38,7 +38,7 @@ def clean_text(text: str, lower: bool = False, remove_space: bool = True,
     Args:
       text: str.
       lower: lower-case the text (for models trained without case).
-      remove_space: join runs of blanks, drop those at the ends.
+      remove_space: join runs of spaces, drop those at the ends.
       keep_accents: leave out the compatibility decomposition (NFKD) and the removal of combining
         characters, which makes が か, für fur, and takes tone marks from Thai. What is left to
         fold, full-width letters and the like, the SentencePiece model folds by its own rule.
@@ -55,21 +55,21 @@ def clean_lines(lines: Sequence[str], lower: bool = False, keep_accents: bool = 
     looks beyond a newline (it is neither a letter nor a combining character) or makes one.
     """
     text = "\n".join(lines)
-    if text.count("\n") >= len(lines):                  # newlines inside of lines are blanks
+    if text.count("\n") >= len(lines):                  # newlines inside of lines are spaces
         text = "\n".join([line.replace("\n", " ") for line in lines])
-    text = _clean(_join_blanks(text), lower, keep_accents)
+    text = _clean(_join_spaces(text), lower, keep_accents)
     return text.split("\n") if lines else []
 
 
-# All that str.split() splits at, but for the blank itself and the newline between lines.
-_BLANKS = [c for c in map(chr, range(0x3001)) if c.isspace() and c not in " \n"]
+# All that str.split() splits at, but for the space itself and the newline between lines.
+_SPACES = [c for c in map(chr, range(0x3001)) if c.isspace() and c not in " \n"]
 
 
-def _join_blanks(text):
+def _join_spaces(text):
     """Returns `text` with `" ".join(line.split())` done to each of its lines."""
-    for blank in _BLANKS:
-        if blank in text:
-            text = text.replace(blank, " ")
+    for space in _SPACES:
+        if space in text:
+            text = text.replace(space, " ")
     for many, one in (("  ", " "), ("\n ", "\n"), (" \n", "\n")):
         while many in text:
             text = text.replace(many, one)
@@ -115,8 +115,8 @@ class Tokenizer:
       vocab_size: V.
       unk_id, cls_id, sep_id, eod_id: ids of the special pieces, found by name.
       pad_id, mask_id, eop_id: the same, None where the model has no such piece.
-      is_word_start: bool [V], pieces that begin a word: those after a blank, those that begin with
-        a letter of a script without blanks, punctuation (see `begins_word`), and special pieces.
+      is_word_start: bool [V], pieces that begin a word: those after a space, those that begin with
+        a letter of a script without spaces, punctuation (see `begins_word`), and special pieces.
       is_punctuation: bool [V], pieces that are words of their own: what follows begins another.
       is_legacy_word_start: bool [V], pieces that begin a word by the authors' rule.
 
@@ -242,7 +242,7 @@ class Tokenizer:
 
 # Letters of scripts whose words stand next to each other, those that can begin a syllable: neither
 # small kana nor length and repetition marks (ー 々), neither tone marks nor vowels that are written
-# behind their consonant. Hangul is not among them: Korean has blanks.
+# behind their consonant. Hangul is not among them: Korean has spaces.
 _UNSPACED = re.compile(
     "[\u0e01-\u0e2e\u0e40-\u0e44"                    # Thai: consonants, vowels written in front
     "\u0e81-\u0eae\u0ec0-\u0ec4\u0edc-\u0edf"        # Lao: the same
@@ -255,7 +255,7 @@ _UNSPACED = re.compile(
 def begins_word(piece: str) -> bool:
     """Whether a piece of text begins a word, as far as the piece shows.
 
-    Where words stand between blanks it is the mark that counts. Without blanks a clause would be a
+    Where words stand between spaces it is the mark that counts. Without spaces a clause would be a
     single word, too long for any n-gram of words; there each piece counts as a word, which
     SentencePiece found because it is frequent: mostly a word or one of its parts. Digits and other
     letters in such text belong to the word before them.
@@ -284,7 +284,7 @@ _LEGACY_PUNCTUATION = frozenset('!"#$%&()*+,-./:;?@[\\]^_`{|}~')
 
 
 def begins_legacy_word(piece: str) -> bool:
-    """The authors' rule, for `mask_mode=legacy`: a blank before it, one mark of ASCII punctuation,
+    """The authors' rule, for `mask_mode=legacy`: a space before it, one mark of ASCII punctuation,
     or a name in angle brackets, as special pieces have."""
     return piece.startswith((WORD_START, "<")) or piece in _LEGACY_PUNCTUATION
 

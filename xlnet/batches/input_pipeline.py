@@ -47,7 +47,7 @@ def pretraining_batches(directory: str, manifest: Union[Manifest, LegacyManifest
     """Batches of windows whose row b continues row b of the batch before.
 
     Each row reads streams of its own one after the other (`rounds`); `starts_stream` tells where
-    memory must be cleared. Targets and orders are drawn anew in each epoch, as a function of
+    memory must be cleared. Targets and orders are drawn again in each epoch, as a function of
     (seed, epoch, stream, window), so that step n is the same whenever it is reached, and a row the
     same whichever rows are read with it.
 
@@ -252,7 +252,7 @@ def finetuning_batches(path: str, features: Sequence[Feature], *, batch_size: in
                        start_step: int = 0, multiple: int = 8) -> tf.data.Dataset:
     """Batches of fine-tuning examples of about equal length.
 
-    With `shuffle_seed` the examples are shuffled anew each epoch and repeated for ever, in an order
+    With `shuffle_seed` the examples are shuffled in each epoch and repeated for ever, in an order
     that the seed alone decides; `start_step` batches are skipped. Without, they come once, and the
     last batch may be smaller. Which examples make a batch does not depend on `multiple`.
 

@@ -196,7 +196,7 @@ def _check_first(path, seq_len, tokenizer):
     try:
         found = tf.train.Example.FromString(serialized).features.feature
     except DecodeError:
-        raise UserError("%s: record 0 is no tf.train.Example" % path) from None
+        raise UserError("%s: record 0 is not a tf.train.Example" % path) from None
     for name, (length,), _ in features(seq_len):
         values = found[name].int64_list.value if name in found else None
         if values is None or len(values) != length:

@@ -66,7 +66,7 @@ class Manifest:
             file = os.path.join(directory, stream["file"])
             size = os.path.getsize(file) if os.path.exists(file) else None
             if size != stream["bytes"]:
-                raise UserError("%s: %s has %s bytes, expected %d; make the records anew" % (
+                raise UserError("%s: %s has %s bytes, expected %d; regenerate the records" % (
                     path, stream["file"], "no" if size is None else size, stream["bytes"]))
         return cls(**dict(values, streams=tuple(values["streams"]),
                           made_from=in_todays_units(values["made_from"])))

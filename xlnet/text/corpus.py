@@ -54,7 +54,7 @@ def tokenize(chunk: Chunk, settings: CorpusSettings, tokenizer: Tokenizer,
 
 
 def _encode_text(batch, tokenizer, settings, counts):
-    """Ids [T] and lengths [lines]; an <eop> that ends a line is one token, no blank before it."""
+    """Ids [T] and lengths [lines]; an <eop> that ends a line is one token, no space before it."""
     texts = [line.text for line in batch]
     if tokenizer.eop_id is None:
         return tokenizer.encode_to_array(texts)

@@ -192,14 +192,14 @@ _CJK = re.compile("[\u3000-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uff60\U000200
 
 
 def _join(lines):
-    """Joins hard-wrapped lines: with a blank, but not behind a hyphen or between CJK characters."""
+    """Joins hard-wrapped lines: with a space, but not behind a hyphen or between CJK characters."""
     joined: List[str] = []
     for line in filter(None, lines):
-        if joined and not _joins_without_blank(joined[-1][-1], line[0]):
+        if joined and not _joins_without_space(joined[-1][-1], line[0]):
             joined.append(" ")
         joined.append(line)
     return "".join(joined)
 
 
-def _joins_without_blank(last, first):
+def _joins_without_space(last, first):
     return last in "-—" or bool(_CJK.match(last) and _CJK.match(first))

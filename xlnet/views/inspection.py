@@ -1,6 +1,6 @@
 """Pretraining records for the eye: the windows that the trainer gets, as text and as counts.
 
-Nothing is drawn anew here: windows, targets and orders come from `input_pipeline`, masks from
+Nothing is drawn here: windows, targets and orders come from `input_pipeline`, masks from
 `modeling`, so what is shown is what is trained on.
 
 Shape letters: W windows, Q tokens of a window, M remembered positions, K = M + Q keys.
@@ -78,8 +78,8 @@ def read_windows(directory: str, manifest: Manifest, *, stream: Optional[int], f
         starts = [_word_starts(path, manifest.seq_len, first, count)
                   for path in (paths if stream is None else paths[stream:stream + 1])]
     except tf.errors.OpError as e:
-        raise UserError("record_info_dir: a record file in %s is damaged (%s); make the records "
-                        "anew" % (directory, " ".join(e.message.split())[:80])) from None
+        raise UserError("record_info_dir: a record file in %s is damaged (%s); regenerate the "
+                        "records" % (directory, " ".join(e.message.split())[:80])) from None
     is_target = np.zeros(drawn["input_ids"].shape, bool)
     rows, slots = np.nonzero(drawn.pop("weights"))
     is_target[rows, drawn.pop("positions")[rows, slots]] = True
@@ -248,7 +248,7 @@ def _arrow(backward):
 @dataclasses.dataclass(frozen=True)
 class _Unit:
     """One piece as it is shown."""
-    blank: bool       # a blank before it
+    space: bool       # a space before it
     painted: str
     columns: int      # of the screen
     may_break: bool   # a line may begin with it
@@ -267,21 +267,21 @@ def _units(windows, row, tokenizer, parts, backward, paint):
     units = []
     for name, start, end in parts:
         for i in range(start, end):
-            blank, text = _spelled(tokenizer.id_to_piece(int(windows.input_ids[row, i])))
+            space, text = _spelled(tokenizer.id_to_piece(int(windows.input_ids[row, i])))
             on_the_left = (i + 1 if backward else i - 1) % len(targets)
-            blank |= bool(windows.is_special[row, [i, on_the_left]].any())
+            space |= bool(windows.is_special[row, [i, on_the_left]].any())
             if targets[i]:
                 number = str(places[i]).translate(_SUPERSCRIPT)
                 text = "⟦" * opens[i] + (text or WORD_START) + number + "⟧" * closes[i]
             color = (places[i] - 1) / len(targets[targets]) if targets[i] else name
             columns = _columns(text)
             painted = paint(text, color) if text else ""
-            units.append(_Unit(blank, painted, columns, blank or columns > len(text)))
+            units.append(_Unit(space, painted, columns, space or columns > len(text)))
     return units
 
 
 def _spelled(piece):
-    """Whether a blank precedes a piece, and its characters."""
+    """Whether a space precedes a piece, and its characters."""
     return piece.startswith(WORD_START), _printable(piece[piece.startswith(WORD_START):])
 
 
@@ -300,13 +300,13 @@ def _wrapped(units, width):
     """Fills lines of at most `width` columns; breaks between words, or in one that is too long."""
     lines, line, used = [], "", 0
     for chunk in _chunks(units, width):
-        blank = chunk[0].blank and used > 0
+        space = chunk[0].space and used > 0
         needed = sum(unit.columns for unit in chunk)
-        if used and used + blank + needed > width:
+        if used and used + space + needed > width:
             lines.append(line)
-            line, used, blank = "", 0, False
-        line += " " * blank + "".join(unit.painted for unit in chunk)
-        used += blank + needed
+            line, used, space = "", 0, False
+        line += " " * space + "".join(unit.painted for unit in chunk)
+        used += space + needed
     return lines + [line]
 
 
@@ -466,14 +466,14 @@ def histogram_text(histogram: Histogram, width: int) -> str:
     series = histogram.series
     room = (width - margin - 20 * len(histogram.levels)) // len(series) - 10
     room = max(min(room, 40), 5)
-    highest = max(values.max() for values in series.values()) or 1
+    largest = max(values.max() for values in series.values()) or 1
     lines = ["%s [%s], %% %s" % (histogram.title, histogram.unit, histogram.measure)]
     heads = ["%-*s" % (room + 8, name) for name in series] + list(histogram.levels)
     if len(heads) > 1:
         lines.append("  ".join([" " * margin] + heads))
     for i, label in enumerate(histogram.labels):
         cells = ["%-*s" % (room + 8, "%s %.1f" % (
-            "█" * int(round(room * values[i] / highest)), values[i])) for values in series.values()]
+            "█" * int(round(room * values[i] / largest)), values[i])) for values in series.values()]
         cells += ["%.1f" % values[i] for values in histogram.levels.values()]
         lines.append("  ".join(["%*s" % (margin, label)] + cells))
     return "\n".join(map(str.rstrip, lines)) + "\n"
