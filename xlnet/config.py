@@ -5,12 +5,15 @@ Two lifetimes: `XLNetConfig` is the architecture and travels with the checkpoint
 """
 
 import dataclasses
+import logging
 import math
 import typing
 from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence, Type
 
 from xlnet import files
 from xlnet.errors import UserError, did_you_mean
+
+_log = logging.getLogger(__name__)
 
 WINDOW_SPECIAL_TOKENS = 3       # <sep> <sep> <cls> of every pretraining window
 
@@ -455,9 +458,9 @@ class OptimizationSettings(Settings):
         if self.warmup_share and self.warmup_steps:
             raise UserError("warmup_share is %s and warmup_steps is %d; give one of them"
                             % (self.warmup_share, self.warmup_steps))
-        if self.warmup_steps > self.train_steps:
-            raise UserError("warmup_steps is %d, expected at most train_steps, %d"
-                            % (self.warmup_steps, self.train_steps))
+        if self.warmup_steps > self.train_steps:    # not refused: a trial of a few steps is like that
+            _log.warning("note: warmup_steps is %d, but train_steps %d: the peak learning rate is "
+                         "not reached", self.warmup_steps, self.train_steps)
 
 
 @dataclasses.dataclass(frozen=True)
