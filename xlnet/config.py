@@ -458,7 +458,7 @@ class OptimizationSettings(Settings):
         if self.warmup_share and self.warmup_steps:
             raise UserError("warmup_share is %s and warmup_steps is %d; give one of them"
                             % (self.warmup_share, self.warmup_steps))
-        if self.warmup_steps > self.train_steps:    # not refused: a trial of a few steps is like that
+        if self.warmup_steps > self.train_steps:    # as in a trial of a few steps
             _log.warning("note: warmup_steps is %d, but train_steps %d: the peak learning rate is "
                          "not reached", self.warmup_steps, self.train_steps)
 
