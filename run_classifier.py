@@ -17,7 +17,7 @@ ABOUT = """fine-tunes an XLNet to classify or score texts and pairs of texts.
 
 For a known task data_dir holds the official files; for --task_name=custom it holds train, dev and
 test as .tsv, .csv or .jsonl, whose columns the *_column flags name, or is one such file. Records
-are kept in output_dir and made anew when text or settings change. A run found in model_dir is
+are kept in output_dir and regenerated when text or settings change. A run found in model_dir is
 continued. With --eval_steps the best checkpoint on the way is kept as model_dir/best.
 """
 
@@ -41,10 +41,8 @@ _OWN_FILES = ("text_a_column", "text_b_column", "label_column", "id_column", "ch
 
 
 def main(settings, network, optimization, device):
-    device.check()
+    device.check_one_machine()
     check(settings)
-    if cli.given("warmup_steps"):          # goes before the share that a preset asks for
-        optimization = dataclasses.replace(optimization, warmup_share=0.0)
     config = XLNetConfig(json_path=settings.model_config_path)
     from xlnet.finetuning import tasks
     tokenizer = read_vocabulary(settings, config)
@@ -76,26 +74,13 @@ def main(settings, network, optimization, device):
 
 
 def check(settings):
-    """Raises UserError for settings that make no sense whatever the data."""
-    if not (settings.do_train or settings.do_eval or settings.do_predict):
-        raise UserError("nothing to do: give --do_train=True, --do_eval=True or --do_predict=True")
+    """Raises UserError for files and directories that are not what they should be."""
     if not os.path.exists(settings.data_dir):
         raise UserError("data_dir: no such directory: %s" % settings.data_dir)
     for name in ("model_dir", "output_dir", "predict_dir"):
         path = getattr(settings, name)
         if path and os.path.exists(path) and not os.path.isdir(path):
             raise UserError("%s: %s is a file, expected a directory" % (name, path))
-    for name in ("label_smoothing", "predict_threshold", "dev_share"):
-        if (getattr(settings, name) or 0) > 1:
-            raise UserError("%s is %g, expected a share from 0 to 1"
-                            % (name, getattr(settings, name)))
-    if settings.mixout >= 1:
-        raise UserError("mixout is %g, expected 0 <= mixout < 1" % settings.mixout)
-    if settings.epochs is not None and cli.given("train_steps"):
-        raise UserError("epochs and train_steps are both given; give one of them")
-    if (settings.patience or settings.num_trials > 1) and not settings.eval_steps:
-        raise UserError("%s needs --eval_steps: it looks at evaluations while training"
-                        % ("patience" if settings.patience else "num_trials"))
 
 
 def read_vocabulary(settings, config):

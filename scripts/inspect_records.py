@@ -9,7 +9,7 @@ from typing import Optional
 import recipes  # finds the library
 
 from xlnet import cli
-from xlnet.config import PretrainingSettings, required, setting
+from xlnet.config import PretrainingSettings, as_in, required, setting
 from xlnet.errors import UserError
 
 ABOUT = """shows the records that data_utils.py made, as train_gpu.py will see them.
@@ -19,12 +19,6 @@ num_predict, perm_size, mask_mode, mask_alpha, mask_beta.
 """
 
 MOST_TOKENS = 40         # in a picture; more would be too small to read
-
-
-def of_trainer(name):
-    """The setting `name` of train_gpu.py, default and meaning included."""
-    field = PretrainingSettings.__dataclass_fields__[name]
-    return dataclasses.field(default=field.default, metadata=field.metadata)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,12 +40,12 @@ class InspectionSettings:
     color: str = setting("auto", "terminal colours; auto: on a terminal, unless NO_COLOR is set",
                          choices=("auto", "always", "never"))
     epoch: int = setting(0, "the epoch whose targets and orders are shown", minimum=0)
-    seed: int = of_trainer("seed")
-    num_predict: int = of_trainer("num_predict")
-    perm_size: int = of_trainer("perm_size")
-    mask_mode: str = of_trainer("mask_mode")
-    mask_alpha: int = of_trainer("mask_alpha")
-    mask_beta: int = of_trainer("mask_beta")
+    seed: int = as_in(PretrainingSettings, "seed")
+    num_predict: int = as_in(PretrainingSettings, "num_predict")
+    perm_size: int = as_in(PretrainingSettings, "perm_size")
+    mask_mode: str = as_in(PretrainingSettings, "mask_mode")
+    mask_alpha: int = as_in(PretrainingSettings, "mask_alpha")
+    mask_beta: int = as_in(PretrainingSettings, "mask_beta")
 
 
 def main(settings):

@@ -91,7 +91,7 @@ def pretrain(settings, name, language, out):
         flags[flag] = os.path.join(out, "records", split)
         stage("%s: records, %s" % (name, split), "data_utils.py", input_glob=text, split=split,
               save_dir=flags[flag], sp_path=spiece, seq_len=128, reuse_len=64, num_streams=streams,
-              heldout_percent=1)
+              heldout_share=0.01)
     files.write_json(os.path.join(out, "config.json"),
                      dict(ARCHITECTURE, n_token=Tokenizer(spiece).vocab_size))
     stage("%s: pretraining" % name, "train_gpu.py", INIT_STD,

@@ -16,7 +16,7 @@ from typing import Optional
 import recipes  # finds the library
 
 from xlnet import cli, files
-from xlnet.config import CorpusSettings, as_in, required, setting
+from xlnet.config import InputSettings, required, setting
 from xlnet.errors import UserError
 
 ABOUT = """trains a SentencePiece unigram model on the text that data_utils.py will encode with it.
@@ -44,9 +44,8 @@ _SECONDS_BETWEEN_LINES = 30
 
 
 @dataclasses.dataclass(frozen=True)
-class VocabularySettings:
+class VocabularySettings(InputSettings):
     """train_sentencepiece.py: text to a SentencePiece model."""
-    input_glob: str = as_in(CorpusSettings, "input_glob")
     sp_path: str = required("the SentencePiece model to write")
     vocab_size: int = setting(32000, "pieces, special symbols included")
     language: str = setting("english", "what the text is written in", choices=tuple(LANGUAGES))
@@ -64,11 +63,6 @@ class VocabularySettings:
     input_sentence_size: int = setting(
         2000000, "sentences learned from, drawn evenly if there are more; 0: all", minimum=0)
     seed: int = setting(0, "seed of the draw", minimum=0)
-    text_format: str = as_in(CorpusSettings, "text_format")
-    json_field: str = as_in(CorpusSettings, "json_field")
-    on_error: str = as_in(CorpusSettings, "on_error")
-    split: str = as_in(CorpusSettings, "split")
-    heldout_percent: float = as_in(CorpusSettings, "heldout_percent")
 
 
 def main(settings):
@@ -76,7 +70,6 @@ def main(settings):
     from xlnet.tokenization import describe
     settings = with_language(settings)
     check(settings)
-    reading.check_settings(settings)
     paths = reading.find_files(settings.input_glob)
     skipped = collections.Counter()
     sentences, number = draw(read_sentences(paths, settings, skipped),

@@ -188,7 +188,7 @@ TRAIN, EVAL = "--do_train=True", "--do_eval=True"
      "has d_inner 24, not 32"),
     ([TRAIN], dict(init_checkpoint="none.ckpt"), "init_checkpoint: no checkpoint none.ckpt"),
     ([TRAIN], dict(max_seq_length=3), "max_seq_length is 3, expected at least 4"),
-    ([TRAIN], dict(dropout=1.5), "dropout is 1.5, expected 0 <= rate < 1"),
+    ([TRAIN], dict(dropout=1.5), "dropout is 1.5, expected 0 <= dropout < 1"),
     ([TRAIN], dict(num_core_per_host=8), "train_batch_size is 4, which 8 replicas of 1 micro"),
     ([TRAIN], dict(num_hosts=2), "num_hosts is 2"),
     ([TRAIN], dict(output_dir="sp.model"), "output_dir: sp.model is a file"),

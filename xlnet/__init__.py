@@ -1,17 +1,28 @@
 """XLNet: generalized autoregressive pretraining (https://arxiv.org/abs/1906.08237).
 
-The documented API: `XLNetConfig`, `RunConfig`, `create_run_config`, `XLNetModel`.
+The documented API: `XLNetConfig`, `RunConfig`, `create_run_config`, `XLNetModel`; `UserError` is
+what all of the library raises for bad input, a `ValueError`.
 """
 
+import importlib
+from typing import TYPE_CHECKING
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from xlnet.api import XLNetModel
+    from xlnet.config import RunConfig, XLNetConfig, create_run_config
+    from xlnet.errors import UserError
+
 _HOME = {"XLNetConfig": "xlnet.config", "RunConfig": "xlnet.config",
-         "create_run_config": "xlnet.config", "XLNetModel": "xlnet.api"}
+         "create_run_config": "xlnet.config", "XLNetModel": "xlnet.api",
+         "UserError": "xlnet.errors"}
 
-__all__ = list(_HOME)
+__all__ = ["RunConfig", "UserError", "XLNetConfig", "XLNetModel", "create_run_config"]
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> object:
     # TensorFlow is imported only when the model itself is asked for, so that --help is quick.
     if name not in _HOME:
         raise AttributeError("module 'xlnet' has no attribute '%s'" % name)
-    import importlib
     return getattr(importlib.import_module(_HOME[name]), name)

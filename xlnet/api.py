@@ -3,8 +3,13 @@
 Shape letters as in `modeling`; all tensors here have the length first and the batch second.
 """
 
+from __future__ import annotations
+
+from typing import List, Optional, Sequence
+
 import tensorflow.compat.v1 as tf
 
+from xlnet.config import RunConfig, XLNetConfig
 from xlnet.network import modeling
 
 
@@ -23,8 +28,11 @@ class XLNetModel:
       inp_q: float32 [Q,B], 1 for tokens that are predicted. Given: the query stream is computed.
     """
 
-    def __init__(self, xlnet_config, run_config, input_ids, seg_ids, input_mask, mems=None,
-                 perm_mask=None, target_mapping=None, inp_q=None):
+    def __init__(self, xlnet_config: XLNetConfig, run_config: RunConfig, input_ids: tf.Tensor,
+                 seg_ids: tf.Tensor, input_mask: Optional[tf.Tensor],
+                 mems: Optional[Sequence[tf.Tensor]] = None, perm_mask: Optional[tf.Tensor] = None,
+                 target_mapping: Optional[tf.Tensor] = None,
+                 inp_q: Optional[tf.Tensor] = None) -> None:
         self._config = xlnet_config
         self._run = run_config
         self._seed = _fresh_seed() if run_config.is_training else None
@@ -42,26 +50,26 @@ class XLNetModel:
         self._new_mems = outputs.new_mems
         self._table = outputs.embedding_table
 
-    def get_sequence_output(self):
+    def get_sequence_output(self) -> tf.Tensor:
         """float32 [Q,B,D], or [P,B,D] with `target_mapping`: the last layer's hidden states."""
         return _transpose(self._sequence, 1, 0, 2)
 
-    def get_pooled_out(self, summary_type, use_summ_proj=True):
+    def get_pooled_out(self, summary_type: str, use_summ_proj: bool = True) -> tf.Tensor:
         """float32 [B,D]; "last", "first", "mean" or "attn". Padding counts, as in the reference."""
         with tf.variable_scope("model", reuse=tf.AUTO_REUSE):
             return modeling.summarize(self._config, self._run, self._sequence,
                                       summary_type=summary_type, use_proj=use_summ_proj,
                                       seed=self._seed)
 
-    def get_new_memory(self):
+    def get_new_memory(self) -> List[tf.Tensor]:
         """List over layers of float32 [M',B,D], to be given as `mems` with the next segment."""
         return [_transpose(mem, 1, 0, 2) for mem in self._new_mems or []]
 
-    def get_embedding_table(self):
+    def get_embedding_table(self) -> tf.Tensor:
         """float32 [V,D], also the weights of the LM softmax."""
         return self._table
 
-    def get_initializer(self):
+    def get_initializer(self) -> tf.initializers.Initializer:
         """The initializer that `run_config` asks for."""
         return modeling.get_initializer(self._run)
 

@@ -1,28 +1,36 @@
 """Command lines: flags made from settings, help, and errors of one line."""
 
+import contextlib
 import dataclasses
 import logging
 import os
 import sys
 import textwrap
+from types import MappingProxyType
+from typing import Any, Callable, Dict, Mapping
 
 from absl import flags
 
 from xlnet import files
-from xlnet.config import check_value, setting_type
+from xlnet.config import REQUIRED, Settings, check_value, default_of, setting_type
 from xlnet.errors import UserError, did_you_mean
 
 FLAGS = flags.FLAGS
+_log = logging.getLogger(__name__)
 
 _CONFIG_HELP = ("JSON file of settings, their names without the dashes; a flag beside it goes "
                 "before it, and \"about\" is for readers")
 
-_DEFINE = {bool: flags.DEFINE_boolean, int: flags.DEFINE_integer, float: flags.DEFINE_float,
-           str: flags.DEFINE_string}
+_DEFINE: Dict[type, Callable[..., object]] = {
+    bool: flags.DEFINE_boolean, int: flags.DEFINE_integer, float: flags.DEFINE_float,
+    str: flags.DEFINE_string}
 
 
-def run(main, *groups, no_longer_needed=(), about=""):
+def run(main: Callable[..., object], *groups: type,
+        no_longer_needed: Mapping[str, str] = MappingProxyType({}), about: str = "") -> None:
     """Parses the command line into settings, calls `main(*settings)` and exits.
+
+    What the library logs is shown as bare text: INFO on stdout, WARNING and above on stderr.
 
     Args:
       main: called with one object per group; its return value is ignored.
@@ -31,117 +39,188 @@ def run(main, *groups, no_longer_needed=(), about=""):
       about: the text above the flags in `--help`.
 
     Exit status: 0 done, 1 bad input (`UserError`) or a file that cannot be read or written, 2 bad
-    flags.
+    flags, 130 stopped by Ctrl-C, 141 the reader of the output has gone (`| head`).
     """
     program = os.path.basename(sys.argv[0])
-    _show_logs()
-    _define(groups, no_longer_needed)
-    if {"-h", "-help", "--help", "--helpfull"} & set(sys.argv[1:]):
-        print(_help(program, about, groups))
-        sys.exit(0)
     try:
-        stray = FLAGS(sys.argv)[1:]
-        if stray:
-            raise flags.Error("unexpected argument '%s'; flags are written --name=value" % stray[0])
-        _take_preset(groups)
-        _require(groups)
+        with _showing_log():
+            _run(program, main, groups, no_longer_needed, about)
+            sys.stdout.flush()
     except flags.Error as e:
-        print("%s: %s" % (program, " ".join(str(e).split())), file=sys.stderr)
-        sys.exit(2)
-    except UserError as e:
-        print("%s: %s" % (program, e), file=sys.stderr)
-        sys.exit(1)
-    for name, why in dict(no_longer_needed).items():
-        if FLAGS[name].present:
-            print("note: --%s is not used: %s" % (name, why), file=sys.stderr)
-    try:
-        main(*[_collect(group) for group in groups])
+        _end(program, " ".join(str(e).split()), 2)
+    except BrokenPipeError:
+        # What is still buffered goes nowhere, or the interpreter would fail on it as it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
     except (UserError, OSError) as e:
-        print("%s: %s" % (program, e), file=sys.stderr, flush=True)
         if getattr(e, "ends_at_once", False):
+            print("%s: %s" % (program, e), file=sys.stderr, flush=True)
             sys.stdout.flush()
             os._exit(1)
-        sys.exit(1)
+        _end(program, e, 1)
     except KeyboardInterrupt:
-        print("%s: stopped" % program, file=sys.stderr)
-        sys.exit(130)
+        _end(program, "stopped", 130)
 
 
-class _Terminal(logging.Handler):
-    """Shows what the library logs: notes on stderr, the rest on stdout."""
+def _end(program, message, status):
+    print("%s: %s" % (program, message), file=sys.stderr, flush=True)
+    sys.exit(status)
+
+
+def _run(program, main, groups, no_longer_needed, about):
+    _define(groups, no_longer_needed)
+    if {"-h", "-help", "--help", "--helpfull"} & set(sys.argv[1:]):
+        print(_help(program, about, groups), flush=True)
+        sys.exit(0)
+    stray = FLAGS(sys.argv)[1:]
+    if stray:
+        raise flags.Error("unexpected argument '%s'; flags are written --name=value" % stray[0])
+    fields = _fields(groups)
+    _take_renamed(fields)
+    _take_preset(fields)
+    _require(fields)
+    _check_alternatives(fields)
+    for name, why in no_longer_needed.items():
+        if FLAGS[name].present:
+            _log.warning("note: --%s is not used: %s", name, why)
+    main(*[_collect(group) for group in groups])
+
+
+class _Console(logging.Handler):
+    """Shows records as bare text: below WARNING on stdout, the rest on stderr."""
 
     def emit(self, record):
+        # Looked up now: tests and programs may have replaced them.
         stream = sys.stderr if record.levelno >= logging.WARNING else sys.stdout
         print(self.format(record), file=stream, flush=True)
 
 
-def _show_logs():
-    log = logging.getLogger("xlnet")
-    log.handlers, log.propagate = [_Terminal()], False
+@contextlib.contextmanager
+def _showing_log():
+    """Shows what the library logs, from INFO on, and nothing of other libraries."""
+    log, console = logging.getLogger("xlnet"), _Console()
+    before = log.level, log.propagate
+    log.addHandler(console)
     log.setLevel(logging.INFO)
+    log.propagate = False
+    try:
+        yield
+    finally:
+        log.removeHandler(console)
+        log.level, log.propagate = before
 
 
-def given(name):
+def given(name: str) -> bool:
     """Whether the flag stood on the command line."""
     return bool(FLAGS[name].present)
 
 
-def _define(groups, no_longer_needed):
+def _fields(groups):
+    """The settings of all groups by name; those that two groups share once."""
+    fields: Dict[str, Any] = {}
     for group in groups:
         for field in dataclasses.fields(group):
-            if field.name in FLAGS:
-                continue
-            default = None if field.default is dataclasses.MISSING else field.default
-            minimum = field.metadata["minimum"]
-            bound = {} if minimum is None else {"lower_bound": minimum}
-            if field.metadata["choices"]:
-                flags.DEFINE_enum(field.name, default, field.metadata["choices"],
-                                  field.metadata["help"])
-            else:
-                _DEFINE[setting_type(field)](field.name, default, field.metadata["help"], **bound)
-    for name, why in dict(no_longer_needed).items():
+            fields.setdefault(field.name, field)
+    return fields
+
+
+def _define(groups, no_longer_needed):
+    for name, field in _fields(groups).items():
+        limits, help = field.metadata, field.metadata["help"]
+        default = None if default_of(field) is REQUIRED else field.default
+        bound = {} if limits["minimum"] is None else {"lower_bound": limits["minimum"]}
+        if limits["choices"]:
+            flags.DEFINE_enum(name, default, limits["choices"], help)
+        else:
+            _DEFINE[setting_type(field)](name, default, help, **bound)
+        if limits["renamed"]:
+            flags.DEFINE_float(limits["renamed"].name, None, "the older name of --" + name)
+    for name, why in no_longer_needed.items():
         flags.DEFINE_string(name, None, "not used: " + why)
     flags.DEFINE_string("config", None, _CONFIG_HELP)
 
 
-def _take_preset(groups):
-    """Gives flags the values of the JSON file `--config`, unless they stood on the command line."""
+def _take_renamed(fields):
+    """Gives flags the values that stand under their older names."""
+    for name, field in fields.items():
+        old = field.metadata["renamed"]
+        if old and given(old.name):
+            if given(name):
+                raise UserError("--%s is the older name of --%s; give one of them"
+                                % (old.name, name))
+            FLAGS[name].value = _in_new_units(name, old, FLAGS[old.name].value)
+            FLAGS[name].present = 1
+
+
+def _in_new_units(name, old, value):
+    new = value / old.units
+    _log.warning("note: %s is now called %s and counts in other units: %s=%g", old.name, name,
+                 name, new)
+    return new
+
+
+def _take_preset(fields):
+    """Gives flags the values of the JSON file `--config`, unless they, or others that say the
+    same, stood on the command line."""
     if not FLAGS.config:
         return
-    fields = {field.name: field for group in groups for field in dataclasses.fields(group)}
+    older = {field.metadata["renamed"].name: name for name, field in fields.items()
+             if field.metadata["renamed"]}
     for name, value in files.read_json(FLAGS.config, "config").items():
         if name == "about":
             continue
+        if name in older and type(value) in (int, float):
+            name, value = older[name], _in_new_units(
+                older[name], fields[older[name]].metadata["renamed"], value)
         if name not in fields:
             raise UserError("config %s: unknown setting '%s'%s"
                             % (FLAGS.config, name, did_you_mean(name, fields)))
         check_value(fields[name], value, "config " + FLAGS.config)
-        minimum = fields[name].metadata["minimum"]
-        if minimum is not None and value < minimum:
-            raise UserError("config %s: %s is %r, expected at least %r"
-                            % (FLAGS.config, name, value, minimum))
-        if not given(name):
+        if not given(name) and not any(given(other) for other in _others(fields, name)):
             FLAGS[name].value = value
 
 
-def _require(groups):
-    for group in groups:
-        for field in dataclasses.fields(group):
-            if field.default is dataclasses.MISSING and not getattr(FLAGS, field.name):
-                raise flags.Error("flag --%s is required: %s"
-                                  % (field.name, field.metadata["help"]))
+def _others(fields, name):
+    """Names of the settings that say the same as `name`."""
+    return [a if b == name else b for a, b in _alternatives(fields) if name in (a, b)]
+
+
+def _alternatives(fields):
+    return [(name, field.metadata["instead_of"]) for name, field in fields.items()
+            if field.metadata["instead_of"] in fields]
+
+
+def _check_alternatives(fields):
+    for name, other in _alternatives(fields):
+        if given(name) and given(other) and FLAGS[name].value and FLAGS[other].value:
+            raise UserError("%s and %s are both given; give one of them" % (name, other))
+
+
+def _require(fields):
+    for name, field in fields.items():
+        if default_of(field) is REQUIRED and not getattr(FLAGS, name):
+            raise flags.Error("flag --%s is required: %s" % (name, field.metadata["help"]))
 
 
 def _collect(group):
-    return group(**{field.name: getattr(FLAGS, field.name) for field in dataclasses.fields(group)})
+    """The settings of a group, checked where the group can do so."""
+    settings = group(**{field.name: getattr(FLAGS, field.name)
+                        for field in dataclasses.fields(group)})
+    if isinstance(settings, Settings):
+        settings.check()
+    return settings
+
+
+def _has_default(field):
+    return default_of(field) is not REQUIRED
 
 
 def _help(program, about, groups):
     lines = ["%s: %s" % (program, about), ""]
     for group in groups:
         lines.append(" ".join(group.__doc__.split()))
-        for field in dataclasses.fields(group):
-            default = "required" if field.default is dataclasses.MISSING else field.default
+        for field in sorted(dataclasses.fields(group), key=_has_default):
+            default = default_of(field)
             name = "  --%s=%s" % (field.name, "" if default is None else default)
             choices = " (%s)" % ", ".join(field.metadata["choices"]) \
                 if field.metadata["choices"] else ""

@@ -5,57 +5,151 @@ Two lifetimes: `XLNetConfig` is the architecture and travels with the checkpoint
 """
 
 import dataclasses
+import logging
+import math
 import typing
-from typing import Optional
+from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence, Type
 
 from xlnet import files
 from xlnet.errors import UserError, did_you_mean
 
+_log = logging.getLogger(__name__)
 
-def setting(default, help, choices=None, minimum=None):
-    """A dataclass field with its meaning [unit], the allowed names, the minimum."""
-    return dataclasses.field(default=default, metadata={
-        "help": help, "choices": choices, "minimum": minimum})
+WINDOW_SPECIAL_TOKENS = 3       # <sep> <sep> <cls> of every pretraining window
 
 
-def required(help):
-    """A dataclass field that has no default."""
-    return dataclasses.field(metadata={"help": help, "choices": None, "minimum": None})
+# ---- fields ----
+
+class _Required:
+    """The value of a setting that has no default and was not given."""
+
+    def __repr__(self) -> str:
+        return "required"
 
 
-def as_in(settings, name):
-    """The setting `name` of another dataclass, word for word."""
-    field = settings.__dataclass_fields__[name]
-    return dataclasses.field(default=field.default, metadata=field.metadata)
+REQUIRED = _Required()
 
 
-def setting_type(field):
+class Renamed(NamedTuple):
+    """A setting's older name, and how many of its units make one of today's."""
+    name: str
+    units: float
+
+
+def setting(default: Any, help: str, *, choices: Optional[Sequence[str]] = None,
+            minimum: Optional[float] = None, maximum: Optional[float] = None,
+            above: Optional[float] = None, below: Optional[float] = None,
+            instead_of: Optional[str] = None, renamed: Optional[Renamed] = None) -> Any:
+    """A dataclass field with its meaning [unit] and what it may be.
+
+    Args:
+      default: `REQUIRED`: there is none.
+      choices: the allowed names. minimum, maximum: allowed themselves; above, below: not.
+      instead_of: another setting that says the same: the one of them that stands on the command
+        line goes before the other one in a preset, and both there are refused.
+      renamed: the name that goes on working.
+    """
+    metadata = {"help": help, "choices": choices, "minimum": minimum, "maximum": maximum,
+                "above": above, "below": below, "instead_of": instead_of, "renamed": renamed}
+    if default is REQUIRED:     # as a factory: fields with defaults may stand before it
+        return dataclasses.field(default_factory=lambda: REQUIRED, metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def required(help: str, **limits: Any) -> Any:
+    """A `setting` that has no default."""
+    return setting(REQUIRED, help, **limits)
+
+
+def share(default: Optional[float], help: str, **more: Any) -> Any:
+    """A `setting` from 0 to 1."""
+    return setting(default, help, minimum=0.0, maximum=1.0, **more)
+
+
+def rate(default: float, help: str) -> Any:
+    """A `setting` from 0 to below 1, the chance that something is dropped."""
+    return setting(default, help, minimum=0.0, below=1.0)
+
+
+def as_in(group: type, name: str, **changes: Any) -> Any:
+    """The setting `name` of another group, with `changes` of what `setting` takes."""
+    field = {field.name: field for field in dataclasses.fields(group)}[name]
+    return setting(**{"default": default_of(field), **field.metadata, **changes})
+
+
+def default_of(field: "dataclasses.Field[Any]") -> Any:
+    """The default of a setting, or `REQUIRED`."""
+    return REQUIRED if field.default is dataclasses.MISSING else field.default
+
+
+def setting_type(field: "dataclasses.Field[Any]") -> type:
     """The plain Python type of a field: `Optional[int]` is int."""
     arguments = [a for a in typing.get_args(field.type) if a is not type(None)]
-    return arguments[0] if arguments else field.type
+    return arguments[0] if arguments else typing.cast(type, field.type)
+
+
+def check_value(field: "dataclasses.Field[Any]", value: object, source: str) -> None:
+    """Raises UserError unless `value` has the type of `field` and is one that it may be."""
+    kind = setting_type(field)
+    fits = type(value) in ((int, float) if kind is float else (kind,))
+    if not fits:
+        raise UserError("%s: %s is %r, expected %s" % (source, field.name, value, kind.__name__))
+    check_limits(field, value, source + ": ")
+
+
+def check_limits(field: "dataclasses.Field[Any]", value: Any, before: str = "") -> None:
+    """Raises UserError, which begins with `before`, unless `value` is one that `field` may be."""
+    choices = field.metadata["choices"]
+    if choices and value not in choices:
+        raise UserError("%s%s is %r, expected one of %s%s" % (
+            before, field.name, value, ", ".join(choices), did_you_mean(str(value), choices)))
+    if isinstance(value, float) and not math.isfinite(value):
+        raise UserError("%s%s is %r, expected a finite number" % (before, field.name, value))
+    least, most, above, below = (field.metadata[name] for name in
+                                 ("minimum", "maximum", "above", "below"))
+    if (least is not None and value < least or most is not None and value > most
+            or above is not None and value <= above or below is not None and value >= below):
+        raise UserError("%s%s is %r, expected %s" % (before, field.name, value, _range(field)))
+
+
+def _range(field: "dataclasses.Field[Any]") -> str:
+    """The values that a number may have: "at least 1", "0 <= dropout < 1"."""
+    sides = [field.metadata[name] for name in ("minimum", "above", "maximum", "below")]
+    if sides[1:] == [None, None, None]:
+        return "at least %g" % sides[0]
+    return "".join(text % side for text, side in zip(("%g <= ", "%g < "), sides[:2])
+                   if side is not None) + field.name + "".join(
+        text % side for text, side in zip((" <= %g", " < %g"), sides[2:]) if side is not None)
 
 
 @dataclasses.dataclass(frozen=True)
-class Architecture:
-    """The shape of the network (paper, appendix A.4). Equal for all uses of a checkpoint."""
-    n_layer: int = required("number of layers")
-    d_model: int = required("width of the hidden states")
-    n_head: int = required("number of attention heads")
-    d_head: int = required("width of one attention head")
-    d_inner: int = required("width inside the feed-forward layer")
-    ff_activation: str = dataclasses.field(metadata={
-        "help": "activation of the feed-forward layer", "choices": ("relu", "gelu")})
-    untie_r: bool = required("each layer has its own r_w, r_r and r_s biases")
-    n_token: int = required("vocabulary size")
+class Settings:
+    """A group of settings."""
 
+    def __post_init__(self) -> None:
+        missing = [name for name, value in vars(self).items() if value is REQUIRED]
+        if missing:
+            raise TypeError("%s: missing %s" % (type(self).__name__, ", ".join(missing)))
+
+    def check(self) -> None:
+        """Raises UserError for a value that is not allowed or does not go with another one.
+
+        What depends on data, a task or another group is checked where these are at hand.
+        """
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if value is not None:
+                check_limits(field, value)
+
+
+# ---- the architecture ----
 
 CONFIG_NAME = "xlnet_config.json"   # the architecture's file beside a checkpoint
-ARCHITECTURE_KEYS = tuple(field.name for field in dataclasses.fields(Architecture))
 
 
+@dataclasses.dataclass(frozen=True, init=False)
 class XLNetConfig:
-    """The architecture of an XLNet, as attributes `n_layer d_model n_head d_head d_inner
-    ff_activation untie_r n_token`.
+    """The architecture of an XLNet (paper, appendix A.4), equal for all uses of a checkpoint.
 
     Made from flags (`FLAGS`, any object with these attributes), from a released
     `xlnet_config.json` (`json_path`), or by keyword; from exactly one of the three.
@@ -63,8 +157,17 @@ class XLNetConfig:
     Raises:
       UserError: an unknown, missing or wrongly typed value, named with the nearest match.
     """
+    n_layer: int = required("number of layers", minimum=1)
+    d_model: int = required("width of the hidden states", minimum=1)
+    n_head: int = required("number of attention heads", minimum=1)
+    d_head: int = required("width of one attention head", minimum=1)
+    d_inner: int = required("width inside the feed-forward layer", minimum=1)
+    ff_activation: str = required("activation of the feed-forward layer",
+                                  choices=("relu", "gelu"))
+    untie_r: bool = required("each layer has its own attention biases r_w, r_r and r_s")
+    n_token: int = required("vocabulary size; as a flag: from the data if not given", minimum=1)
 
-    def __init__(self, FLAGS=None, json_path=None, **values):
+    def __init__(self, FLAGS: Any = None, json_path: Optional[str] = None, **values: Any) -> None:
         if (FLAGS is not None) + (json_path is not None) + bool(values) != 1:
             raise UserError("XLNetConfig: give FLAGS, json_path or keywords, exactly one of them")
         source = "XLNetConfig"
@@ -73,23 +176,22 @@ class XLNetConfig:
         elif json_path is not None:
             source = "model config %s" % json_path
             values = files.read_json(json_path, "model config")
-        self.__dict__.update(_checked_architecture(values, source))
+        _check_architecture(values, source)
+        for key in ARCHITECTURE_KEYS:
+            object.__setattr__(self, key, values[key])
 
-    def to_dict(self):
-        return {key: getattr(self, key) for key in ARCHITECTURE_KEYS}
+    def to_dict(self) -> Dict[str, Any]:
+        return dataclasses.asdict(self)
 
-    def to_json(self, path):
+    def to_json(self, path: str) -> None:
         """Writes the architecture as JSON to `path`."""
         files.write_json(path, dict(sorted(self.to_dict().items())))
 
-    def __eq__(self, other):
-        return isinstance(other, XLNetConfig) and self.to_dict() == other.to_dict()
 
-    def __repr__(self):
-        return "XLNetConfig(%s)" % ", ".join("%s=%r" % item for item in self.to_dict().items())
+ARCHITECTURE_KEYS = tuple(field.name for field in dataclasses.fields(XLNetConfig))
 
 
-def _checked_architecture(values, source):
+def _check_architecture(values: Mapping[str, Any], source: str) -> None:
     for key in values:
         if key not in ARCHITECTURE_KEYS:
             raise UserError("%s: unknown key '%s'%s" % (
@@ -97,33 +199,61 @@ def _checked_architecture(values, source):
     missing = [key for key in ARCHITECTURE_KEYS if values.get(key) is None]
     if missing:
         raise UserError("%s: missing %s" % (source, ", ".join(missing)))
-    for field in dataclasses.fields(Architecture):
+    for field in dataclasses.fields(XLNetConfig):
         check_value(field, values[field.name], source)
-        if field.type is int and values[field.name] < 1:
-            raise UserError("%s: %s is %d, expected at least 1" % (
-                source, field.name, values[field.name]))
     if values["d_model"] % 2:
         raise UserError("%s: d_model is %d, expected an even number (sine and cosine halves)"
                         % (source, values["d_model"]))
-    return values
 
 
-def check_value(field, value, source):
-    """Raises UserError unless `value` has the type, and is one of the choices, of `field`."""
-    kind = setting_type(field)
-    fits = type(value) in ((int, float) if kind is float else (kind,))
-    if not fits:
-        raise UserError("%s: %s is %r, expected %s" % (source, field.name, value, kind.__name__))
-    choices = field.metadata["choices"]
-    if choices and value not in choices:
-        raise UserError("%s: %s is %r, expected one of %s%s" % (
-            source, field.name, value, ", ".join(choices), did_you_mean(str(value), choices)))
+ArchitectureSettings: Type[Settings] = dataclasses.make_dataclass(
+    "ArchitectureSettings",
+    [(field.name, Optional[field.type], as_in(XLNetConfig, field.name, default=None))
+     for field in dataclasses.fields(XLNetConfig)],
+    bases=(Settings,), frozen=True, namespace={
+        "__module__": __name__,
+        "__doc__": "The architecture as flags, in place of model_config_path."})
 
+
+# ---- how the network is run ----
 
 PRECISIONS = ("fp32", "bf16", "fp16")
 POSITION_DROPOUTS = ("none", "row", "batch")
 
 
+@dataclasses.dataclass(frozen=True)
+class NetworkSettings(Settings):
+    """How the network is initialized and regularized."""
+    dropout: float = rate(0.1, "dropout rate of hidden states")
+    dropatt: float = rate(0.1, "dropout rate of attention probabilities")
+    position_dropout: str = setting(
+        "none", "dropout of the sinusoids of the relative distances: none; drawn for each row of "
+                "the batch, as in the authors' code; or one draw for all rows",
+        choices=POSITION_DROPOUTS)
+    init: str = setting("normal", "initialization", choices=("normal", "uniform"))
+    init_std: float = setting(0.02, "standard deviation of normal initialization", minimum=0.0)
+    init_range: float = setting(0.1, "half width of uniform initialization", minimum=0.0)
+    clamp_len: int = setting(-1, "relative distances beyond it count as it [tokens]; -1: none")
+    use_bfloat16: bool = setting(False, "the reference's name of --precision=bf16")
+    precision: Optional[str] = setting(None, "number format of matrix products; fp32 if not given",
+                                       choices=PRECISIONS)
+    recompute: bool = setting(False, "keep no activations of a layer, compute them again in the "
+                                     "backward pass: less memory, a third more time")
+
+    def run_config(self, is_training: bool, **recurrence: Any) -> "RunConfig":
+        """The `RunConfig` of these settings; `recurrence` is its mem_len, reuse_len, same_length.
+
+        Raises:
+          UserError: as `check`.
+        """
+        return RunConfig(is_training=is_training, use_tpu=False, **dataclasses.asdict(self),
+                         **recurrence)
+
+    def check(self) -> None:
+        self.run_config(is_training=True)
+
+
+@dataclasses.dataclass(frozen=True)
 class RunConfig:
     """How the network is run: dropout, initialization, memory. Not part of a checkpoint.
 
@@ -144,94 +274,94 @@ class RunConfig:
       position_dropout: whether the sinusoids of the relative distances are dropped out too, at
         rate `dropout`: "none"; "row", each row of the batch draws its own, as in the published
         code; "batch", one draw for all rows.
-    """
 
-    def __init__(self, is_training, use_tpu, use_bfloat16, dropout, dropatt, init="normal",
-                 init_range=0.1, init_std=0.02, mem_len=None, reuse_len=None, bi_data=False,
-                 clamp_len=-1, same_length=False, *, precision=None, recompute=False,
-                 position_dropout="none"):
-        precision = precision or ("bf16" if use_bfloat16 else "fp32")
-        if precision not in PRECISIONS:
-            raise UserError("precision is %r, expected one of %s" % (
-                precision, ", ".join(PRECISIONS)))
-        if use_bfloat16 and precision != "bf16":
+    Raises:
+      UserError: a value that is not allowed, or two that contradict each other.
+    """
+    is_training: bool
+    use_tpu: bool
+    use_bfloat16: bool
+    dropout: float
+    dropatt: float
+    init: str = NetworkSettings.init
+    init_range: float = NetworkSettings.init_range
+    init_std: float = NetworkSettings.init_std
+    mem_len: Optional[int] = None
+    reuse_len: Optional[int] = None
+    bi_data: bool = False
+    clamp_len: int = NetworkSettings.clamp_len
+    same_length: bool = False
+    precision: Optional[str] = NetworkSettings.precision
+    recompute: bool = NetworkSettings.recompute
+    position_dropout: str = NetworkSettings.position_dropout
+
+    def __post_init__(self) -> None:
+        precision = self.precision or ("bf16" if self.use_bfloat16 else "fp32")
+        object.__setattr__(self, "precision", precision)
+        for field in dataclasses.fields(NetworkSettings):
+            check_limits(field, getattr(self, field.name))
+        if self.use_bfloat16 and precision != "bf16":
             raise UserError("use_bfloat16 is True and precision is %s: give one of them"
                             % precision)
-        if init not in ("normal", "uniform"):
-            raise UserError("init is %r, expected normal or uniform" % (init,))
-        if position_dropout not in POSITION_DROPOUTS:
-            raise UserError("position_dropout is %r, expected one of %s" % (
-                position_dropout, ", ".join(POSITION_DROPOUTS)))
-        for name, rate in (("dropout", dropout), ("dropatt", dropatt)):
-            if not 0 <= rate < 1:
-                raise UserError("%s is %r, expected 0 <= rate < 1" % (name, rate))
-        self.is_training = is_training
-        self.use_tpu = use_tpu
-        self.use_bfloat16 = precision == "bf16"
-        self.precision = precision
-        self.recompute = recompute
-        self.dropout = dropout
-        self.dropatt = dropatt
-        self.position_dropout = position_dropout
-        self.init = init
-        self.init_range = init_range
-        self.init_std = init_std
-        self.mem_len = mem_len
-        self.reuse_len = reuse_len
-        self.bi_data = bi_data
-        self.clamp_len = clamp_len
-        self.same_length = same_length
+        object.__setattr__(self, "use_bfloat16", precision == "bf16")
 
 
-# What a run configuration takes from the flags, and its value where a program has no such flag.
-_RUN_FLAGS = dict(use_tpu=False, use_bfloat16=False, dropout=0.1, dropatt=0.1, init="normal",
-                  init_range=0.1, init_std=0.02, clamp_len=-1, precision=None, recompute=False,
-                  position_dropout="none")
-_RECURRENCE_FLAGS = dict(mem_len=None, reuse_len=None, bi_data=False, same_length=False)
+_RECURRENCE = ("mem_len", "reuse_len", "bi_data", "same_length")
 
 
-def create_run_config(is_training, is_finetune, FLAGS):
+def create_run_config(is_training: bool, is_finetune: bool, FLAGS: Any) -> RunConfig:
     """Returns the `RunConfig` that `FLAGS` (any object with the attributes) describes.
 
     Fine-tuning (`is_finetune`) has no memory, so nothing of the recurrence is read.
     """
-    defaults = dict(_RUN_FLAGS) if is_finetune else dict(_RUN_FLAGS, **_RECURRENCE_FLAGS)
+    defaults: Dict[str, Any] = {
+        field.name: field.default
+        for field in dataclasses.fields(RunConfig) + dataclasses.fields(NetworkSettings)}
+    defaults["use_tpu"] = False
+    unread = ("is_training",) + (_RECURRENCE if is_finetune else ())
     return RunConfig(is_training, **{name: getattr(FLAGS, name, default)
-                                     for name, default in defaults.items()})
+                                     for name, default in defaults.items() if name not in unread})
 
 
-_UNCASED = ("lower-case the text; if not given as the vocabulary was trained, which the file "
-            "beside it says, or False")
-_KEEP_ACCENTS = ("keep accents, syllables and full-width letters for the vocabulary's own "
-                 "normalization; if not given as the vocabulary was trained, or False")
+# ---- what programs share ----
+
+@dataclasses.dataclass(frozen=True)
+class TextSettings(Settings):
+    """How text is cleaned."""
+    uncased: Optional[bool] = setting(
+        None, "lower-case the text; if not given as the vocabulary was trained, which the file "
+              "beside it says, or False")
+    keep_accents: Optional[bool] = setting(
+        None, "keep accents, syllables and full-width letters for the vocabulary's own "
+              "normalization; if not given as the vocabulary was trained, or False")
 
 
 @dataclasses.dataclass(frozen=True)
-class CorpusSettings:
-    """data_utils.py: text to pretraining records."""
+class RunSettings(Settings):
+    """What a run of any kind of training has: where it is kept, what it starts from, its steps."""
+    model_dir: str = required("directory for checkpoints; a run found there is continued")
+    model_config_path: Optional[str] = setting(None, "JSON with the architecture")
+    spiece_model_file: Optional[str] = setting(None, "SentencePiece model")
+    init_checkpoint: Optional[str] = setting(
+        None, "weights to start from: a checkpoint prefix, its directory, or DIRECTORY/latest")
+    train_batch_size: int = setting(8, "examples per training step, over all devices", minimum=1)
+    grad_accum_steps: int = setting(1, "micro-batches, one after the other, that a device cuts its "
+                                       "rows into to save memory", minimum=1)
+    seed: int = setting(0, "seed of every random choice", minimum=0)
+    save_steps: int = setting(1000, "steps between checkpoints", minimum=1)
+    eval_steps: int = setting(0, "steps between evaluations; 0: before and after", minimum=0)
+    log_steps: int = setting(50, "steps between log lines", minimum=1)
+    max_save: int = setting(5, "checkpoints kept; 0: all", minimum=0)
+    allow_changes: bool = setting(False, "go on in model_dir though settings differ that change "
+                                         "what the run learns")
+
+
+@dataclasses.dataclass(frozen=True)
+class InputSettings(Settings):
+    """Which text is read, and how."""
     input_glob: str = required(
         "text: comma-separated files, glob patterns and directories (their *.txt, *.jsonl and "
         "*.gz); .jsonl is a JSON object a line, a document each; anything else is text_format")
-    save_dir: str = required("directory for the records and their manifest")
-    sp_path: str = required("SentencePiece model")
-    seq_len: int = setting(512, "length of a window [tokens]", minimum=1)
-    reuse_len: int = setting(256, "leading part of a window that continues the stream [tokens]",
-                             minimum=1)
-    num_streams: int = setting(0, "streams that are trained side by side; the batch size must "
-                                  "divide it; 0: bsz_per_host, or as many of 32 as the text fills",
-                               minimum=0)
-    bi_data: bool = setting(True, "half of the streams run backward")
-    from_raw_text: bool = setting(True, "input is text; False: each line holds token ids")
-    use_eod: bool = setting(True, "put <eod> at the end of each document")
-    uncased: Optional[bool] = setting(None, _UNCASED)
-    keep_accents: Optional[bool] = setting(None, _KEEP_ACCENTS)
-    num_passes: int = setting(1, "times the corpus is laid out, each with other A/B pairs and "
-                                 "document order", minimum=1)
-    seed: int = setting(0, "seed of every random choice", minimum=0)
-    num_workers: int = setting(0, "processes; 0: one for each core", minimum=0)
-    num_task: int = setting(1, "machines, or runs, that share the input", minimum=1)
-    task: int = setting(0, "which of them this is, from 0", minimum=0)
-    overwrite: bool = setting(False, "replace records of other settings in save_dir")
     text_format: str = setting(
         "lines", "lines: a sentence a line, a blank line between documents; paragraphs: the same "
                  "with a paragraph a line, cut into sentences; wikitext: WikiText's files, cut "
@@ -244,55 +374,75 @@ class CorpusSettings:
                 "or skip the line and count it", choices=("fail", "skip"))
     split: str = setting("all", "the documents to take: all, the held-out ones, or the others",
                          choices=("all", "train", "heldout"))
-    heldout_percent: float = setting(5.0, "share of documents held out, drawn by a hash of their "
-                                          "text [percent]", minimum=0.0)
+    heldout_share: float = setting(0.05, "share of documents held out, drawn by a hash of their "
+                                         "text", above=0.0, below=1.0,
+                                   renamed=Renamed("heldout_percent", 100))
+
+    def check(self) -> None:
+        super().check()
+        if not self.json_field:
+            raise UserError("json_field is empty, expected the name of the text's field")
+
+
+@dataclasses.dataclass(frozen=True)
+class CorpusSettings(InputSettings, TextSettings):
+    """data_utils.py: text to pretraining records."""
+    save_dir: str = required("directory for the records and their manifest")
+    sp_path: str = required("SentencePiece model")
+    seq_len: int = setting(512, "length of a window [tokens]", minimum=1)
+    reuse_len: int = setting(256, "leading part of a window that continues the stream [tokens]",
+                             minimum=1)
+    num_streams: int = setting(0, "streams that are trained side by side; the batch size must "
+                                  "divide it; 0: bsz_per_host, or as many of 32 as the text fills",
+                               minimum=0)
+    bi_data: bool = setting(True, "half of the streams run backward")
+    from_raw_text: bool = setting(True, "input is text; False: each line holds token ids")
+    use_eod: bool = setting(True, "put <eod> at the end of each document")
+    num_passes: int = setting(1, "times the corpus is laid out, each with other A/B pairs and "
+                                 "document order", minimum=1)
+    seed: int = as_in(RunSettings, "seed")
+    num_workers: int = setting(0, "processes; 0: one for each core", minimum=0)
+    num_task: int = setting(1, "machines, or runs, that share the input", minimum=1)
+    task: int = setting(0, "which of them this is, from 0", minimum=0)
+    overwrite: bool = setting(False, "replace records of other settings in save_dir")
     bsz_per_host: Optional[int] = setting(None, "the reference's name for num_streams", minimum=1)
 
+    def check(self) -> None:
+        super().check()
+        if not self.from_raw_text and self.text_format != "lines":
+            raise UserError("text_format is %s, expected lines where from_raw_text is False: a "
+                            "line of ids is a sentence" % self.text_format)
+        self._check_window()
+        if self.num_streams and self.bsz_per_host not in (None, self.num_streams):
+            raise UserError("num_streams is %d but bsz_per_host, its other name, is %d; give one"
+                            % (self.num_streams, self.bsz_per_host))
+        if self.task >= self.num_task:
+            raise UserError("task is %d, expected less than num_task, %d (tasks count from 0)"
+                            % (self.task, self.num_task))
 
-@dataclasses.dataclass(frozen=True)
-class ArchitectureSettings:
-    """The architecture as flags, in place of model_config_path; see `Architecture`."""
-    n_layer: Optional[int] = setting(None, "number of layers")
-    d_model: Optional[int] = setting(None, "width of the hidden states")
-    n_head: Optional[int] = setting(None, "number of attention heads")
-    d_head: Optional[int] = setting(None, "width of one attention head")
-    d_inner: Optional[int] = setting(None, "width inside the feed-forward layer")
-    ff_activation: Optional[str] = setting(None, "activation of the feed-forward layer",
-                                           choices=("relu", "gelu"))
-    untie_r: Optional[bool] = setting(None, "each layer has its own attention biases")
-    n_token: Optional[int] = setting(None, "vocabulary size; from the data if not given")
-
-
-@dataclasses.dataclass(frozen=True)
-class NetworkSettings:
-    """How the network is initialized and regularized."""
-    dropout: float = setting(0.1, "dropout rate of hidden states", minimum=0.0)
-    dropatt: float = setting(0.1, "dropout rate of attention probabilities", minimum=0.0)
-    position_dropout: str = setting(
-        "none", "dropout of the sinusoids of the relative distances: none; drawn for each row of "
-                "the batch, as in the authors' code; or one draw for all rows",
-        choices=POSITION_DROPOUTS)
-    init: str = setting("normal", "initialization", choices=("normal", "uniform"))
-    init_std: float = setting(0.02, "standard deviation of normal initialization")
-    init_range: float = setting(0.1, "half width of uniform initialization")
-    clamp_len: int = setting(-1, "relative distances beyond it count as it [tokens]; -1: none")
-    use_bfloat16: bool = setting(False, "the reference's name of --precision=bf16")
-    precision: Optional[str] = setting(None, "number format of matrix products; fp32 if not given",
-                                       choices=PRECISIONS)
-    recompute: bool = setting(False, "keep no activations of a layer, compute them again in the "
-                                     "backward pass: less memory, a third more time")
+    def _check_window(self) -> None:
+        shortest = WINDOW_SPECIAL_TOKENS + 3    # one token of the reused part, of A and of B
+        if self.seq_len < shortest:
+            raise UserError("sequence too short: seq_len is %d, expected at least %d"
+                            % (self.seq_len, shortest))
+        longest = self.seq_len - WINDOW_SPECIAL_TOKENS - 2
+        if not 1 <= self.reuse_len <= longest:
+            raise UserError("reuse_len is %d, expected 1 <= reuse_len <= seq_len - 5 = %d (the "
+                            "rest of a window is two segments, <sep> <sep> <cls>)"
+                            % (self.reuse_len, longest))
 
 
 @dataclasses.dataclass(frozen=True)
-class OptimizationSettings:
+class OptimizationSettings(Settings):
     """Learning rate, optimizer and clipping."""
     learning_rate: float = setting(1e-4, "peak learning rate", minimum=0.0)
     train_steps: int = setting(100000, "optimizer steps in all", minimum=1)
     warmup_steps: int = setting(0, "steps over which the learning rate rises from 0", minimum=0)
-    warmup_share: float = setting(0.0, "warmup_steps as a share of train_steps", minimum=0.0)
+    warmup_share: float = share(0.0, "warmup_steps as a share of train_steps",
+                                instead_of="warmup_steps")
     decay_method: str = setting("poly", "learning rate after warm-up",
                                 choices=("poly", "cos", "constant"))
-    min_lr_ratio: float = setting(0.001, "last learning rate as a share of the peak", minimum=0.0)
+    min_lr_ratio: float = share(0.001, "last learning rate as a share of the peak")
     weight_decay: float = setting(0.0, "decoupled weight decay, not on biases and layer norms",
                                   minimum=0.0)
     adam_epsilon: float = setting(1e-8, "Adam's epsilon", minimum=0.0)
@@ -300,14 +450,23 @@ class OptimizationSettings:
     lr_layer_decay_rate: float = setting(1.0, "learning rate of a layer as a share of the next "
                                               "higher one's; the embedding is the lowest",
                                          minimum=0.0)
-    average_decay: float = setting(0.0, "moving average of the weights, decay per step (0.999); "
-                                        "0: none", minimum=0.0)
+    average_decay: float = rate(0.0, "moving average of the weights, decay per step (0.999); "
+                                     "0: none")
     legacy_optimizer: bool = setting(False, "the reference's rules: no bias correction where there "
                                             "is weight decay, layer decay on gradients")
 
+    def check(self) -> None:
+        super().check()
+        if self.warmup_share and self.warmup_steps:
+            raise UserError("warmup_share is %s and warmup_steps is %d; give one of them"
+                            % (self.warmup_share, self.warmup_steps))
+        if self.warmup_steps > self.train_steps:    # as in a trial of a few steps
+            _log.warning("note: warmup_steps is %d, but train_steps %d: the peak learning rate is "
+                         "not reached", self.warmup_steps, self.train_steps)
+
 
 @dataclasses.dataclass(frozen=True)
-class DeviceSettings:
+class DeviceSettings(Settings):
     """Where to run; see the README's chapter on pretraining."""
     num_hosts: int = setting(1, "machines; above 1 each has TF_CONFIG", minimum=1)
     num_core_per_host: int = setting(1, "GPUs of a machine; without GPUs, replicas on its CPU",
@@ -318,7 +477,7 @@ class DeviceSettings:
                                         "faster, but a run that is repeated or resumed differs in "
                                         "the last bit")
 
-    def check(self):
+    def check_one_machine(self) -> None:
         """Raises UserError unless the devices are those of one machine: fine-tuning runs on one."""
         if self.num_hosts != 1:
             raise UserError("num_hosts is %d: fine-tuning runs on one machine; leave it 1"
@@ -327,23 +486,23 @@ class DeviceSettings:
             raise UserError("use_tpu is True: fine-tuning runs on GPUs or the CPU; leave it False")
 
 
+_CHECKED = "checked against the data if given"
+
+
 @dataclasses.dataclass(frozen=True)
-class PretrainingSettings:
+class PretrainingSettings(RunSettings):
     """train_gpu.py: data, memory, permutation, checkpoints."""
     record_info_dir: str = required("directory made by data_utils.py (its manifest is read), or "
                                     "the reference's records")
-    model_dir: str = required("directory for checkpoints; a run found there is continued")
-    spiece_model_file: Optional[str] = setting(
-        None, "SentencePiece model of the reference's records, if corpus_info.json beside them "
-              "does not name it; ours have their own")
+    spiece_model_file: Optional[str] = as_in(
+        RunSettings, "spiece_model_file", help="SentencePiece model of the reference's records, if "
+        "corpus_info.json beside them does not name it; ours have their own")
+    train_batch_size: int = as_in(
+        RunSettings, "train_batch_size", default=16,
+        help="windows per step over all devices and hosts; divides the number of streams")
+    eval_steps: int = as_in(RunSettings, "eval_steps",
+                            help="steps between held-out evaluations; 0: before and after")
     eval_record_info_dir: Optional[str] = setting(None, "held-out records, as record_info_dir")
-    model_config_path: Optional[str] = setting(None, "JSON with the architecture")
-    init_checkpoint: Optional[str] = setting(
-        None, "weights to start from: a checkpoint prefix, its directory, or DIRECTORY/latest")
-    train_batch_size: int = setting(16, "windows per step over all devices and hosts; divides the "
-                                        "number of streams", minimum=1)
-    grad_accum_steps: int = setting(1, "micro-batches, one after the other, that a device cuts its "
-                                       "rows into to save memory", minimum=1)
     objective: str = setting("permutation", "what is predicted: tokens in a random order (XLNet), "
                              "the next token (Transformer-XL), masked tokens (as BERT)",
                              choices=("permutation", "causal", "masked"))
@@ -361,39 +520,37 @@ class PretrainingSettings:
     mask_alpha: int = setting(6, "targets lie evenly: about one of each mask_alpha / mask_beta "
                                  "n-grams in a row is one", minimum=1)
     mask_beta: int = setting(1, "see mask_alpha", minimum=1)
-    seed: int = setting(0, "seed of initialization, dropout, targets and permutations", minimum=0)
-    save_steps: int = setting(1000, "steps between checkpoints", minimum=1)
-    eval_steps: int = setting(0, "steps between held-out evaluations; 0: before and after",
-                              minimum=0)
-    log_steps: int = setting(50, "steps between log lines", minimum=1)
-    max_save: int = setting(5, "checkpoints kept; 0: all", minimum=0)
     keep_every: int = setting(0, "steps whose multiples keep their checkpoint for good; 0: none",
                               minimum=0)
-    on_nan: str = setting("stop", "loss that is no number or explodes: stop, or go back to the "
-                                  "last checkpoint and skip the data since",
+    on_nan: str = setting("stop", "loss that is NaN or infinite, or explodes: stop, or go back "
+                                  "to the last checkpoint and skip the data since",
                           choices=("stop", "rollback"))
-    allow_changes: bool = setting(False, "go on in model_dir though settings differ that change "
-                                         "what the run learns")
-    seq_len: Optional[int] = setting(None, "checked against the data if given", minimum=1)
-    reuse_len: Optional[int] = setting(None, "checked against the data if given", minimum=1)
-    bi_data: Optional[bool] = setting(None, "checked against the data if given")
-    uncased: Optional[bool] = setting(None, "checked against the data if given")
-    keep_accents: Optional[bool] = setting(None, "checked against the data if given")
+    seq_len: Optional[int] = setting(None, _CHECKED, minimum=1)
+    reuse_len: Optional[int] = setting(None, _CHECKED, minimum=1)
+    bi_data: Optional[bool] = setting(None, _CHECKED)
+    uncased: Optional[bool] = as_in(TextSettings, "uncased", help=_CHECKED)
+    keep_accents: Optional[bool] = as_in(TextSettings, "keep_accents", help=_CHECKED)
+
+    def check(self) -> None:
+        super().check()
+        if self.same_length and self.objective != "causal":
+            raise UserError("same_length is True; it belongs to --objective=causal")
 
 
 @dataclasses.dataclass(frozen=True)
-class ClassifierSettings:
+class ClassifierSettings(RunSettings, TextSettings):
     """run_classifier.py: the task, its files, what to do."""
     task_name: str = required("a known task (cola, sst-2, ..., imdb, race, tnews, xnli-de, ...; an "
                               "unknown name lists them all) or custom for your own files")
     data_dir: str = required("directory with the task's files; custom: train, dev and test as "
                              ".tsv, .csv, .json or .jsonl, or one file to train on")
-    model_dir: str = required("directory for checkpoints")
     output_dir: str = required("directory for tokenized records")
-    spiece_model_file: str = required("SentencePiece model")
-    model_config_path: str = required("JSON with the architecture")
-    init_checkpoint: Optional[str] = setting(
-        None, "weights to start from: a checkpoint prefix, its directory, or DIRECTORY/latest")
+    spiece_model_file: str = as_in(RunSettings, "spiece_model_file", default=REQUIRED)
+    model_config_path: str = as_in(RunSettings, "model_config_path", default=REQUIRED)
+    save_steps: int = as_in(RunSettings, "save_steps", default=500)
+    eval_steps: int = as_in(RunSettings, "eval_steps", help="training steps between evaluations "
+                            "that choose model_dir/best; 0: none")
+    max_save: int = as_in(RunSettings, "max_save", default=0)
     do_train: bool = setting(False, "fine-tune on the train file")
     do_eval: bool = setting(False, "evaluate on eval_split")
     do_predict: bool = setting(False, "write predictions for predict_split or predict_file")
@@ -423,14 +580,12 @@ class ClassifierSettings:
                                   minimum=1)
     highest_grade: int = setting(0, "ranking: grade of a perfect document, for ERR; 0: the highest "
                                     "one of the file", minimum=0)
-    dev_share: Optional[float] = setting(
+    dev_share: Optional[float] = share(
         None, "share of the training rows held out as dev where there is no dev file; 0.05 for "
-              "known tasks and 0.1 for custom if not given", minimum=0.0)
+              "known tasks and 0.1 for custom if not given")
 
     eval_split: str = setting("dev", "file evaluated: dev, test, train (mnli: dev_matched, ...)")
     eval_all_ckpt: bool = setting(False, "evaluate every checkpoint in model_dir, not one")
-    eval_steps: int = setting(0, "training steps between evaluations that choose model_dir/best; "
-                                 "0: none", minimum=0)
     metric: Optional[str] = setting(None, "metric that chooses the best; the task's first if not "
                                           "given")
     patience: int = setting(0, "evaluations without a better one after which training stops; 0: "
@@ -448,11 +603,9 @@ class ClassifierSettings:
               "tabs between a pair; run, qrels: TREC's",
         choices=("tsv", "csv", "json", "jsonl", "text", "run", "qrels"))
     predict_dir: Optional[str] = setting(None, "directory for predictions; model_dir if not given")
-    predict_threshold: float = setting(0.5, "least probability for the second of two labels, or "
-                                            "for each one of multi_label", minimum=0.0)
+    predict_threshold: float = share(0.5, "least probability for the second of two labels, or for "
+                                          "each one of multi_label")
 
-    uncased: Optional[bool] = setting(None, _UNCASED)
-    keep_accents: Optional[bool] = setting(None, _KEEP_ACCENTS)
     max_seq_length: int = setting(128, "tokens of an example, special ones included")
     long_document: str = setting(
         "truncate", "texts that do not fit: lose the end, lose the middle, become several windows "
@@ -467,26 +620,27 @@ class ClassifierSettings:
     data_workers: int = setting(0, "processes that tokenize large files; 0: one a core", minimum=0)
     overwrite_data: bool = setting(False, "tokenize again even if the records fit")
 
-    train_batch_size: int = setting(8, "examples per training step, over all devices", minimum=1)
-    grad_accum_steps: int = setting(1, "micro-batches, one after the other, that a device cuts its "
-                                       "examples into to save memory", minimum=1)
     eval_batch_size: int = setting(32, "examples that a device evaluates or predicts together",
                                  minimum=1)
     epochs: Optional[float] = setting(None, "train_steps in passes over the training rows",
-                                      minimum=0.0)
+                                      minimum=0.0, instead_of="train_steps")
     freeze_layers: int = setting(0, "so many of the lowest layers, and the embeddings, keep their "
                                     "weights; 0: none", minimum=0)
-    mixout: float = setting(0.0, "chance that a weight of a dense kernel is its pretrained value "
-                                 "in a training step; needs init_checkpoint", minimum=0.0)
+    mixout: float = rate(0.0, "chance that a weight of a dense kernel is its pretrained value in a "
+                              "training step; needs init_checkpoint")
     class_weights: Optional[str] = setting(None, "how much labels count in training: balanced, or "
                                                  "label:weight,...")
-    label_smoothing: float = setting(0.0, "share of the target spread over all labels", minimum=0.0)
+    label_smoothing: float = share(0.0, "share of the target spread over all labels")
     summary_type: str = setting("last", "how a text becomes one vector",
                                 choices=("last", "first", "mean", "attn"))
     use_summ_proj: bool = setting(True, "dense tanh layer over the summary")
     cls_scope: Optional[str] = setting(None, "name of the output layer; the task's if not given")
-    seed: int = setting(0, "seed of initialization, dropout and shuffling", minimum=0)
-    save_steps: int = setting(500, "steps between checkpoints", minimum=1)
-    log_steps: int = setting(50, "steps between log lines", minimum=1)
-    max_save: int = setting(0, "checkpoints kept; 0: all", minimum=0)
-    allow_changes: bool = as_in(PretrainingSettings, "allow_changes")
+
+    def check(self) -> None:
+        super().check()
+        if not (self.do_train or self.do_eval or self.do_predict):
+            raise UserError("nothing to do: give --do_train=True, --do_eval=True or "
+                            "--do_predict=True")
+        if (self.patience or self.num_trials > 1) and not self.eval_steps:
+            raise UserError("%s needs --eval_steps: it looks at evaluations while training"
+                            % ("patience" if self.patience else "num_trials"))

@@ -1,9 +1,10 @@
 """The one exception that users see, and the hint that goes with a misspelt name."""
 
 import difflib
+from typing import Iterable
 
 
-class UserError(Exception):
+class UserError(ValueError):
     """Bad input: one line that names the file, flag or row, what was found and what was expected.
 
     Entry points print it without a traceback and exit with status 1; `ends_at_once`: without taking
@@ -12,7 +13,7 @@ class UserError(Exception):
     ends_at_once = False
 
 
-def did_you_mean(name, choices):
+def did_you_mean(name: str, choices: Iterable[object]) -> str:
     """Returns `"; did you mean 'x'?"` for the closest of `choices`, or an empty string."""
     close = difflib.get_close_matches(name, [str(choice) for choice in choices], n=1)
     return "; did you mean '%s'?" % close[0] if close else ""

@@ -1,16 +1,19 @@
 """Files: found or refused by name, written whole or not at all."""
 
+from __future__ import annotations
+
 import contextlib
 import hashlib
 import json
 import os
 import shutil
+from typing import IO, Any, Dict, Iterator, List, Optional
 
 from xlnet.errors import UserError
 
 
 @contextlib.contextmanager
-def replacing(path):
+def replacing(path: str) -> Iterator[str]:
     """Yields a temporary name beside `path`; renames it to `path` only if the block succeeds."""
     os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
     temporary = "%s.partial-%d" % (path, os.getpid())
@@ -22,19 +25,19 @@ def replacing(path):
             os.remove(temporary)
 
 
-def write_text(path, text):
+def write_text(path: str, text: str) -> None:
     """Writes a UTF-8 text file, whole or not at all."""
     with replacing(path) as temporary:
         with open(temporary, "w", encoding="utf-8", newline="\n") as f:
             f.write(text)
 
 
-def write_json(path, value):
+def write_json(path: str, value: object) -> None:
     """Writes `value` as indented JSON, whole or not at all."""
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 
-def read_json(path, what):
+def read_json(path: str, what: str) -> Dict[str, Any]:
     """Reads a JSON object, local or remote; `what` is its role in errors ("model config", ...)."""
     require_file(path, what)
     with open_binary(path) as f:
@@ -48,7 +51,7 @@ def read_json(path, what):
     return value
 
 
-def copy(source, target):
+def copy(source: str, target: str) -> None:
     """Copies a file, whole or not at all; copying a file onto itself does nothing."""
     if os.path.exists(target) and os.path.samefile(source, target):
         return
@@ -56,7 +59,7 @@ def copy(source, target):
         shutil.copyfile(source, temporary)
 
 
-def require_file(path, what):
+def require_file(path: Optional[str], what: str) -> None:
     """Raises UserError unless `path` is a file; `what` is the flag or role it plays."""
     if not path:
         raise UserError("%s: no file given" % what)
@@ -66,7 +69,7 @@ def require_file(path, what):
         raise UserError("%s: no such file: %s" % (what, path))
 
 
-def sha256(path):
+def sha256(path: str) -> str:
     """Returns the SHA-256 of a file as hexadecimal text."""
     digest = hashlib.sha256()
     with open(path, "rb") as f:
@@ -77,29 +80,29 @@ def sha256(path):
 
 # Files elsewhere (gs://, s3://, hdfs://): whatever Apache Beam's file systems reach.
 
-def is_remote(path):
+def is_remote(path: str) -> bool:
     return "://" in path
 
 
-def match(pattern):
+def match(pattern: str) -> List[str]:
     """Returns the remote files that a pattern matches."""
     return [found.path for result in _file_systems().match([pattern])
             for found in result.metadata_list]
 
 
-def exists(path):
+def exists(path: str) -> bool:
     """Whether there is a local or remote file or directory of this name."""
     return _file_systems().exists(path) if is_remote(path) else os.path.exists(path)
 
 
-def size(path):
+def size(path: str) -> int:
     """Returns the size of a local or remote file [bytes]."""
     if not is_remote(path):
         return os.path.getsize(path)
     return _file_systems().match([path])[0].metadata_list[0].size_in_bytes
 
 
-def open_binary(path, buffering=-1):
+def open_binary(path: str, buffering: int = -1) -> IO[bytes]:
     """Opens a local or remote file to be read as bytes; compressed ones as they are."""
     if not is_remote(path):
         return open(path, "rb", buffering=buffering)

@@ -6,12 +6,15 @@ says it, goes wherever the model goes, and is obeyed by whatever reads the model
 Shape letters: V vocabulary.
 """
 
+from __future__ import annotations
+
 import functools
 import itertools
 import os
 import re
 import sys
 import unicodedata
+from typing import Iterable, List, Optional, Sequence, Tuple
 
 import numpy as np
 import sentencepiece
@@ -28,13 +31,14 @@ RELEASED_CLEANING = {"uncased": False, "keep_accents": False}
 _BATCH_LINES = 1000              # few enough for the processor's cache
 
 
-def clean_text(text, lower=False, remove_space=True, keep_accents=False):
+def clean_text(text: str, lower: bool = False, remove_space: bool = True,
+               keep_accents: bool = False) -> str:
     """Returns `text` as the released models saw it in training.
 
     Args:
       text: str.
       lower: lower-case the text (for models trained without case).
-      remove_space: join runs of blanks, drop those at the ends.
+      remove_space: join runs of spaces, drop those at the ends.
       keep_accents: leave out the compatibility decomposition (NFKD) and the removal of combining
         characters, which makes が か, für fur, and takes tone marks from Thai. What is left to
         fold, full-width letters and the like, the SentencePiece model folds by its own rule.
@@ -44,28 +48,28 @@ def clean_text(text, lower=False, remove_space=True, keep_accents=False):
     return _clean(text, lower, keep_accents)
 
 
-def clean_lines(lines, lower=False, keep_accents=False):
+def clean_lines(lines: Sequence[str], lower: bool = False, keep_accents: bool = False) -> List[str]:
     """Returns `[clean_text(line, lower, True, keep_accents) for line in lines]`, ten times faster.
 
     All lines are cleaned as one text and cut apart again. That gives the same, because no rule
     looks beyond a newline (it is neither a letter nor a combining character) or makes one.
     """
     text = "\n".join(lines)
-    if text.count("\n") >= len(lines):                  # newlines inside of lines are blanks
+    if text.count("\n") >= len(lines):                  # newlines inside of lines are spaces
         text = "\n".join([line.replace("\n", " ") for line in lines])
-    text = _clean(_join_blanks(text), lower, keep_accents)
+    text = _clean(_join_spaces(text), lower, keep_accents)
     return text.split("\n") if lines else []
 
 
-# All that str.split() splits at, but for the blank itself and the newline between lines.
-_BLANKS = [c for c in map(chr, range(0x3001)) if c.isspace() and c not in " \n"]
+# All that str.split() splits at, but for the space itself and the newline between lines.
+_SPACES = [c for c in map(chr, range(0x3001)) if c.isspace() and c not in " \n"]
 
 
-def _join_blanks(text):
+def _join_spaces(text):
     """Returns `text` with `" ".join(line.split())` done to each of its lines."""
-    for blank in _BLANKS:
-        if blank in text:
-            text = text.replace(blank, " ")
+    for space in _SPACES:
+        if space in text:
+            text = text.replace(space, " ")
     for many, one in (("  ", " "), ("\n ", "\n"), (" \n", "\n")):
         while many in text:
             text = text.replace(many, one)
@@ -111,8 +115,8 @@ class Tokenizer:
       vocab_size: V.
       unk_id, cls_id, sep_id, eod_id: ids of the special pieces, found by name.
       pad_id, mask_id, eop_id: the same, None where the model has no such piece.
-      is_word_start: bool [V], pieces that begin a word: those after a blank, those that begin with
-        a letter of a script without blanks, punctuation (see `begins_word`), and special pieces.
+      is_word_start: bool [V], pieces that begin a word: those after a space, those that begin with
+        a letter of a script without spaces, punctuation (see `begins_word`), and special pieces.
       is_punctuation: bool [V], pieces that are words of their own: what follows begins another.
       is_legacy_word_start: bool [V], pieces that begin a word by the authors' rule.
 
@@ -121,7 +125,8 @@ class Tokenizer:
         descriptions are of another model or contradict each other or the arguments.
     """
 
-    def __init__(self, path, uncased=None, keep_accents=None, descriptions=()):
+    def __init__(self, path: str, uncased: Optional[bool] = None,
+                 keep_accents: Optional[bool] = None, descriptions: Sequence[str] = ()) -> None:
         self._model = _load(path)
         self.path = path
         self.sha256 = files.sha256(path)
@@ -141,22 +146,22 @@ class Tokenizer:
                            for piece, parts in self._split_pieces.items()}
         self._is_split = np.isin(np.arange(self.vocab_size), list(self._split_ids))
 
-    def pieces(self, text):
+    def pieces(self, text: str) -> List[str]:
         """Returns the pieces of `text`, a list of str; unknown characters stand as they are."""
         pieces = self._model.encode(self.clean(text), out_type=str)
         return _replace(pieces, self._split_pieces)
 
-    def ids(self, text):
+    def ids(self, text: str) -> List[int]:
         """Returns the ids of `text`, a list of int."""
         return self.encode_to_array([text])[0].tolist()
 
-    def encode_lines(self, lines):
+    def encode_lines(self, lines: Sequence[str]) -> List[List[int]]:
         """Returns the ids of each text: a list of str to a list of lists of int."""
         ids, lengths = self.encode_to_array(lines)
         ids, ends = ids.tolist(), np.cumsum(lengths).tolist()
         return [ids[begin:end] for begin, end in zip([0] + ends, ends)]
 
-    def encode_to_array(self, lines):
+    def encode_to_array(self, lines: Sequence[str]) -> Tuple[np.ndarray, np.ndarray]:
         """Returns the ids of a list of N texts, T in all, as arrays: the fastest way to get them.
 
         Returns:
@@ -172,20 +177,20 @@ class Tokenizer:
                                    lengths[-1].sum()))
         return self._split_commas(np.concatenate(ids), np.concatenate(lengths))
 
-    def clean(self, text):
+    def clean(self, text: str) -> str:
         """Returns `text` as `pieces`, `ids` and `encode_lines` see it."""
         return clean_text(text, lower=self.uncased, keep_accents=self.keep_accents)
 
-    def save(self, path):
+    def save(self, path: str) -> None:
         """Copies the model to `path`, its description beside it."""
         describe(path, self.sha256, self.uncased, self.keep_accents)
         files.copy(self.path, path)
 
-    def id_to_piece(self, id):
+    def id_to_piece(self, id: int) -> str:
         """Returns the piece, a str, of an id in [0, V)."""
         return self._pieces[id]
 
-    def decode(self, ids):
+    def decode(self, ids: Iterable[int]) -> str:
         """Returns the text of a sequence of ids; control pieces leave no trace in it."""
         return self._model.decode([int(id) for id in ids])
 
@@ -237,7 +242,7 @@ class Tokenizer:
 
 # Letters of scripts whose words stand next to each other, those that can begin a syllable: neither
 # small kana nor length and repetition marks (ー 々), neither tone marks nor vowels that are written
-# behind their consonant. Hangul is not among them: Korean has blanks.
+# behind their consonant. Hangul is not among them: Korean has spaces.
 _UNSPACED = re.compile(
     "[\u0e01-\u0e2e\u0e40-\u0e44"                    # Thai: consonants, vowels written in front
     "\u0e81-\u0eae\u0ec0-\u0ec4\u0edc-\u0edf"        # Lao: the same
@@ -247,10 +252,10 @@ _UNSPACED = re.compile(
     "(?<![ぁぃぅぇぉっゃゅょゎゕゖァィゥェォッャュョヮヵヶｧ-ｰ])")
 
 
-def begins_word(piece):
+def begins_word(piece: str) -> bool:
     """Whether a piece of text begins a word, as far as the piece shows.
 
-    Where words stand between blanks it is the mark that counts. Without blanks a clause would be a
+    Where words stand between spaces it is the mark that counts. Without spaces a clause would be a
     single word, too long for any n-gram of words; there each piece counts as a word, which
     SentencePiece found because it is frequent: mostly a word or one of its parts. Digits and other
     letters in such text belong to the word before them.
@@ -262,7 +267,7 @@ def begins_word(piece):
 _APOSTROPHES = "'\u2019"
 
 
-def is_punctuation(piece):
+def is_punctuation(piece: str) -> bool:
     """Whether a piece is punctuation or symbols alone (categories P and S of Unicode), in any
     script.
 
@@ -278,25 +283,25 @@ def is_punctuation(piece):
 _LEGACY_PUNCTUATION = frozenset('!"#$%&()*+,-./:;?@[\\]^_`{|}~')
 
 
-def begins_legacy_word(piece):
-    """The authors' rule, for `mask_mode=legacy`: a blank before it, one mark of ASCII punctuation,
+def begins_legacy_word(piece: str) -> bool:
+    """The authors' rule, for `mask_mode=legacy`: a space before it, one mark of ASCII punctuation,
     or a name in angle brackets, as special pieces have."""
     return piece.startswith((WORD_START, "<")) or piece in _LEGACY_PUNCTUATION
 
 
-def description_path(path):
+def description_path(path: str) -> str:
     """The file that says how text is cleaned for the SentencePiece model at `path`."""
     return path + ".json"
 
 
-def descriptions_beside(*checkpoints):
+def descriptions_beside(*checkpoints: Optional[str]) -> List[str]:
     """The descriptions that may lie beside checkpoints: directories, prefixes, or None."""
     directories = [path if os.path.isdir(path) else os.path.dirname(path)
                    for path in checkpoints if path]
     return [description_path(os.path.join(directory, SPIECE_NAME)) for directory in directories]
 
 
-def describe(path, sha256, uncased, keep_accents):
+def describe(path: str, sha256: str, uncased: bool, keep_accents: bool) -> None:
     """Writes how text is cleaned for the SentencePiece model that is, or will be, at `path`.
 
     To be called before the model is written: one without its description would pass for a

@@ -175,7 +175,7 @@ def test_trials_stop_early_and_the_best_is_kept(place):
     (dict(num_trials=2), "num_trials needs --eval_steps"),
     (dict(epochs=1), "epochs and train_steps are both given"),
     (dict(metric="recall"), "metric: task custom has no recall"),
-    (dict(label_smoothing=1.5), "label_smoothing is 1.5, expected a share"),
+    (dict(label_smoothing=1.5), "label_smoothing is 1.5, expected 0 <= label_smoothing <= 1"),
     (dict(num_trials=2, eval_steps=1, learning_rates="1e-5;2e-5"), "learning_rates: '1e-5;2e-5'"),
     (dict(choice_columns="a,b"), "no column 'a'"),
     (dict(predict_file="none.csv", do_predict=True), "no such file: none.csv"),

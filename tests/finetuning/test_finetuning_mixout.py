@@ -76,7 +76,7 @@ def test_replicas_and_micro_batches_have_the_same_mask(place, whole):
 
 @pytest.mark.parametrize("changes, message", [
     (dict(init_checkpoint=None), "mixout needs --init_checkpoint"),
-    (dict(mixout=1.), "mixout is 1, expected 0 <= mixout < 1"),
+    (dict(mixout=1.), "mixout is 1.0, expected 0 <= mixout < 1"),
     (dict(model_dir="plain", train_steps=9), "mixout: the run in plain was begun without it"),
 ])
 def test_what_is_refused(place, plain, monkeypatch, changes, message):

@@ -163,7 +163,7 @@ def test_blocks_are_known_by_their_chunk(monkeypatch):
     monkeypatch.setattr(corpus, "BLOCK_TOKENS", 10)
     layout = corpus.Layout(None, [25, 0, 10, 11], seed=0)
     for number, block in enumerate(layout.blocks):
-        assert layout.block_number(block.chunk, block.begin // 10) == number
+        assert layout.block_index(block.chunk, block.begin // 10) == number
     assert len(layout.blocks) == 6
 
 

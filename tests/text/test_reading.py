@@ -216,7 +216,7 @@ def test_parts_are_whole_documents_and_together_all(generated):
     for path, values in generated(150, ("lines", "wikitext"), seed=1):
         whole, _ = read(path, **values)
         for chunk_bytes in (3, 8, 20, WHOLE):
-            parts = [read(path, chunk_bytes, split=split, heldout_percent=50.0, **values)[0]
+            parts = [read(path, chunk_bytes, split=split, heldout_share=0.5, **values)[0]
                      for split in ("train", "heldout")]
             assert sorted(parts[0] + parts[1]) == sorted(whole)
             ends = [line.offset for line in whole if line.ends_document]
@@ -233,13 +233,13 @@ def test_the_part_of_a_document_depends_on_its_text_alone(tmp_path):
                               split="heldout")[0])
     assert backward == held_out[::-1]
     assert 60 < len(held_out) < 140                       # of 2000, 5 %: 100 ± 4 deviations
-    more = documents(read(tmp_path / "a.txt", split="heldout", heldout_percent=10.0)[0])
+    more = documents(read(tmp_path / "a.txt", split="heldout", heldout_share=0.1)[0])
     assert {tuple(each) for each in held_out} < {tuple(each) for each in more}
 
 
 def test_a_cut_or_very_long_document_is_trained_on(tmp_path, monkeypatch):
     path = write(tmp_path / "a.txt", "a\nb\nc\n\nd\n")
-    values = dict(heldout_percent=99.999999)
+    values = dict(heldout_share=0.99999999)
     assert documents(read(path, split="heldout", **values)[0]) == [["a", "b", "c"], ["d"]]
     assert documents(read(path, 4, split="train", **values)[0]) == [["a", "b", "c"]]
     monkeypatch.setattr(reading, "LONGEST_HELD_OUT", 2)
@@ -355,10 +355,10 @@ def test_an_unreadable_file_is_named(tmp_path):
 
 
 @pytest.mark.parametrize("values, message", [
-    (dict(heldout_percent=0.0), "heldout_percent is 0.0, expected 0 < heldout_percent < 100"),
-    (dict(heldout_percent=100.0), "heldout_percent is 100.0"),
+    (dict(heldout_share=0.0), "heldout_share is 0.0, expected 0 < heldout_share < 1"),
+    (dict(heldout_share=1.0), "heldout_share is 1.0"),
     (dict(json_field=""), "json_field is empty"),
 ])
 def test_settings_that_do_not_fit_are_refused(values, message):
     with pytest.raises(UserError, match=message):
-        reading.check_settings(settings(**values))
+        settings(**values).check()

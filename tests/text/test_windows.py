@@ -118,11 +118,11 @@ def test_text_too_small_for_elsewhere_still_gives_windows():
 
 # Cells.
 
-def all_cells(tokens, plan, stream, seed=0, number=0):
+def all_cells(tokens, plan, stream, seed=0, pass_index=0):
     first = plan.part(stream) * plan.part_len
     return list(windows.cells(
         lambda low, high: tokens[first + low:first + high], plan, stream, seq_len=SEQ_LEN,
-        reuse_len=REUSE_LEN, vocabulary=VOCABULARY, seed=seed, number=number))
+        reuse_len=REUSE_LEN, vocabulary=VOCABULARY, seed=seed, pass_index=pass_index))
 
 
 @pytest.mark.parametrize("stream", [0, 1, 2, 3])
@@ -149,12 +149,12 @@ def test_windows_depend_on_seed_pass_stream_and_cell(monkeypatch):
     text = small_text(400)
     plan = windows.plan_streams(len(text), SEQ_LEN, REUSE_LEN, num_streams=2, bi_data=False)
 
-    def drawn(stream=0, seed=0, number=0):
-        cells = all_cells(text, plan, stream, seed, number)
+    def drawn(stream=0, seed=0, pass_index=0):
+        cells = all_cells(text, plan, stream, seed, pass_index)
         return [cell.segments.label.tolist() for cell in cells]
 
     assert drawn() == drawn()
-    others = [drawn(stream=1), drawn(seed=1), drawn(number=1), drawn()[1:] + drawn()[:1]]
+    others = [drawn(stream=1), drawn(seed=1), drawn(pass_index=1), drawn()[1:] + drawn()[:1]]
     assert all(other != drawn() for other in others)
 
 

@@ -4,20 +4,26 @@ Shape letters: B batch, R those of its rows that are wanted here, Q window lengt
 slots, N windows that are drawn together.
 """
 
+from __future__ import annotations
+
+from typing import Optional, Sequence, Tuple, Union
+
 import numpy as np
 import tensorflow.compat.v1 as tf
 
 from xlnet.batches import permutation as permutations
 from xlnet.errors import UserError
 from xlnet.records import feature_spec, legacy
+from xlnet.records.feature_spec import Feature
 from xlnet.records.legacy import LegacyManifest
+from xlnet.records.manifest import Manifest
 
 SHUFFLE_BUFFER = 100000   # examples; more than most GLUE training files have
 POOL_BATCHES = 32         # batches that are sorted by length together
 DRAWN_TOGETHER = 64       # windows; the fixed cost of NumPy's calls is shared by so many
 
 
-def steps_per_epoch(manifest, batch_size):
+def steps_per_epoch(manifest: Union[Manifest, LegacyManifest], batch_size: int) -> int:
     """Steps in which every window is seen once.
 
     Raises:
@@ -33,12 +39,15 @@ def steps_per_epoch(manifest, batch_size):
     return manifest.num_streams // batch_size * manifest.windows_per_stream
 
 
-def pretraining_batches(directory, manifest, *, batch_size, permutation, special_ids, seed,
-                        start_step=0, epochs=None, rows=slice(None), legacy_word_start=None):
+def pretraining_batches(directory: str, manifest: Union[Manifest, LegacyManifest], *,
+                        batch_size: int, permutation: permutations.Permutation,
+                        special_ids: Sequence[int], seed: int, start_step: int = 0,
+                        epochs: Optional[int] = None, rows: slice = slice(None),
+                        legacy_word_start: Optional[np.ndarray] = None) -> tf.data.Dataset:
     """Batches of windows whose row b continues row b of the batch before.
 
     Each row reads streams of its own one after the other (`rounds`); `starts_stream` tells where
-    memory must be cleared. Targets and orders are drawn anew in each epoch, as a function of
+    memory must be cleared. Targets and orders are drawn again in each epoch, as a function of
     (seed, epoch, stream, window), so that step n is the same whenever it is reached, and a row the
     same whichever rows are read with it.
 
@@ -65,17 +74,17 @@ def pretraining_batches(directory, manifest, *, batch_size, permutation, special
     together = max(1, DRAWN_TOGETHER // source.num_rows)
     drawing = _Drawing(permutation, special_ids, seed, source, legacy_word_start)
 
-    def one_round(number):
-        """All windows of R streams side by side; round `number` counts through the epochs."""
-        skipped = tf.where(tf.equal(number, first_round), tf.cast(first_window, tf.int64), 0)
-        group = number % source.groups
+    def one_round(round_index):
+        """All windows of R streams side by side; `round_index` counts through the epochs."""
+        skipped = tf.where(tf.equal(round_index, first_round), tf.cast(first_window, tf.int64), 0)
+        group = round_index % source.groups
         return tf.data.Dataset.zip((source.read(group, skipped), tf.data.Dataset.range(
             skipped, tf.constant(source.windows)[group]))).batch(together).map(
-                lambda serialized, window: (serialized, number, window))
+                lambda serialized, window: (serialized, round_index, window))
 
-    def draw(serialized, number, window):
-        parsed = source.parse(tf.reshape(serialized, [-1]), number % source.groups, window)
-        return _by_step(dict(parsed, **drawing(parsed, number, window)), source.num_rows)
+    def draw(serialized, round_index, window):
+        parsed = source.parse(tf.reshape(serialized, [-1]), round_index % source.groups, window)
+        return _by_step(dict(parsed, **drawing(parsed, round_index, window)), source.num_rows)
 
     return (tf.data.Dataset.range(first_round, last_round).flat_map(one_round)
             .map(draw, num_parallel_calls=2, deterministic=True).unbatch().prefetch(2))
@@ -88,7 +97,7 @@ def _by_step(features, num_rows):
             for name, value in features.items() if name not in ("word_start", "is_masked")}
 
 
-def rounds(num_streams, batch_size, directions):
+def rounds(num_streams: int, batch_size: int, directions: int) -> np.ndarray:
     """Which streams are read side by side: int [rounds,B].
 
     Streams follow the order of the text, so a round takes them at equal distances: all parts of a
@@ -109,7 +118,7 @@ class _Source:
       num_rows: R. windows: int64 [groups], of each stream of a round. drawn_from: features that
       `targets` needs.
     """
-    drawn_from = ("input", "word_start", "direction")
+    drawn_from: Tuple[str, ...] = ("input", "word_start", "direction")
 
     def __init__(self, directory, manifest, batch_size, rows):
         self._features = feature_spec.pretraining_features(manifest.seq_len)
@@ -126,7 +135,7 @@ class _Source:
         return epoch * self.groups + group, rest - int(ends[group] - self.windows[group])
 
     def streams(self, group):
-        """int [R]: numbers of the streams of a round."""
+        """int [R]: the streams of a round."""
         return self._streams[group]
 
     def read(self, group, skipped):
@@ -137,7 +146,7 @@ class _Source:
         return windows.batch(self.num_rows, drop_remainder=True)
 
     def parse(self, serialized, group, window):
-        """Features [N,...] of windows of a round whose numbers in it are `window` [N/R]."""
+        """Features [N,...] of windows of a round whose indices in it are `window` [N/R]."""
         del group, window           # our records say all themselves
         return feature_spec.parse(self._features, serialized)
 
@@ -204,18 +213,18 @@ class _Drawing:
         self._seed = seed
         self._source = source
 
-    def __call__(self, parsed, number, window):
-        """`number`: the round. window: [N/R], numbers within it."""
+    def __call__(self, parsed, round_index, window):
+        """`round_index` counts through the epochs. window: [N/R], indices within the round."""
         drawn = tf.numpy_function(
-            self._draw, [number, window] + [parsed[name] for name in self._source.drawn_from],
+            self._draw, [round_index, window] + [parsed[name] for name in self._source.drawn_from],
             [tf.int32, tf.int32, tf.float32])
         widths = [parsed["input"].shape[1]] + 2 * [self._permutation.num_predict]
         return {name: tf.ensure_shape(value, [None, width])
                 for name, value, width in zip(permutations.Drawn._fields, drawn, widths)}
 
-    def _draw(self, number, window, *values):
+    def _draw(self, round_index, window, *values):
         features = dict(zip(self._source.drawn_from, values))
-        epoch, group = divmod(int(number), self._source.groups)
+        epoch, group = divmod(int(round_index), self._source.groups)
         streams = np.tile(self._source.streams(group), len(window))
         random = permutations.Random(self._seed, epoch, streams,
                                      np.repeat(window, self._source.num_rows))
@@ -223,7 +232,7 @@ class _Drawing:
                                     self._permutation, self._legacy_word_start)
 
 
-def for_replicas(dataset, replicas):
+def for_replicas(dataset: tf.data.Dataset, replicas: int) -> tf.data.Dataset:
     """Cuts batches into those of a host's replicas, which take them in turn.
 
     Row r of the batch so is always at the same place of the same replica.
@@ -238,11 +247,12 @@ def for_replicas(dataset, replicas):
                        ).unbatch().prefetch(2 * replicas)
 
 
-def finetuning_batches(path, features, *, batch_size, row_length, num_examples=None,
-                       shuffle_seed=None, start_step=0, multiple=8):
+def finetuning_batches(path: str, features: Sequence[Feature], *, batch_size: int, row_length: int,
+                       num_examples: Optional[int] = None, shuffle_seed: Optional[int] = None,
+                       start_step: int = 0, multiple: int = 8) -> tf.data.Dataset:
     """Batches of fine-tuning examples of about equal length.
 
-    With `shuffle_seed` the examples are shuffled anew each epoch and repeated for ever, in an order
+    With `shuffle_seed` the examples are shuffled in each epoch and repeated for ever, in an order
     that the seed alone decides; `start_step` batches are skipped. Without, they come once, and the
     last batch may be smaller. Which examples make a batch does not depend on `multiple`.
 
@@ -261,24 +271,25 @@ def finetuning_batches(path, features, *, batch_size, row_length, num_examples=N
         dataset = dataset.shuffle(SHUFFLE_BUFFER, seed=shuffle_seed,
                                   reshuffle_each_iteration=True).repeat()
     # No larger than the file, lest copies of an example from several epochs meet in a batch.
-    pool_batches = max(1, min(POOL_BATCHES, num_examples // batch_size)) if is_training \
-        else POOL_BATCHES
+    pool_batches = POOL_BATCHES
+    if is_training and num_examples is not None:
+        pool_batches = max(1, min(POOL_BATCHES, num_examples // batch_size))
     pools, rest = divmod(start_step, pool_batches)
     dataset = dataset.batch(pool_batches * batch_size, drop_remainder=is_training)
 
-    def sort(number, serialized):
+    def sort(index, serialized):
         """A pool of examples with the shortest first."""
-        parsed = dict(feature_spec.parse(features, serialized), number=number)
+        parsed = dict(feature_spec.parse(features, serialized), number=index)
         order = tf.argsort(_lengths(parsed["input_mask"], row_length), stable=True)
         return {name: tf.gather(values, order) for name, values in parsed.items()}
 
-    def cut(pool_number, pool):
+    def cut(pool_index, pool):
         """The batches of a pool; in training in an order of their own."""
         pool = sort(*pool)
         if not is_training:
             return tf.data.Dataset.from_tensor_slices(pool).batch(batch_size)
         order = tf.random.experimental.stateless_shuffle(
-            tf.range(pool_batches), seed=[shuffle_seed, pool_number])
+            tf.range(pool_batches), seed=[shuffle_seed, pool_index])
         return tf.data.Dataset.from_tensor_slices({name: tf.gather(tf.reshape(
             values, [pool_batches, batch_size, *values.shape[1:]]), order)
             for name, values in pool.items()})

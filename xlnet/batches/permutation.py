@@ -6,16 +6,19 @@ NumPy functions of whole batches. A factorization order is a vector of ranks, no
 Shape letters: B windows, Q tokens of a window, T tokens of a part of it, P prediction slots.
 """
 
+from __future__ import annotations
+
 import collections
 import dataclasses
+from typing import Iterable
 
 import numpy as np
 
+from xlnet.config import WINDOW_SPECIAL_TOKENS
 from xlnet.errors import UserError
 
 MAX_NGRAM = 5
-LONGEST_WORD = 10       # pieces; longer runs come from scripts that are written without blanks
-SPECIAL_TOKENS = 3      # <sep> <sep> <cls> of every window
+LONGEST_WORD = 10       # pieces; longer runs come from scripts that are written without spaces
 
 # rank int32 [B,Q], see `ranks`. positions int32 [B,P]: the targets in ascending order, then, where
 # there are fewer, the last one again (the window's last token if there is none). weights float32
@@ -33,9 +36,9 @@ class Permutation:
     mask_beta: int       # about one of each mask_alpha / mask_beta n-grams in a row is predicted
     mask_mode: str = "whole_word"
 
-    def check(self, seq_len):
+    def check(self, seq_len: int) -> None:
         """Raises UserError for more targets than a window of `seq_len` tokens can have."""
-        most = seq_len - SPECIAL_TOKENS
+        most = seq_len - WINDOW_SPECIAL_TOKENS
         if self.mask_mode == "legacy":      # half of them in each part, however long it is
             most = min(most, 2 * self.reuse_len, 2 * (seq_len - self.reuse_len) + 1)
         if self.num_predict > most:
@@ -57,14 +60,15 @@ class Random:
     from 0 to 2^64 - 1.
     """
 
-    def __init__(self, seed, epoch, streams, windows):
+    def __init__(self, seed: int, epoch: int, streams: Iterable[int],
+                 windows: Iterable[int]) -> None:
         self._philox = np.random.Philox(key=np.array([seed, 0], np.uint64))
         self._generator = np.random.Generator(self._philox)
         self._counters = [np.array([0, window, stream, epoch], np.uint64)
                           for stream, window in zip(streams, windows)]
         self._state = self._philox.state      # at its beginning, nothing buffered
 
-    def uniform(self, count):
+    def uniform(self, count: int) -> np.ndarray:
         """Returns the next `count` numbers of each row: float64 [B,count] in [0, 1)."""
         numbers = np.empty((len(self._counters), count))
         for row, counter in zip(numbers, self._counters):
@@ -75,7 +79,8 @@ class Random:
         return numbers
 
 
-def draw(random, is_special, word_start, direction, permutation):
+def draw(random: Random, is_special: np.ndarray, word_start: np.ndarray, direction: np.ndarray,
+         permutation: Permutation) -> Drawn:
     """Draws targets and factorization orders of a batch.
 
     Both parts of a window, the reused context and the rest, have their own targets and their own
@@ -101,16 +106,17 @@ def draw(random, is_special, word_start, direction, permutation):
     return arrange(random, is_target, is_special, permutation)
 
 
-def arrange(random, is_target, is_special, permutation):
+def arrange(random: Random, is_target: np.ndarray, is_special: np.ndarray,
+            permutation: Permutation) -> Drawn:
     """Draws factorization orders for given targets, bool [B,Q]; the rest as for `draw`.
 
     Raises:
       ValueError: a window has more targets than there are slots.
     """
-    rank = np.empty(is_target.shape, np.int32)
-    for number, part in enumerate(_parts(is_target, permutation)):
+    rank = np.empty(is_target.shape, np.int32)                                    # [B,Q]
+    for index, part in enumerate(_parts(is_target, permutation)):
         # A constant added to every rank of the second part, its -1 included, sets the parts apart.
-        rank[:, part] = number * (permutation.reuse_len + 1) + ranks(
+        rank[:, part] = index * (permutation.reuse_len + 1) + ranks(              # [B,T]
             random, (is_target | is_special)[:, part], permutation.perm_size)
     return Drawn(rank, *_slots(is_target, permutation.num_predict))
 
@@ -120,21 +126,24 @@ def _parts(windows, permutation):
 
 
 def _slots(is_target, num_predict):
-    """`positions` and `weights` of `Drawn`."""
-    count = is_target.sum(axis=1, keepdims=True)
+    """`positions` and `weights` of `Drawn`, of targets bool [B,Q].
+
+    Of four tokens, the second and the last are targets, P = 3: positions 1 3 3, weights 1 1 0.
+    """
+    count = is_target.sum(axis=1, keepdims=True)                                  # [B,1]
     if count.max() > num_predict:
         raise ValueError("a window has %d targets, more than num_predict=%d"
                          % (count.max(), num_predict))
-    positions = np.argsort(~is_target, axis=1, kind="stable")[:, :num_predict]
+    positions = np.argsort(~is_target, axis=1, kind="stable")[:, :num_predict]    # [B,P]
     last = np.where(count, np.take_along_axis(positions, np.maximum(count - 1, 0), axis=1),
-                    is_target.shape[1] - 1)
-    is_used = np.arange(num_predict) < count
+                    is_target.shape[1] - 1)                                       # [B,1]
+    is_used = np.arange(num_predict) < count                                      # [B,P]
     return np.where(is_used, positions, last).astype(np.int32), is_used.astype(np.float32)
 
 
 # ---- orders ----
 
-def ranks(random, is_permuted, perm_size):
+def ranks(random: Random, is_permuted: np.ndarray, perm_size: int) -> np.ndarray:
     """Ranks in factorization orders that are uniform within chunks of `perm_size` tokens.
 
     Position i may not see j exactly when `rank[i] + (0 if i is a target else 1) <= rank[j]`. Tokens
@@ -151,11 +160,16 @@ def ranks(random, is_permuted, perm_size):
     return ranks_of_order(np.argsort(random.uniform(size), axis=1), is_permuted)
 
 
-def ranks_of_order(order, is_permuted):
-    """`ranks` for given orders [B,size] of the `size` places in a chunk."""
+def ranks_of_order(order: np.ndarray, is_permuted: np.ndarray) -> np.ndarray:
+    """`ranks` for given orders [B,size] of the `size` places in a chunk.
+
+    Chunks of 3, order 2 0 1, four tokens of which the second is not permuted: the chunks have
+    2 0 1 and 5 3 4, so the ranks are 2 -1 1 5.
+    """
     length, size = is_permuted.shape[1], order.shape[1]
-    firsts = np.arange(0, length, size)
-    rank = (firsts[:, None] + order[:, None]).reshape(len(order), -1)[:, :length]
+    firsts = np.arange(0, length, size)                          # [chunks]
+    rank = firsts[:, None] + order[:, None]                      # [B,chunks,size]
+    rank = rank.reshape(len(order), -1)[:, :length]              # [B,T]
     return np.where(is_permuted, rank, -1).astype(np.int32)
 
 
@@ -164,20 +178,22 @@ def ranks_of_order(order, is_permuted):
 def _even_targets(random, is_special, word_start, permutation):
     """`sample_targets` in both parts: bool [B,Q].
 
-    The budget is shared by the numbers of tokens that can be predicted, and the odd token given to
-    one of the parts by lot, so that a token's chance is the same in both.
+    The budget is shared by the counts of tokens that can be predicted, and the odd token given to
+    one of the parts by lot, so that a token's chance is the same in both: of P = 2 targets in parts
+    of 3 and 1 tokens the first has 1.5, so 1 or 2 with the same chance.
     """
-    first, rest = [np.count_nonzero(~is_special[:, part], axis=1)
+    first, rest = [np.count_nonzero(~is_special[:, part], axis=1)              # [B] each
                    for part in _parts(is_special, permutation)]
-    share = permutation.num_predict * first / np.maximum(first + rest, 1)
-    budget = np.floor(share + random.uniform(1)[:, 0]).astype(np.int64)
+    share = permutation.num_predict * first / np.maximum(first + rest, 1)      # [B]
+    budget = np.floor(share + random.uniform(1)[:, 0]).astype(np.int64)        # [B]
     budgets = (budget, permutation.num_predict - budget)
     return np.concatenate([
         sample_targets(random, is_special[:, part], word_start[:, part], budget, permutation)
         for part, budget in zip(_parts(is_special, permutation), budgets)], axis=1)
 
 
-def sample_targets(random, is_special, word_start, budget, permutation):
+def sample_targets(random: Random, is_special: np.ndarray, word_start: np.ndarray,
+                   budget: np.ndarray, permutation: Permutation) -> np.ndarray:
     """Picks exactly `budget` tokens as whole-word n-grams, n = 1 ... 5 with weight 1/n.
 
     The n-grams, all tokens in all, are laid out on a ring in random order, and the tokens on an
@@ -185,6 +201,10 @@ def sample_targets(random, is_special, word_start, budget, permutation):
     token has the chance budget / tokens exactly. The order deals the n-grams out so that the
     picked ones lie evenly over the text (`_deal`). Of the words that the ends of the arc cut, at
     most one stays cut (`_mend`).
+
+    Four tokens, words 01, 2 and 3, each an n-gram of its own, with keys .6, .2 and .4: the ring is
+    2 3 01, that is tokens 2 3 0 1, and the tokens' places on it are 2 3 0 1. An arc of 2 tokens
+    from place 1 on picks tokens 3 and 0: word 01 is cut.
 
     Args:
       is_special, word_start: bool [B,T]. budget: int [B].
@@ -196,32 +216,35 @@ def sample_targets(random, is_special, word_start, budget, permutation):
     if (budget > np.count_nonzero(~is_special, axis=1)).any():
         raise ValueError("%s tokens to predict, but only %s that can be"
                          % (budget.tolist(), np.count_nonzero(~is_special, axis=1).tolist()))
-    sizes, deal, dice = np.split(random.uniform(2 * length + 4), [length, 2 * length], axis=1)
+    sizes, deal, dice = np.split(random.uniform(2 * length + 4),         # [B,T], [B,T], [B,4]
+                                 [length, 2 * length], axis=1)
     words = _Words(is_special, word_start)
-    ngram = _ngrams(words, sizes, dice[:, :1], permutation.mask_mode)
+    ngram = _ngrams(words, sizes, dice[:, :1], permutation.mask_mode)    # [B,T]
     step = permutation.mask_alpha // permutation.mask_beta
-    key = np.take_along_axis(_deal(deal, step), ngram, axis=1)
-    key[is_special] = np.inf
-    order = np.argsort(key, axis=1, kind="stable")      # an n-gram's tokens stay side by side
-    place = np.empty_like(order)
+    key = np.take_along_axis(_deal(deal, step), ngram, axis=1)           # [B,T], of the n-gram
+    key[is_special] = np.inf                                             # behind the ring
+    # Stable: an n-gram's tokens stay side by side.
+    order = np.argsort(key, axis=1, kind="stable")                       # [B,T], place -> token
+    place = np.empty_like(order)                                         # [B,T], token -> place
     np.put_along_axis(place, order, np.arange(length)[None], axis=1)
-    tokens = np.maximum(words.tokens, 1)
-    arc = (dice[:, 1:2] * tokens).astype(np.int64)
-    picked = ((place - arc) % tokens < budget[:, None]) & ~is_special
-    edges = (arc + [[0, -1]] + budget[:, None] * [[0, 1]]) % tokens
-    ends = np.take_along_axis(order, edges, axis=1)
+    tokens = np.maximum(words.tokens, 1)                                 # [B,1], of the ring
+    arc = (dice[:, 1:2] * tokens).astype(np.int64)                       # [B,1], its first place
+    picked = ((place - arc) % tokens < budget[:, None]) & ~is_special    # [B,T]
+    edges = (arc + [[0, -1]] + budget[:, None] * [[0, 1]]) % tokens      # [B,2], places
+    ends = np.take_along_axis(order, edges, axis=1)                      # [B,2], tokens
     return _mend(picked, words, ends, dice[:, 2:])
 
 
 class _Words:
     """Words as arrays over tokens. A special token ends a word and is none itself.
 
-    In a run of more than `LONGEST_WORD` pieces each piece is a word: there are no blanks in
+    In a run of more than `LONGEST_WORD` pieces each piece is a word: there are no spaces in
     Chinese or Thai, so what the records mark there is a sentence.
 
     Attributes:
-      starts: bool [B,T], a word begins. number: int [B,T] of the token's word, counted within
-      the row. after_special: bool [B,T]. count, tokens: int [B,1], words and tokens in words.
+      starts: bool [B,T], a word begins. index: int [B,T] of the token's word, counted within the
+      row. length: int [B,T], of the token's word [tokens]. after_special: bool [B,T]. count,
+      tokens: int [B,1], words and tokens in words.
     """
 
     def __init__(self, is_special, word_start):
@@ -236,11 +259,12 @@ class _Words:
         self.tokens = np.count_nonzero(~is_special, axis=1)[:, None]
 
     def _count(self):
+        """Words 01, 2 of three tokens: starts 1 0 1, index 0 0 1, length 2 2 1."""
         shape = self.starts.shape
-        self.number = np.maximum(np.cumsum(self.starts, axis=1) - 1, 0)
-        flat = self.number + np.arange(shape[0])[:, None] * shape[1]
-        sizes = np.bincount(flat[~self.is_special], minlength=flat.size)
-        self.length = sizes[flat]       # of the token's word
+        self.index = np.maximum(np.cumsum(self.starts, axis=1) - 1, 0)        # [B,T]
+        flat = self.index + np.arange(shape[0])[:, None] * shape[1]           # [B,T], of all rows
+        sizes = np.bincount(flat[~self.is_special], minlength=flat.size)      # [B*T], by word
+        self.length = sizes[flat]                                             # [B,T]
 
 
 _SIZES = np.arange(1, MAX_NGRAM + 1)
@@ -248,22 +272,28 @@ _CUMULATIVE = np.cumsum(1. / _SIZES) / np.sum(1. / _SIZES)
 
 
 def _ngrams(words, sizes, lap_start, mask_mode):
-    """Cuts the text into n-grams of n words: number of the token's n-gram, int [B,T].
+    """Cuts the text into n-grams of n words: index of the token's n-gram, int [B,T].
 
     The cutting goes once around the text as a ring, starting at any word, so that it is the same
     everywhere and in both directions. Neither the ring's seam nor a special token is inside of an
     n-gram: those next to them may be shorter, and so may the last.
+
+    Four words of a token, sizes 2 1 3, lap from word 1 on: n-grams begin at words 1, 3 and 0 (the
+    last is cut at the lap's end), so they are 0, 12, 3 and the tokens' indices 0 1 1 2.
+
+    Args:
+      sizes: [B,T] in [0, 1), that decide on each n-gram's n. lap_start: [B,1] in [0, 1).
     """
     if mask_mode == "token":
-        return words.number
-    size = _SIZES[np.searchsorted(_CUMULATIVE[:-1], sizes, side="right")]
-    begin = np.cumsum(size, axis=1) - size
-    rows, columns = np.nonzero(begin < words.count)
-    count = words.count[rows, 0]
-    lap_start = (lap_start[rows, 0] * count).astype(np.int64)
-    begins = np.zeros(words.starts.shape, bool)         # by word
+        return words.index
+    size = _SIZES[np.searchsorted(_CUMULATIVE[:-1], sizes, side="right")]         # [B,T], n
+    begin = np.cumsum(size, axis=1) - size                                        # [B,T], in words
+    rows, columns = np.nonzero(begin < words.count)                               # [n-grams] each
+    count = words.count[rows, 0]                                                  # [n-grams]
+    lap_start = (lap_start[rows, 0] * count).astype(np.int64)                     # [n-grams]
+    begins = np.zeros(words.starts.shape, bool)                                   # [B,T], by word
     begins[rows, (lap_start + begin[rows, columns]) % count] = True
-    begins = np.take_along_axis(begins, words.number, axis=1) | words.after_special
+    begins = np.take_along_axis(begins, words.index, axis=1) | words.after_special    # by token
     return np.maximum(np.cumsum(begins & words.starts, axis=1) - 1, 0)
 
 
@@ -272,12 +302,15 @@ def _deal(uniform, step):
 
     Of n-grams in this order any 1/step in a row lie about `step` apart, each at a random place
     among its `step` neighbours; rounds are shuffled, so that a piece of one lies anywhere.
+
+    Step 2, .9 .1 .3 .5: the hands are .9 .1 and .3 .5, whose lower ones are dealt in round 0, so
+    the keys are 1.9 .1 .3 1.5 and the order 1 2 3 0.
     """
     length = uniform.shape[1]
     step = min(step, length)
     padded = np.pad(uniform, [[0, 0], [0, -length % step]], constant_values=1.)
-    hands = padded.reshape(len(uniform), -1, step)
-    rounds = np.argsort(np.argsort(hands, axis=2), axis=2)
+    hands = padded.reshape(len(uniform), -1, step)                # [B,hands,step]
+    rounds = np.argsort(np.argsort(hands, axis=2), axis=2)        # [B,hands,step], 0 to step - 1
     return (rounds + hands).reshape(len(uniform), -1)[:, :length]
 
 
@@ -289,21 +322,26 @@ def _mend(picked, words, ends, dice):
     down : up). What is picked of a word that stays cut begins at any of its tokens, and goes on at
     its front: each of its tokens has the same chance.
 
+    Two words of 3 tokens, 1 of the first and 2 of the second picked: up to 2 tokens can move to the
+    first, up to 1 to the second. With chance 1/3 the first is picked whole, with chance 2/3 the
+    second: 1 and 2 tokens are expected, as before.
+
     Args:
-      ends: int [B,2], the first and the last token of the arc. dice: [B,2] in [0, 1).
+      picked: bool [B,T]. ends: int [B,2], the first and the last token of the arc. dice: [B,2]
+        in [0, 1).
     """
-    own = np.take_along_axis(words.number, ends, axis=1)                          # [B,2]
-    is_in = (words.number[:, None] == own[:, :, None]) & ~words.is_special[:, None]   # [B,2,T]
-    size = is_in.sum(axis=2)
-    some = (is_in & picked[:, None]).sum(axis=2)
-    up = np.minimum(size[:, 0] - some[:, 0], some[:, 1])
-    down = np.minimum(some[:, 0], size[:, 1] - some[:, 1])
-    move = np.where(dice[:, 0] * (up + down) < down, up, -down) * (own[:, 0] != own[:, 1])
-    some = some + move[:, None] * [[1, -1]]
-    start = np.argmax(is_in, axis=2)
-    turn = (dice[:, 1:] * size).astype(np.int64)
-    index = np.arange(picked.shape[1]) - (start + turn)[:, :, None]
-    again = is_in & (index % np.maximum(size, 1)[:, :, None] < some[:, :, None])
+    own = np.take_along_axis(words.index, ends, axis=1)                           # [B,2], words
+    is_in = (words.index[:, None] == own[:, :, None]) & ~words.is_special[:, None]    # [B,2,T]
+    size = is_in.sum(axis=2)                                                      # [B,2]
+    some = (is_in & picked[:, None]).sum(axis=2)                                  # [B,2], picked
+    up = np.minimum(size[:, 0] - some[:, 0], some[:, 1])                          # [B]
+    down = np.minimum(some[:, 0], size[:, 1] - some[:, 1])                        # [B]
+    move = np.where(dice[:, 0] * (up + down) < down, up, -down) * (own[:, 0] != own[:, 1])    # [B]
+    some = some + move[:, None] * [[1, -1]]                                       # [B,2]
+    start = np.argmax(is_in, axis=2)                                              # [B,2], tokens
+    turn = (dice[:, 1:] * size).astype(np.int64)                                  # [B,2]
+    index = np.arange(picked.shape[1]) - (start + turn)[:, :, None]               # [B,2,T]
+    again = is_in & (index % np.maximum(size, 1)[:, :, None] < some[:, :, None])  # [B,2,T]
     return (picked & ~is_in.any(axis=1)) | again.any(axis=1)
 
 

@@ -1,11 +1,15 @@
 """Attention with relative positions (paper, section 2.5; Transformer-XL, appendix B), forward and
 backward written out: few passes over the scores, and nothing of their size kept but probabilities.
 
-Tensors only, no variables. Shape letters as in `modeling`; T rows that ask.
+Tensors only, no variables. Shape letters as in `modeling`; T rows that ask, `rows` those of a
+block, R' the distances that a block meets.
 """
+
+from __future__ import annotations
 
 import collections
 import math
+from typing import List, Optional
 
 import tensorflow.compat.v1 as tf
 
@@ -19,14 +23,16 @@ MOST_BLOCKS = 16
 
 # Rows start to stop of a stream, and the distances that they meet: low to high of R. is_all: there
 # is no other block.
-_Block = collections.namedtuple("_Block", "number start stop low high is_all")
+_Block = collections.namedtuple("_Block", "index start stop low high is_all")
 
 # The inputs of `attend` that have gradients.
 _Inputs = collections.namedtuple("_Inputs", "q q_r k v k_r")
 
 
-def attend(q, q_r, k, v, k_r, bias=None, *, first_distance=None, rate=0., seed=None,
-           first_row=None, recompute=False):
+def attend(q: tf.Tensor, q_r: tf.Tensor, k: tf.Tensor, v: tf.Tensor, k_r: tf.Tensor,
+           bias: Optional[tf.Tensor] = None, *, first_distance: Optional[tf.Tensor] = None,
+           rate: float = 0., seed: Optional[tf.Tensor] = None,
+           first_row: Optional[tf.Tensor] = None, recompute: bool = False) -> tf.Tensor:
     """softmax(q k + shift(q_r k_r) + bias) v with dropout, one block of rows after the other.
 
     Args:
@@ -47,7 +53,8 @@ def attend(q, q_r, k, v, k_r, bias=None, *, first_distance=None, rate=0., seed=N
 
     @tf.custom_gradient
     def run(*inputs):
-        inputs, outputs, kept = _Inputs(*inputs), [], []
+        inputs, kept = _Inputs(*inputs), []
+        outputs: List[tf.Tensor] = []
         for block in blocks:
             with tf.control_dependencies(outputs[-1:]):
                 kept.append(parts.probabilities(block, inputs))
@@ -64,7 +71,7 @@ def attend(q, q_r, k, v, k_r, bias=None, *, first_distance=None, rate=0., seed=N
 def _blocks(rows, num_keys, k_r, first_distance):
     """Cuts the rows into `_Block`s; returns them, and k_r with all the distances they look up.
 
-    Slots, and rows whose number is not known yet, make one block.
+    Slots, and rows whose count is not known yet, make one block.
     """
     distances = shape_of(k_r)[2]
     if first_distance is not None or not all(
@@ -76,9 +83,9 @@ def _blocks(rows, num_keys, k_r, first_distance):
     size = max(BLOCK, math.ceil(rows / MOST_BLOCKS))
     starts = range(0, rows, size)
     stops = [min(start + size, rows) for start in starts]
-    # Row i reads the K distances from number Q - i on; `relative_shift` drops one before them.
-    return [_Block(number, start, stop, rows - stop, rows - start + num_keys, rows <= size)
-            for number, (start, stop) in enumerate(zip(starts, stops))], k_r
+    # Row i reads the K distances from index Q - i on; `relative_shift` drops one before them.
+    return [_Block(index, start, stop, rows - stop, rows - start + num_keys, rows <= size)
+            for index, (start, stop) in enumerate(zip(starts, stops))], k_r
 
 
 class _Parts:
@@ -95,7 +102,7 @@ class _Parts:
     def probabilities(self, block, inputs):
         """[B,N,rows,K], of the block's rows."""
         q, q_r = _rows(inputs.q, block), _rows(inputs.q_r, block)
-        score = tf.matmul(q, inputs.k, transpose_b=True)
+        score = tf.matmul(q, inputs.k, transpose_b=True)                             # [B,N,rows,K]
         score += self._shift(tf.matmul(q_r, _distances(inputs.k_r, block), transpose_b=True))
         score = tf.cast(score, tf.float32)
         if self._bias is not None:
@@ -103,7 +110,7 @@ class _Parts:
         p = tf.cast(tf.nn.softmax(score), q.dtype)
         if not self._rate:
             return p
-        seed = fold_in(self._seed, block.number)
+        seed = fold_in(self._seed, block.index)
         return tf.where_v2(dropout_keep(shape_of(p), self._rate, seed, self._first_row), p, -p)
 
     def output(self, p, v):
@@ -111,14 +118,15 @@ class _Parts:
 
     def gradient(self, blocks, kept, inputs, output, dy):
         """Gradients of the inputs, in their order; block after block."""
-        dq, dq_r, shared = [], [], None
+        dq, dq_r = [], []
+        shared: List[tf.Tensor] = []        # of k, v and k_r: sums over the blocks
         for block, p in zip(blocks, kept):
             with tf.control_dependencies(shared or [dy]):
                 own = self._block_gradient(block, p, inputs, _rows(output, block), _rows(dy, block))
                 dq.append(own.q)
                 dq_r.append(own.q_r)
-                shared = list(own[2:]) if shared is None else [
-                    before + more for before, more in zip(shared, own[2:])]
+                shared = [before + more for before, more in zip(shared, own[2:])] if shared \
+                    else list(own[2:])
         return [_joined(dq), _joined(dq_r)] + shared
 
     def _block_gradient(self, block, p, inputs, output, dy):
@@ -126,23 +134,32 @@ class _Parts:
 
         For one row, with p the probabilities, d what dropout makes of them and o the output:
         dscore = d (v dy) - p sum(o dy).
+
+        One row, three keys, H = 1, no dropout: p = [.5, .3, .2], v = [1, 2, 0] give o = 1.1. With
+        dy = 1 the product v dy is [1, 2, 0] and sum(o dy) = 1.1, so dscore = p ([1, 2, 0] - 1.1)
+        = [-.05, .27, -.22], which sums to 0, as adding a constant to all scores changes nothing.
+
+        Args:
+          p: [B,N,rows,K], signed; None: they are computed again. output, dy: [B,N,rows,H].
         """
         if p is None:
             inputs = _Inputs(*(tf.identity(x) for x in inputs))   # else shared with the forward
             p = self.probabilities(block, inputs)
-        dropped, dv_out = self._dropped(p), dy * self._scale
-        share = tf.reduce_sum(tf.cast(output * dy, tf.float32), axis=-1, keepdims=True)
+        dropped, dv_out = self._dropped(p), dy * self._scale            # [B,N,rows,K], [..,H]
+        share = tf.reduce_sum(tf.cast(output * dy, tf.float32),         # [B,N,rows,1]
+                              axis=-1, keepdims=True)
         dscore = (dropped * tf.matmul(dv_out, inputs.v, transpose_b=True)
-                  - tf.abs(p) * tf.cast(share, p.dtype))
+                  - tf.abs(p) * tf.cast(share, p.dtype))                # [B,N,rows,K]
         q, q_r, k_r = (_rows(inputs.q, block), _rows(inputs.q_r, block),
-                       _distances(inputs.k_r, block))
-        by_distance = self._shift_back(dscore, shape_of(k_r)[2])
-        dk_r = tf.matmul(by_distance, q_r, transpose_a=True)
+                       _distances(inputs.k_r, block))                   # k_r [B or 1,N,R',H]
+        by_distance = self._shift_back(dscore, shape_of(k_r)[2])        # [B,N,rows,R']
+        dk_r = tf.matmul(by_distance, q_r, transpose_a=True)            # [B,N,R',H]
         return _Inputs(
-            q=tf.matmul(dscore, inputs.k), q_r=tf.matmul(by_distance, k_r),
-            k=tf.matmul(dscore, q, transpose_a=True),
-            v=tf.matmul(dropped, dv_out, transpose_a=True),
-            k_r=_into_distances(dk_r, block, inputs.k_r))
+            q=tf.matmul(dscore, inputs.k),                              # [B,N,rows,H+S]
+            q_r=tf.matmul(by_distance, k_r),                            # [B,N,rows,H]
+            k=tf.matmul(dscore, q, transpose_a=True),                   # [B,N,K,H+S]
+            v=tf.matmul(dropped, dv_out, transpose_a=True),             # [B,N,K,H]
+            k_r=_into_distances(dk_r, block, inputs.k_r))               # [B or 1,N,R,H]
 
     def _dropped(self, p):
         return tf.nn.relu(p) if self._rate else p
@@ -183,11 +200,11 @@ def _joined(blocks):
 
 # ---- from distances to keys ----
 
-def relative_shift(x, num_keys):
+def relative_shift(x: tf.Tensor, num_keys: int) -> tf.Tensor:
     """Reads off, for query i and key j, the score at their distance (Transformer-XL, appendix B).
 
     Args:
-      x: [B,N,Q,R], scores of query i with distance number r; distance d is number K - d.
+      x: [B,N,Q,R], scores of query i with the distance of index r; distance d has index K - d.
       num_keys: K.
 
     Returns:
@@ -198,20 +215,23 @@ def relative_shift(x, num_keys):
     Q = 2, K = 2, R = 4: `a b c d | e f g h` -> drop 2 -> `c d e | f g h` -> `c d | f g`.
     """
     batch, heads, length, distances = shape_of(x)
-    y = tf.reshape(x, [batch, heads, length * distances])[:, :, length:]
-    return tf.reshape(y, [batch, heads, length, distances - 1])[..., :num_keys]
+    y = tf.reshape(x, [batch, heads, length * distances])[:, :, length:]          # [B,N,Q*(R-1)]
+    return tf.reshape(y, [batch, heads, length, distances - 1])[..., :num_keys]   # [B,N,Q,K]
 
 
-def shift_back(y, distances):
-    """The gradient of `relative_shift`, the same steps backward: [B,N,Q,K] -> [B,N,Q,R]."""
+def shift_back(y: tf.Tensor, distances: int) -> tf.Tensor:
+    """The gradient of `relative_shift`, the same steps backward: [B,N,Q,K] -> [B,N,Q,R].
+
+    With Q = 2, K = 2, R = 4: `c d | f g` -> `c d 0 | f g 0` -> `0 0 c d | 0 f g 0`.
+    """
     batch, heads, length, num_keys = shape_of(y)
-    x = tf.pad(y, [[0, 0], [0, 0], [0, 0], [0, distances - 1 - num_keys]])
+    x = tf.pad(y, [[0, 0], [0, 0], [0, 0], [0, distances - 1 - num_keys]])        # [B,N,Q,R-1]
     x = tf.reshape(x, [batch, heads, length * (distances - 1)])
-    x = tf.pad(x, [[0, 0], [0, 0], [length, 0]])
+    x = tf.pad(x, [[0, 0], [0, 0], [length, 0]])                                  # [B,N,Q*R]
     return tf.reshape(x, [batch, heads, length, distances])
 
 
-def relative_shift_at(x, num_keys, first_distance):
+def relative_shift_at(x: tf.Tensor, num_keys: int, first_distance: tf.Tensor) -> tf.Tensor:
     """`relative_shift` for some rows of the window, e.g. those of the prediction slots.
 
     x [B,N,P,R] -> y [B,N,P,K] with `y[p, j] = x[p, first_distance[p] + j]`; `first_distance` int32
@@ -220,8 +240,11 @@ def relative_shift_at(x, num_keys, first_distance):
     return _take(x, first_distance[:, :, None] + tf.range(num_keys))
 
 
-def shift_back_at(y, distances, first_distance):
-    """The gradient of `relative_shift_at`: a shift back, with zeros where it did not read."""
+def shift_back_at(y: tf.Tensor, distances: int, first_distance: tf.Tensor) -> tf.Tensor:
+    """The gradient of `relative_shift_at`: a shift back, with zeros where it did not read.
+
+    y [B,N,P,K] -> [B,N,P,R]. A row with first_distance 1 of K = 2, R = 4: `a b` -> `0 a b 0`.
+    """
     num_keys = shape_of(y)[-1]
     index = tf.range(distances) - first_distance[:, :, None]               # [B,P,R]
     unread = (index < 0) | (index >= num_keys)

@@ -10,12 +10,16 @@ S segment ids, V vocabulary, L layers.
 Variable names and shapes are those of the released checkpoints: they are the file format.
 """
 
+from __future__ import annotations
+
 import collections
 import functools
 import math
+from typing import Optional, Sequence
 
 import tensorflow.compat.v1 as tf
 
+from xlnet.config import RunConfig, XLNetConfig
 from xlnet.network.attention import attend
 from xlnet.network.noise import fold_in
 from xlnet.network.ops import (
@@ -42,9 +46,12 @@ Query = collections.namedtuple("Query", "positions weights masked", defaults=(No
 Outputs = collections.namedtuple("Outputs", "sequence new_mems embedding_table")
 
 
-def transformer_xl(config, run, *, input_ids, seg_ids=None, direction=None, hidden=None,
-                   mems=None, query=None, attn_type="bi", seed=None,
-                   first_row=None):
+def transformer_xl(config: XLNetConfig, run: RunConfig, *, input_ids: tf.Tensor,
+                   seg_ids: Optional[tf.Tensor] = None, direction: Optional[tf.Tensor] = None,
+                   hidden: Optional[tf.Tensor] = None, mems: Optional[Sequence[tf.Tensor]] = None,
+                   query: Optional[Query] = None, attn_type: str = "bi",
+                   seed: Optional[tf.Tensor] = None,
+                   first_row: Optional[tf.Tensor] = None) -> Outputs:
     """Runs the network in variable scope `transformer`.
 
     Args:
@@ -58,7 +65,7 @@ def transformer_xl(config, run, *, input_ids, seg_ids=None, direction=None, hidd
       mems: per layer [B,M,D], the memory of earlier windows, all of it visible. None: M = 0.
       query: `Query`, or None for the content stream alone.
       attn_type: "bi", or "uni" for the causal Transformer-XL.
-      first_row: int32 scalar, the number of row 0 in the batch that dropout draws its noise for: a
+      first_row: int32 scalar, the index of row 0 in the batch that dropout draws its noise for: a
         part of a batch then has the noise it has in the whole. None: no larger batch.
       seed: int32 [2], makes dropout a function of it. Needed if `run.is_training` and a rate > 0.
 
@@ -84,8 +91,8 @@ def transformer_xl(config, run, *, input_ids, seg_ids=None, direction=None, hidd
             new_mems.append(update_memory(x[:, :length], memory, run.mem_len, run.reuse_len))
             if layer == config.n_layer - 1 and g is not None:
                 streams = streams[-1:]  # nobody reads the content stream above its last keys
-            x = layer_of(net.layer_seed(layer), first_row, weights(layer), x, length, memory,
-                         streams, sinusoids)
+            x = layer_of(_LayerInputs(net.layer_seed(layer), first_row, weights(layer), x, length,
+                                      memory, streams, sinusoids))                # [B,rows,D]
         sequence = tf.cast(net.dropout(x, run.dropout), tf.float32)
     return Outputs(sequence, new_mems if run.mem_len else None, table)
 
@@ -130,14 +137,15 @@ class _Network:
 
 # ---- variables, small layers ----
 
-def get_initializer(run):
+def get_initializer(run: RunConfig) -> tf.initializers.Initializer:
     """The initializer of all kernels and embeddings, per `run.init`."""
     if run.init == "uniform":
         return tf.initializers.random_uniform(-run.init_range, run.init_range)
     return tf.initializers.random_normal(stddev=run.init_std)
 
 
-def get_weight(name, shape, initializer):
+def get_weight(name: str, shape: Sequence[int],
+               initializer: tf.initializers.Initializer) -> tf.Variable:
     return tf.get_variable(name, shape, tf.float32, initializer, use_resource=True)
 
 
@@ -167,7 +175,7 @@ def _embed(net, input_ids, query):
 
 # ---- what a position may see ----
 
-def permutation_mask(rank, is_target):
+def permutation_mask(rank: tf.Tensor, is_target: tf.Tensor) -> tf.Tensor:
     """Turns ranks in the factorization order into `hidden` (paper, section 2.3).
 
     Args:
@@ -211,7 +219,7 @@ def _visibility(hidden, length, memory_length, attn_type, same_length):
 
 # One stream: its rows of x (start, length) and what they see. score_bias: [B or 1,1,rows,K] or
 # None. segments, key_segments: one-hot [B,1,rows,S] and [B,1,K,S], or None. first_distance [B,P]:
-# the number of the distance between each row and the first key, None: Q - i for row i. weights: as
+# the index of the distance between each row and the first key, None: Q - i for row i. weights: as
 # in Query.
 _Stream = collections.namedtuple(
     "_Stream", "start length score_bias segments key_segments first_distance weights")
@@ -221,18 +229,20 @@ def _streams(hidden, seg_ids, query, length, memory_length):
     """The content stream and, if there is a query, the query stream."""
     segments = key_segments = None
     if seg_ids is not None:
-        key_ids = tf.pad(seg_ids, [[0, 0], [memory_length, 0]])  # memory counts as segment 0
-        segments = tf.one_hot(seg_ids, NUM_SEGMENTS)[:, None]
-        key_segments = tf.one_hot(key_ids, NUM_SEGMENTS)[:, None]
-    itself = tf.pad(tf.eye(length, dtype=tf.bool), [[0, 0], [memory_length, 0]])
-    content_hidden = None if hidden is None else hidden & ~itself
+        # Memory counts as segment 0.
+        key_ids = tf.pad(seg_ids, [[0, 0], [memory_length, 0]])                   # [B,K]
+        segments = tf.one_hot(seg_ids, NUM_SEGMENTS)[:, None]                     # [B,1,Q,S]
+        key_segments = tf.one_hot(key_ids, NUM_SEGMENTS)[:, None]                 # [B,1,K,S]
+    itself = tf.pad(tf.eye(length, dtype=tf.bool), [[0, 0], [memory_length, 0]])  # [Q,K]
+    content_hidden = None if hidden is None else hidden & ~itself                 # [B or 1,Q,K]
     streams = [_Stream(0, length, _score_bias(content_hidden), segments, key_segments, None, None)]
     if query is not None and query.positions is None:
         streams.append(streams[0]._replace(start=length, score_bias=_score_bias(hidden)))
     elif query is not None:
-        rows = None if hidden is None else _gather_rows(hidden, query.positions)
+        rows = None if hidden is None else _gather_rows(hidden, query.positions)  # [B,P,K]
         slot_segments = None if segments is None else _gather_rows(segments[:, 0],
                                                                    query.positions)[:, None]
+        # slot_segments [B,1,P,S]
         streams.append(_Stream(length, shape_of(query.positions)[1], _score_bias(rows),
                                slot_segments, key_segments, length - query.positions,
                                query.weights))
@@ -254,7 +264,8 @@ def _score_bias(hidden):
 
 # ---- how far away it is ----
 
-def relative_distances(length, memory_length, attn_type, clamp_len):
+def relative_distances(length: int, memory_length: int, attn_type: str,
+                       clamp_len: int) -> tf.Tensor:
     """float32 [R]: from K down to -Q+1 ("bi") or to 0 ("uni"), clipped to ±clamp_len if > 0."""
     last = 0 if attn_type == "uni" else 1 - length
     distances = tf.cast(tf.range(memory_length + length, last - 1, -1), tf.float32)
@@ -270,8 +281,8 @@ def _sinusoids(net, batch, length, memory_length, attn_type, direction):
     [B,R,D/2] where each row of the batch drops elements of its own.
     """
     frequencies = 1. / 10000. ** (tf.range(0., net.config.d_model, 2.) / net.config.d_model)
-    distances = relative_distances(length, memory_length, attn_type, net.run.clamp_len)
-    angles = distances[:, None] * frequencies[None, :]
+    distances = relative_distances(length, memory_length, attn_type, net.run.clamp_len)   # [R]
+    angles = distances[:, None] * frequencies[None, :]                                # [R,D/2]
     sine, cosine = (_drop_positions(net, net.cast(wave(angles)), batch)
                     for wave in (tf.sin, tf.cos))
     sign = None if direction is None else net.cast(1 - 2 * direction)[:, None, None, None]
@@ -352,12 +363,13 @@ def _layer_weights(net, with_segments):
     def of_layer(layer):
         with tf.variable_scope("layer_%d" % layer):
             with tf.variable_scope("rel_attn"):
-                attention = [_head_kernel(net, name) for name in "qkvro"] + [_norm_weights(net)]
+                q, k, v, r, o = (_head_kernel(net, name) for name in "qkvro")
+                attention_norm = _norm_weights(net)
             with tf.variable_scope("ff"):
                 inner = _dense_weights(net, "layer_1", net.config.d_model, net.config.d_inner)
                 outer = _dense_weights(net, "layer_2", net.config.d_inner, net.config.d_model)
                 norm = _norm_weights(net)
-        return _Weights(*attention, inner, outer, norm, *biases(layer))
+        return _Weights(q, k, v, r, o, attention_norm, inner, outer, norm, *biases(layer))
     return of_layer
 
 
@@ -375,27 +387,35 @@ def _attention_biases(net, with_segments):
 
     def of_layer(layer):
         mine = [(bias[layer] if config.untie_r else bias)[:, None] for bias in stored]
-        if not with_segments:
+        if seg_embed is None:
             return mine + [None, None]
         same, different = seg_embed[layer, 0], seg_embed[layer, 1]
         return mine + [(same - different)[:, None]]
     return of_layer
 
 
-def _layer(config, run, seed, first_row, weights, x, length, memory, streams, sinusoids):
-    """One layer: attention, then the feed-forward part, for the rows of `streams`.
+# What a layer computes from. seed int32 [2] or None, first_row: of its dropouts. weights:
+# `_Weights`. x: [B,Q(+P),D], the content stream, Q = length of it, first. memory: [B,M,D] or None.
+# streams: list of `_Stream`, the rows that are wanted. sinusoids: see `_sinusoids`.
+_LayerInputs = collections.namedtuple(
+    "_LayerInputs", "seed first_row weights x length memory streams sinusoids")
 
-    x [B,Q(+P),D] starts with the content stream, Q = `length`; `memory` [B,M,D] or None. Returns
-    [B,rows,D]. Reads no variables, so that it can be run again in the backward pass.
+
+def _layer(config, run, inputs):
+    """One layer: attention, then the feed-forward part: `_LayerInputs` -> [B,rows,D].
+
+    Reads no variables, and its noise comes from a seed among the inputs, so that it can be run
+    again in the backward pass.
     """
-    net = _Network(config, run, seed, first_row)
-    h = x[:, :length]
-    keys = h if memory is None else tf.concat([net.cast(memory), h], axis=1)  # [B,K,D]
-    if streams[0].start:
-        x = x[:, streams[0].start:]
+    net = _Network(config, run, inputs.seed, inputs.first_row)
+    x, streams = inputs.x, inputs.streams
+    h = x[:, :inputs.length]                                                      # [B,Q,D]
+    keys = h if inputs.memory is None else tf.concat([net.cast(inputs.memory), h], axis=1)
+    if streams[0].start:                                                          # keys [B,K,D]
+        x = x[:, streams[0].start:]                                               # [B,P,D]
         streams = [streams[0]._replace(start=0)]
-    x = _relative_attention(net, weights, x, keys, streams, sinusoids)
-    return _feed_forward(net, weights, x)
+    x = _relative_attention(net, inputs.weights, x, keys, streams, inputs.sinusoids)
+    return _feed_forward(net, inputs.weights, x)
 
 
 def _relative_attention(net, weights, x, keys, streams, sinusoids):
@@ -433,13 +453,14 @@ def _attend_stream(net, q, k, v, k_r, stream, weights):
     one-hot segment ids beside q and k let the first product add it.
     """
     scale = 1. / math.sqrt(net.config.d_head)
-    q_w = (q + weights.r_w) * scale
+    q_w = (q + weights.r_w) * scale                                            # [B,N,rows,H]
     if stream.segments is not None:
-        same = tf.reduce_sum((q + weights.r_s) * weights.segment_difference, axis=-1, keepdims=True)
-        key_segments = tf.broadcast_to(net.cast(stream.key_segments),
+        same = tf.reduce_sum((q + weights.r_s) * weights.segment_difference,   # [B,N,rows,1]
+                             axis=-1, keepdims=True)
+        key_segments = tf.broadcast_to(net.cast(stream.key_segments),          # [B,N,K,S]
                                        shape_of(k)[:3] + [NUM_SEGMENTS])
         q_w = tf.concat([q_w, same * scale * net.cast(stream.segments)], axis=-1)
-        k = tf.concat([k, key_segments], axis=-1)
+        k = tf.concat([k, key_segments], axis=-1)    # q_w [B,N,rows,H+S], k [B,N,K,H+S]
     heads = attend(q_w, (q + weights.r_r) * scale, k, v, k_r, stream.score_bias,
                    first_distance=stream.first_distance, recompute=net.run.recompute,
                    **net.noise(net.run.dropatt))
@@ -451,12 +472,14 @@ def _attend_stream(net, q, k, v, k_r, stream, weights):
 def _feed_forward(net, weights, x):
     """Position-wise feed-forward sub-layer; [B,rows,D] -> [B,rows,D]."""
     rate = net.run.dropout
-    output = activated_dense(dense(x, *weights.inner), *weights.outer,
+    kernel, bias = weights.outer
+    output = activated_dense(dense(x, *weights.inner), kernel, bias,
                              ACTIVATIONS[net.config.ff_activation], **net.noise(rate))
     return layer_norm(x + net.dropout(output, rate), *weights.feed_forward_norm)
 
 
-def update_memory(h, memory, mem_len, reuse_len):
+def update_memory(h: tf.Tensor, memory: Optional[tf.Tensor], mem_len: Optional[int],
+                  reuse_len: Optional[int]) -> Optional[tf.Tensor]:
     """The memory for the next window (Transformer-XL, section 3.2).
 
     The first `reuse_len` positions of the layer's input h [B,Q,D] (None: all) follow the old memory
@@ -472,8 +495,10 @@ def update_memory(h, memory, mem_len, reuse_len):
 
 # ---- summary ----
 
-def summarize(config, run, sequence, *, summary_type="last", padding=None, use_proj=True,
-              seed=None, first_row=None, scope="sequnece_summary"):
+def summarize(config: XLNetConfig, run: RunConfig, sequence: tf.Tensor, *,
+              summary_type: str = "last", padding: Optional[tf.Tensor] = None,
+              use_proj: bool = True, seed: Optional[tf.Tensor] = None,
+              first_row: Optional[tf.Tensor] = None, scope: str = "sequnece_summary") -> tf.Tensor:
     """One vector per example, variables under `scope`.
 
     Args:

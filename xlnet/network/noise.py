@@ -1,11 +1,14 @@
-"""Random numbers that are a function of a seed and, where rows have numbers, of the row alone.
+"""Random numbers that are a function of a seed and, where rows have indices, of the row alone.
 
 So a step has the same noise whenever it is run, and however its rows are spread over devices and
 micro-batches. The operations are TensorFlow's own, called without the wrappers that add some
 forty nodes to the graph for each draw.
 """
 
+from __future__ import annotations
+
 import math
+from typing import Any, Optional, Sequence
 
 import tensorflow.compat.v1 as tf
 
@@ -13,16 +16,16 @@ _PHILOX = 1     # counter-based (https://doi.org/10.1145/2063384.2063405)
 _GROUP = 4      # 32-bit numbers of one count
 
 
-def fold_in(seed, number):
+def fold_in(seed: tf.Tensor, number: Any) -> tf.Tensor:
     """A new seed int32 [2], a function of both: `seed` int32 [2], `number` int32 scalar."""
     return tf.stack([_whole_numbers([], seed, _counter(0), tf.int32), number])
 
 
-def uniform(shape, seed, first_row):
+def uniform(shape: Sequence[Any], seed: tf.Tensor, first_row: tf.Tensor) -> tf.Tensor:
     """Uniform in [0, 1): float32 of `shape` = [rows, ...], static.
 
     Args:
-      seed: int32 [2]. first_row: int32 scalar, the number in the global batch of the first row.
+      seed: int32 [2]. first_row: int32 scalar, the index of the first row in the global batch.
     """
     size = math.prod(shape[1:])
     groups = -(-size // _GROUP)
@@ -32,12 +35,13 @@ def uniform(shape, seed, first_row):
     return tf.reshape(flat[:, :size], shape)
 
 
-def bits16(shape, seed, first_row=None):
+def bits16(shape: Sequence[Any], seed: tf.Tensor,
+           first_row: Optional[tf.Tensor] = None) -> tf.Tensor:
     """Random uint16 of `shape` = [rows, ...].
 
     Args:
       seed: int32 [2].
-      first_row: as in `uniform`, for a static shape; None: rows have no number.
+      first_row: as in `uniform`, for a static shape; None: rows have no index.
     """
     if first_row is None:
         return _bits16_without_rows(shape, seed)

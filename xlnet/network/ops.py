@@ -3,7 +3,10 @@
 They know tensors only, no variables and no settings. Shape letters as in `modeling`.
 """
 
+from __future__ import annotations
+
 import math
+from typing import Any, Callable, List, Optional, Sequence, Tuple, Union
 
 import tensorflow.compat.v1 as tf
 
@@ -12,7 +15,7 @@ from xlnet.network.noise import bits16
 LAYER_NORM_EPSILON = 1e-12
 
 
-def recomputed(function, *inputs):
+def recomputed(function: Callable[..., tf.Tensor], *inputs: Any) -> tf.Tensor:
     """`function(*inputs)`, one tensor, without keeping what it computes on the way.
 
     The backward pass runs `function` again, so it must be a function of its inputs alone: it reads
@@ -38,7 +41,7 @@ def recomputed(function, *inputs):
     return forward(*(leaves[i] for i in places))
 
 
-def shape_of(x):
+def shape_of(x: tf.Tensor) -> List[Any]:
     """The shape as a list: Python ints where they are static, scalar tensors elsewhere."""
     sizes = x.shape.as_list()
     if None not in sizes:
@@ -47,7 +50,8 @@ def shape_of(x):
     return [dynamic[i] if size is None else size for i, size in enumerate(sizes)]
 
 
-def dropout(x, rate, seed, first_row=None):
+def dropout(x: tf.Tensor, rate: float, seed: Optional[tf.Tensor],
+            first_row: Optional[tf.Tensor] = None) -> tf.Tensor:
     """Zeroes elements with probability `rate`, scales up the rest; `seed` and `first_row` as in
     `dropout_keep`.
 
@@ -64,16 +68,17 @@ def dropout(x, rate, seed, first_row=None):
     return drop(x)
 
 
-def dropout_keep(shape, rate, seed, first_row=None):
+def dropout_keep(shape: Sequence[Any], rate: float, seed: Optional[tf.Tensor],
+                 first_row: Optional[tf.Tensor] = None) -> tf.Tensor:
     """Which elements of `shape` stay: bool, a function of `seed` int32 [2].
 
     16 random bits decide on an element, at a third of the cost of a random float32. `first_row`:
-    the number of the first row in a larger batch that the noise is drawn for; None: there is none.
+    the index of the first row in a larger batch that the noise is drawn for; None: there is none.
     """
     return bits16(shape, seed, first_row) >= tf.constant(_dropped_of_65536(rate), tf.uint16)
 
 
-def dropout_scale(rate):
+def dropout_scale(rate: float) -> float:
     """What the kept elements are multiplied by, for the rate as 16 bits have it."""
     return 65536. / (65536 - _dropped_of_65536(rate))
 
@@ -82,7 +87,7 @@ def _dropped_of_65536(rate):
     return min(65535, max(1, round(rate * 65536))) if rate else 0
 
 
-def dense(x, kernel, bias=None):
+def dense(x: tf.Tensor, kernel: tf.Tensor, bias: Optional[tf.Tensor] = None) -> tf.Tensor:
     """`x [..., I] @ kernel [I, O] + bias [O]`."""
     sizes = shape_of(x)
     y = tf.matmul(tf.reshape(x, [-1, sizes[-1]]), kernel)
@@ -91,7 +96,7 @@ def dense(x, kernel, bias=None):
     return tf.reshape(y, sizes[:-1] + [kernel.shape[1]])
 
 
-def layer_norm(x, gamma, beta):
+def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> tf.Tensor:
     """Normalizes the last axis in float32, then scales by gamma and shifts by beta.
 
     With n the normalized x and g the gradient that reaches it, that of x is
@@ -117,7 +122,7 @@ def layer_norm(x, gamma, beta):
     return normalize(x, gamma, beta)
 
 
-def negative_log_likelihood(logits, target):
+def negative_log_likelihood(logits: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
     """-log softmax(logits)[target]: float32 [T,V], int32 [T] -> [T], in nats.
 
     Keeps the probabilities p alone. With m the largest logit, log sum exp = m - log max p, as exact
@@ -138,7 +143,10 @@ def negative_log_likelihood(logits, target):
 
 # ---- the feed-forward layer's second half ----
 
-def activated_dense(z, kernel, bias, activation, rate=0., seed=None, first_row=None):
+def activated_dense(z: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor,
+                    activation: Callable[..., Any], rate: float = 0.,
+                    seed: Optional[tf.Tensor] = None,
+                    first_row: Optional[tf.Tensor] = None) -> tf.Tensor:
     """dropout(activation(z)) kernel + bias, keeping z and what dropout dropped, no more.
 
     The activation is computed again in the backward pass, which needs its parts for the slope: the
@@ -175,7 +183,7 @@ def activated_dense(z, kernel, bias, activation, rate=0., seed=None, first_row=N
     return tf.reshape(y, sizes[:-1] + [kernel.shape[1]])
 
 
-def gelu(x, with_slope=False):
+def gelu(x: tf.Tensor, with_slope: bool = False) -> Union[tf.Tensor, Tuple[tf.Tensor, tf.Tensor]]:
     """Gaussian error linear unit, tanh form (https://arxiv.org/abs/1606.08415, section 2).
 
     0.5 x (1 + tanh(u)) = x sigmoid(2 u), with u = sqrt(2 / pi) (x + 0.044715 x^3). Returns the
@@ -191,7 +199,7 @@ def gelu(x, with_slope=False):
     return value, gate + value * (1. - gate) * (linear + 3. * cubic * square)
 
 
-def relu(x, with_slope=False):
+def relu(x: tf.Tensor, with_slope: bool = False) -> Union[tf.Tensor, Tuple[tf.Tensor, tf.Tensor]]:
     """The positive part of x; with the slope if asked for."""
     value = tf.nn.relu(x)
     return (value, tf.cast(x > 0, x.dtype)) if with_slope else value

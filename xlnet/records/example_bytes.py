@@ -5,9 +5,14 @@ empty example many times over, whose slots are filled by whole columns.
 Shape letters: n examples, R bytes of one.
 """
 
+from __future__ import annotations
+
 import functools
+from typing import Dict, List, Mapping, Sequence, Tuple
 
 import numpy as np
+
+from xlnet.records.feature_spec import Feature
 
 _DELIMITED = 2     # wire type of protocol buffers: a length, then so many bytes
 
@@ -19,14 +24,14 @@ class ExampleBytes:
       layout: `records.Feature`s. largest: the largest int in any of them.
     """
 
-    def __init__(self, layout, largest):
+    def __init__(self, layout: Sequence[Feature], largest: int) -> None:
         self._layout = {feature.name: feature for feature in layout}
         self._varints = varint_table(largest)                               # [largest+1,bytes]
         sizes = {f.name: int(np.prod(f.shape, dtype=int)) * (
             4 if f.dtype == "float" else self._varints.shape[1]) for f in layout}
         self._empty, self._slots = empty_example(layout, sizes)
 
-    def encode(self, columns):
+    def encode(self, columns: Mapping[str, np.ndarray]) -> List[bytes]:
         """Returns a list of n bytes objects.
 
         Args:
@@ -45,7 +50,7 @@ class ExampleBytes:
 
 
 @functools.lru_cache(maxsize=1)
-def varint_table(largest):
+def varint_table(largest: int) -> np.ndarray:
     """Varints of 0 ... `largest`, all of one length: uint8 [largest+1,bytes]. Parsers accept
     leading zeros."""
     width = max(1, -(-int(largest).bit_length() // 7))
@@ -54,7 +59,8 @@ def varint_table(largest):
     return groups.astype(np.uint8)
 
 
-def empty_example(layout, sizes):
+def empty_example(layout: Sequence[Feature], sizes: Mapping[str,
+                  int]) -> Tuple[bytes, Dict[str, slice]]:
     """Returns the bytes of an example of zeros, and the slice of each feature's numbers, by name.
 
     Args:

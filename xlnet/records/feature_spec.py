@@ -3,12 +3,15 @@
 Shape letters: Q tokens in a window, T tokens in a fine-tuning example.
 """
 
+from __future__ import annotations
+
 import collections
+from typing import Any, Dict, Mapping, Sequence, Tuple
 
 Feature = collections.namedtuple("Feature", "name shape dtype")  # dtype: "int" or "float"
 
 
-def pretraining_features(seq_len):
+def pretraining_features(seq_len: int) -> Tuple[Feature, ...]:
     """Layout of one pretraining window of `seq_len` = Q tokens."""
     return (
         Feature("input", (seq_len,), "int"),         # token ids
@@ -20,7 +23,8 @@ def pretraining_features(seq_len):
     )
 
 
-def finetuning_features(max_seq_length, is_regression=False, num_choices=1, num_labels=0):
+def finetuning_features(max_seq_length: int, is_regression: bool = False, num_choices: int = 1,
+                        num_labels: int = 0) -> Tuple[Feature, ...]:
     """Layout of one fine-tuning example of T = `max_seq_length` × `num_choices` tokens.
 
     `num_labels`: of a multi-label task, one 0 or 1 for each of them; 0: a single label or score.
@@ -36,7 +40,7 @@ def finetuning_features(max_seq_length, is_regression=False, num_choices=1, num_
     )
 
 
-def encode(features, values):
+def encode(features: Sequence[Feature], values: Mapping[str, Any]) -> bytes:
     """Serializes NumPy arrays or scalars, a dict by feature name, to `tf.train.Example` bytes."""
     import tensorflow as tf
     example = tf.train.Example()
@@ -48,7 +52,7 @@ def encode(features, values):
     return example.SerializeToString(deterministic=True)
 
 
-def parse(features, serialized):
+def parse(features: Sequence[Feature], serialized: Any) -> Dict[str, Any]:
     """Parses a batch of serialized examples to a dict of int32 and float32 tensors `[B, ...]`."""
     import tensorflow as tf
     kinds = {"int": tf.int64, "float": tf.float32}

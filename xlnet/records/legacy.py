@@ -6,11 +6,14 @@ before. Masks are part of the records. Settings stand in the name of `record_inf
 Shape letters: B rows of a batch in the files, Q window length.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import glob
 import os
 import re
 import struct
+from typing import Optional, Tuple
 
 import numpy as np
 from google.protobuf.message import DecodeError
@@ -27,7 +30,7 @@ _NAME = re.compile(
     r"beta-[^.]+\.(?:fnp-(?P<num_predict>\d+)\.)?json")
 
 
-def features(seq_len):
+def features(seq_len: int) -> Tuple[Feature, ...]:
     """Layout of one window of `seq_len` = Q tokens; `target`, the next tokens, is not read."""
     return (
         Feature("input", (seq_len,), "int"),
@@ -37,7 +40,7 @@ def features(seq_len):
     )
 
 
-def is_in(directory):
+def is_in(directory: str) -> bool:
     """Whether a directory has records of the reference."""
     return bool(glob.glob(os.path.join(glob.escape(directory), _PATTERN)))
 
@@ -64,19 +67,19 @@ class LegacyManifest:
     files: tuple                 # of (path, batches)
 
     @property
-    def tokens(self):
+    def tokens(self) -> int:
         """Tokens of the text that the windows move over."""
         return self.num_streams * self.windows_per_stream * self.reuse_len
 
     @property
-    def directions(self):
+    def directions(self) -> np.ndarray:
         """int32 [B]: 1 for backward rows, the second half of each core's."""
         rows = np.arange(self.num_streams)
         half = self.num_streams // (2 * self.cores)
         return (rows // half % 2 if self.bi_data else np.zeros_like(rows)).astype(np.int32)
 
     @classmethod
-    def read(cls, directory, spiece_model_file):
+    def read(cls, directory: str, spiece_model_file: Optional[str]) -> "LegacyManifest":
         """Reads and checks the records in `directory`.
 
         Args:
@@ -110,7 +113,7 @@ class LegacyManifest:
             windows_per_stream=sum(batches for _, batches in found),
             num_predict=int(kind["num_predict"] or 0), cores=cores, files=found)
 
-    def check_targets(self, num_predict):
+    def check_targets(self, num_predict: int) -> None:
         """Raises UserError if windows are known to have more masked tokens than slots."""
         if self.num_predict > num_predict:
             raise UserError("num_predict is %d, expected at least %d, which the records in %s mask "
@@ -166,7 +169,7 @@ def _record_files(info, batch_size):
     return [(path, count // batch_size) for path, count in found if count]
 
 
-def count_records(path):
+def count_records(path: str) -> int:
     """The number of records in a TFRecord file, from their lengths: 8 + 4 + length + 4 bytes each.
 
     Raises:
@@ -193,7 +196,7 @@ def _check_first(path, seq_len, tokenizer):
     try:
         found = tf.train.Example.FromString(serialized).features.feature
     except DecodeError:
-        raise UserError("%s: record 0 is no tf.train.Example" % path) from None
+        raise UserError("%s: record 0 is not a tf.train.Example" % path) from None
     for name, (length,), _ in features(seq_len):
         values = found[name].int64_list.value if name in found else None
         if values is None or len(values) != length:

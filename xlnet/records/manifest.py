@@ -1,7 +1,10 @@
 """What a directory of pretraining records is: `manifest.json`, read and checked."""
 
+from __future__ import annotations
+
 import dataclasses
 import os
+from typing import Any, Dict, List, Mapping
 
 from xlnet import files
 from xlnet.errors import UserError
@@ -40,11 +43,11 @@ class Manifest:
     streams: tuple
     format_version: int = FORMAT_VERSION
 
-    def write(self, directory):
+    def write(self, directory: str) -> None:
         files.write_json(os.path.join(directory, MANIFEST_NAME), dataclasses.asdict(self))
 
     @classmethod
-    def read(cls, directory):
+    def read(cls, directory: str) -> "Manifest":
         """Reads and checks the manifest of `directory`: version, fields, sizes of the files."""
         path = os.path.join(directory, MANIFEST_NAME)
         if not os.path.exists(path):
@@ -63,9 +66,18 @@ class Manifest:
             file = os.path.join(directory, stream["file"])
             size = os.path.getsize(file) if os.path.exists(file) else None
             if size != stream["bytes"]:
-                raise UserError("%s: %s has %s bytes, expected %d; make the records anew" % (
+                raise UserError("%s: %s has %s bytes, expected %d; regenerate the records" % (
                     path, stream["file"], "no" if size is None else size, stream["bytes"]))
-        return cls(**dict(values, streams=tuple(values["streams"])))
+        return cls(**dict(values, streams=tuple(values["streams"]),
+                          made_from=in_todays_units(values["made_from"])))
 
-    def stream_paths(self, directory):
+    def stream_paths(self, directory: str) -> List[str]:
         return [os.path.join(directory, stream["file"]) for stream in self.streams]
+
+
+def in_todays_units(made_from: Mapping[str, Any]) -> Dict[str, Any]:
+    """`made_from` of records of whose settings the held-out share was still a percentage, too."""
+    values = dict(made_from)
+    if "heldout_percent" in values:
+        values["heldout_share"] = values.pop("heldout_percent") / 100
+    return values

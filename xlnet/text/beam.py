@@ -4,23 +4,27 @@ The functions and the bytes they make are the same; Beam moves the tokens betwee
 of a folder. Input and output may be wherever Beam's file systems reach.
 """
 
+from __future__ import annotations
+
 import collections
 import contextlib
 import itertools
 import os
 import tempfile
 import uuid
+from typing import Any, Counter
 
 import apache_beam as beam
 import numpy as np
 from apache_beam.io.filesystems import FileSystems
 
+from xlnet.config import CorpusSettings
 from xlnet.records.manifest import MANIFEST_NAME
 from xlnet.text import corpus, preparation, record_writer, windows
 from xlnet.tokenization import SPIECE_NAME
 
 
-def run(settings, options=None):
+def run(settings: CorpusSettings, options: Any = None) -> bool:
     """Makes the records that `settings` (`CorpusSettings`) describe; waits for the pipeline's end.
 
     Args:
@@ -59,27 +63,27 @@ def _in_order(numbered):
 
 
 def _tokenize(numbered_chunk, settings):
-    """Yields ((chunk, block), tokens), and the chunk's (number, counts) beside them."""
-    number, chunk = numbered_chunk
-    counts = collections.Counter()
+    """Yields ((chunk, block), tokens), and the chunk's (index, counts) beside them."""
+    chunk_index, chunk = numbered_chunk
+    counts: Counter[str] = collections.Counter()
     arrays = corpus.tokenize(chunk, settings, preparation.tokenizer_of(settings), counts)
     for block, tokens in enumerate(corpus.in_blocks(arrays)):
-        yield (number, block), tokens
-    yield beam.pvalue.TaggedOutput("counts", (number, dict(counts)))
+        yield (chunk_index, block), tokens
+    yield beam.pvalue.TaggedOutput("counts", (chunk_index, dict(counts)))
 
 
 def _arrange(numbered_block, num_passes, layout):
     """Yields (part, (pass, position in the part, tokens)) for all that reads a block."""
     (chunk, index), tokens = numbered_block
-    number = layout.block_number(chunk, index)
+    block = layout.block_index(chunk, index)
     size = layout.plan.part_len
-    for pass_number in range(num_passes):
-        order = layout.order(pass_number)
-        arranged, begin = order.arrange(number, tokens), int(order.begins[number])
+    for pass_index in range(num_passes):
+        order = layout.order(pass_index)
+        arranged, begin = order.arrange(block, tokens), int(order.begins[block])
         end = min(begin + len(tokens), size * layout.plan.parts)
         for part in range(begin // size, -(-end // size)):
             low, high = max(begin, part * size), min(end, (part + 1) * size)
-            yield part, (pass_number, low - part * size, arranged[low - begin:high - begin])
+            yield part, (pass_index, low - part * size, arranged[low - begin:high - begin])
 
 
 def _write_streams(part_and_pieces, job, layout):
@@ -93,7 +97,7 @@ def _write_streams(part_and_pieces, job, layout):
         if layout.plan.part(stream) == part:
             batches = record_writer.stream_records(
                 job.settings, vocabulary, layout.plan, stream,
-                lambda number: lambda low, high: texts[number][low:high])
+                lambda pass_index: lambda low, high: texts[pass_index][low:high])
             name = preparation.stream_name(stream, layout.plan.num_streams)
             with _replacing(FileSystems.join(job.directory, name)) as f:
                 yield preparation.stream_entry(layout.plan, stream, f, batches)

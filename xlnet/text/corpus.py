@@ -5,16 +5,22 @@ and documents begin (see `windows`). A block is a stretch of at most `BLOCK_TOKE
 unit in which passes shuffle and memory is counted.
 """
 
+from __future__ import annotations
+
 import collections
 import itertools
 import os
+from typing import Callable, Counter, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
 from xlnet import files
+from xlnet.config import CorpusSettings
 from xlnet.errors import UserError
 from xlnet.text import reading
-from xlnet.text.windows import DOCUMENT, SENTENCE
+from xlnet.text.reading import Chunk
+from xlnet.text.windows import DOCUMENT, SENTENCE, StreamPlan
+from xlnet.tokenization import Tokenizer
 
 BLOCK_TOKENS = 1 << 20
 COUNTS = ("tokens", "sentences", "documents", "unknown")
@@ -24,7 +30,8 @@ _EOP = "<eop>"
 
 # Lines to tokens.
 
-def tokenize(chunk, settings, tokenizer, counts):
+def tokenize(chunk: Chunk, settings: CorpusSettings, tokenizer: Tokenizer,
+             counts: Counter[str]) -> Iterator[np.ndarray]:
     """Yields the tokens of a `reading.Chunk` as arrays, uint32, some thousand lines each.
 
     Args:
@@ -47,7 +54,7 @@ def tokenize(chunk, settings, tokenizer, counts):
 
 
 def _encode_text(batch, tokenizer, settings, counts):
-    """Ids [T] and lengths [lines]; an <eop> that ends a line is one token, no blank before it."""
+    """Ids [T] and lengths [lines]; an <eop> that ends a line is one token, no space before it."""
     texts = [line.text for line in batch]
     if tokenizer.eop_id is None:
         return tokenizer.encode_to_array(texts)
@@ -81,7 +88,8 @@ def _is_id(word, vocab_size):
     return word.isascii() and word.isdigit() and len(word) < 20 and int(word) < vocab_size
 
 
-def mark(ids, lengths, ends, eod_id, in_document, counts):
+def mark(ids: np.ndarray, lengths: np.ndarray, ends: np.ndarray, eod_id: Optional[int],
+         in_document: bool, counts: Counter[str]) -> Tuple[np.ndarray, bool]:
     """Marks where sentences and documents begin, and puts <eod> behind each document.
 
     Sentences and documents without tokens leave no trace.
@@ -111,7 +119,7 @@ def mark(ids, lengths, ends, eod_id, in_document, counts):
     return tokens, bool(filled[document[-1] + ends[-1]])
 
 
-def in_blocks(arrays):
+def in_blocks(arrays: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
     """Joins and cuts arrays of tokens into arrays of `BLOCK_TOKENS`, the last one smaller."""
     rest = np.zeros(0, np.uint32)
     for tokens in arrays:
@@ -128,16 +136,16 @@ def in_blocks(arrays):
 class TokenStore:
     """The token files of all chunks in a directory; a file is there when it is whole."""
 
-    def __init__(self, directory):
+    def __init__(self, directory: str) -> None:
         self._directory = directory
 
-    def write(self, chunk, arrays):
-        """Writes the arrays of chunk number `chunk`, one after the other."""
+    def write(self, chunk: int, arrays: Iterable[np.ndarray]) -> None:
+        """Writes the arrays of chunk `chunk`, one after the other."""
         with files.replacing(self._path(chunk)) as temporary, open(temporary, "wb") as f:
             for tokens in arrays:
                 tokens.astype("<u4", copy=False).tofile(f)
 
-    def read(self, block):
+    def read(self, block: Block) -> np.ndarray:
         return np.fromfile(self._path(block.chunk), "<u4", block.size, offset=4 * block.begin)
 
     def _path(self, chunk):
@@ -147,8 +155,8 @@ class TokenStore:
 Block = collections.namedtuple("Block", "chunk begin size")
 
 
-def blocks_of(chunk_sizes):
-    """Cuts chunks, given by their numbers of tokens, into `Block`s."""
+def blocks_of(chunk_sizes: Sequence[int]) -> List[Block]:
+    """Cuts chunks, given by their sizes in tokens, into `Block`s."""
     return [Block(chunk, begin, min(BLOCK_TOKENS, size - begin))
             for chunk, size in enumerate(chunk_sizes) for begin in range(0, size, BLOCK_TOKENS)]
 
@@ -160,31 +168,32 @@ class Layout:
       plan: `windows.StreamPlan`. chunk_sizes: tokens of each chunk. seed: of the passes' orders.
     """
 
-    def __init__(self, plan, chunk_sizes, seed):
+    def __init__(self, plan: StreamPlan, chunk_sizes: Sequence[int], seed: int) -> None:
         self.plan = plan
         self.blocks = blocks_of(chunk_sizes)
-        self._first_blocks = {block.chunk: number for number, block in enumerate(self.blocks)
+        self._first_blocks = {block.chunk: index for index, block in enumerate(self.blocks)
                               if not block.begin}
         self._seed = seed
-        self._orders = {}
+        self._orders: Dict[int, PassOrder] = {}
 
-    def block_number(self, chunk, index):
-        """Where in `blocks` the block number `index` of a chunk stands."""
+    def block_index(self, chunk: int, index: int) -> int:
+        """Where in `blocks` block `index` of a chunk stands."""
         return self._first_blocks[chunk] + index
 
-    def order(self, number):
-        """The `PassOrder` of pass `number`."""
-        if number not in self._orders:
-            self._orders[number] = PassOrder([block.size for block in self.blocks], self._seed,
-                                             number)
-        return self._orders[number]
+    def order(self, pass_index: int) -> PassOrder:
+        """The `PassOrder` of pass `pass_index`."""
+        if pass_index not in self._orders:
+            self._orders[pass_index] = PassOrder([block.size for block in self.blocks], self._seed,
+                                                 pass_index)
+        return self._orders[pass_index]
 
-    def part_reader(self, store, stream, number):
-        """The function that reads tokens [low, high) of a stream's part in pass `number`."""
+    def part_reader(self, store: TokenStore, stream: int,
+                    pass_index: int) -> Callable[[int, int], np.ndarray]:
+        """The function that reads tokens [low, high) of a stream's part in pass `pass_index`."""
         first = self.plan.part(stream) * self.plan.part_len
 
         def read(low, high):
-            return self.order(number).read(first + low, first + high,
+            return self.order(pass_index).read(first + low, first + high,
                                            lambda block: store.read(self.blocks[block]))
         return read
 
@@ -195,34 +204,34 @@ class PassOrder:
     """Where the tokens of each block stand in a pass: pass 0 keeps the order of the input, later
     ones shuffle the blocks, and within each block the documents."""
 
-    def __init__(self, sizes, seed, number):
-        """`sizes`: tokens of each block. `number` of the pass; with `seed` it decides the order."""
-        self._seed, self._number = seed, number
-        order = np.random.default_rng([seed, number, 0]).permutation(len(sizes)) if number \
+    def __init__(self, sizes: Sequence[int], seed: int, pass_index: int) -> None:
+        """`sizes`: tokens of each block. `pass_index` and `seed` decide the order."""
+        self._seed, self._pass_index = seed, pass_index
+        order = np.random.default_rng([seed, pass_index, 0]).permutation(len(sizes)) if pass_index \
             else np.arange(len(sizes))
         ends = np.cumsum(np.asarray(sizes)[order])
         self._order, self._ends = order, ends
         self.begins = np.empty(len(sizes), np.int64)      # position of each block in the pass
         self.begins[order] = ends - np.asarray(sizes)[order]
 
-    def arrange(self, block, tokens):
-        """The tokens of block number `block` as the pass reads them."""
-        if not self._number:
+    def arrange(self, block: int, tokens: np.ndarray) -> np.ndarray:
+        """The tokens of block `block` as the pass reads them."""
+        if not self._pass_index:
             return tokens
         return shuffle_documents(
-            tokens, np.random.default_rng([self._seed, self._number, 0, 1 + int(block)]))
+            tokens, np.random.default_rng([self._seed, self._pass_index, 0, 1 + int(block)]))
 
-    def read(self, low, high, load):
-        """Tokens [low, high) of the pass; `load(number)` gives the tokens of a block."""
+    def read(self, low: int, high: int, load: Callable[[int], np.ndarray]) -> np.ndarray:
+        """Tokens [low, high) of the pass; `load(index)` gives the tokens of a block."""
         first = np.searchsorted(self._ends, low, "right")
         last = np.searchsorted(self._ends, high, "left")
-        numbers = self._order[first:last + 1]
-        tokens = np.concatenate([self.arrange(n, load(n)) for n in numbers])
-        shift = int(self.begins[numbers[0]])
+        blocks = self._order[first:last + 1]
+        tokens = np.concatenate([self.arrange(n, load(n)) for n in blocks])
+        shift = int(self.begins[blocks[0]])
         return tokens[low - shift:high - shift]
 
 
-def shuffle_documents(tokens, rng):
+def shuffle_documents(tokens: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Returns `tokens` with its documents in random order, each whole."""
     begins = np.flatnonzero(tokens >= DOCUMENT)
     if not len(begins) or begins[0]:

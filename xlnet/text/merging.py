@@ -1,5 +1,7 @@
 """The records of several machines, joined to one data set."""
 
+from __future__ import annotations
+
 import collections
 import dataclasses
 import glob
@@ -13,7 +15,7 @@ from xlnet.tokenization import SPIECE_NAME, Tokenizer
 MOST_LEFT_OUT = 0.1              # share of the windows
 
 
-def merge(save_dir):
+def merge(save_dir: str) -> Manifest:
     """Joins the records of all tasks in `save_dir` to one data set; returns its manifest.
 
     Streams of all tasks become streams of one data set. Tasks have about equally much text; what
@@ -55,7 +57,7 @@ def _check_tasks(folders, manifests):
         for name, value in manifests[0].made_from.items():
             other = manifest.made_from.get(name)
             if name != "task" and other != value:
-                raise UserError("save_dir: %s %s in %s, %s in %s; make the tasks anew with equal "
+                raise UserError("save_dir: %s %s in %s, %s in %s; regenerate the tasks with equal "
                                 "settings" % (name, value, folders[0], other, folder))
 
 
@@ -66,7 +68,7 @@ def _check_lengths(folders, manifests):
     if made - kept > MOST_LEFT_OUT * made:
         shortest, longest = lengths.index(min(lengths)), lengths.index(max(lengths))
         raise UserError("save_dir: streams of %s have %d windows, those of %s %d: %d %% would be "
-                        "left out; make the tasks anew with the same --num_streams and more even "
+                        "left out; regenerate the tasks with the same --num_streams and more even "
                         "files (a .gz file is not split)" % (
                             folders[shortest], min(lengths), folders[longest], max(lengths),
                             100 * (made - kept) / made))

@@ -6,6 +6,8 @@ What is not finished stands in a folder of its own; only whole files bear final 
 manifest, written last, vouches for all of them.
 """
 
+from __future__ import annotations
+
 import collections
 import concurrent.futures
 import contextlib
@@ -19,10 +21,26 @@ import signal
 import sys
 import threading
 import time
+from typing import (
+    IO,
+    Any,
+    Callable,
+    ContextManager,
+    Counter,
+    Dict,
+    Iterable,
+    Iterator,
+    List,
+    Mapping,
+    Optional,
+    Sequence,
+    Tuple,
+)
 
 from xlnet import files
+from xlnet.config import WINDOW_SPECIAL_TOKENS, CorpusSettings
 from xlnet.errors import UserError
-from xlnet.records.manifest import FORMAT_VERSION, MANIFEST_NAME, Manifest
+from xlnet.records.manifest import FORMAT_VERSION, MANIFEST_NAME, Manifest, in_todays_units
 from xlnet.text import corpus, reading, record_writer, windows
 from xlnet.tokenization import SPIECE_NAME, Tokenizer
 
@@ -33,8 +51,12 @@ _UNFINISHED = "unfinished"
 _NOT_DESCRIBED = ("input_glob", "save_dir", "sp_path", "num_workers", "overwrite", "bsz_per_host")
 
 
+# Of a description, a total and a unit: a context that yields a function `advance(n)`.
+Progress = Callable[[str, int, str], ContextManager[Callable[[int], object]]]
+
+
 @contextlib.contextmanager
-def silent(description, total, unit):
+def silent(description: str, total: int, unit: str) -> Iterator[Callable[[int], object]]:
     """The default `progress`: a context manager that yields a function `advance(n)`."""
     yield lambda n: None
 
@@ -44,7 +66,7 @@ class Summary:
     """What `make_records` did. `seconds` is None where all had been made before."""
     manifest: Manifest
     directory: str
-    seconds: float = None
+    seconds: Optional[float] = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,17 +75,17 @@ class Job:
 
     `chunks`: tuple of `reading.Chunk`. `description`: what the records depend on, as JSON.
     """
-    settings: object             # CorpusSettings
+    settings: CorpusSettings
     directory: str
-    chunks: tuple
-    description: dict
+    chunks: Tuple[reading.Chunk, ...]
+    description: Dict[str, Any]
 
     @property
-    def unfinished(self):
+    def unfinished(self) -> str:
         return os.path.join(self.directory, _UNFINISHED)
 
 
-def make_records(settings, progress=silent):
+def make_records(settings: CorpusSettings, progress: Progress = silent) -> Summary:
     """Turns text into the record directory that `settings` (`CorpusSettings`) describe.
 
     The same settings and input give the same bytes, whatever the number of workers. A job that was
@@ -92,9 +114,11 @@ def make_records(settings, progress=silent):
 
 # What is to be done.
 
-def plan_job(settings):
+def plan_job(settings: CorpusSettings) -> Job:
     """Checks the settings, finds the input, and takes this task's share of it; writes nothing."""
-    check_settings(settings)
+    settings.check()
+    if os.path.exists(settings.save_dir) and not os.path.isdir(settings.save_dir):
+        raise UserError("save_dir: %s is a file, expected a directory" % settings.save_dir)
     tokenizer = tokenizer_of(settings)
     paths = reading.find_files(settings.input_glob)
     chunks = cut(paths, settings.num_task)
@@ -106,42 +130,18 @@ def plan_job(settings):
     return Job(settings, task_directory(settings), share, _describe(settings, tokenizer, paths))
 
 
-def check_settings(settings):
-    """Raises UserError for settings that no text could fit."""
-    reading.check_settings(settings)
-    if not settings.from_raw_text and settings.text_format != "lines":
-        raise UserError("text_format is %s, expected lines where from_raw_text is False: a line of "
-                        "ids is a sentence" % settings.text_format)
-    smallest = windows.SPECIAL_TOKENS + 3    # one token of the reused part, of A and of B
-    if settings.seq_len < smallest:
-        raise UserError("sequence too short: seq_len is %d, expected at least %d"
-                        % (settings.seq_len, smallest))
-    longest = settings.seq_len - windows.SPECIAL_TOKENS - 2
-    if not 1 <= settings.reuse_len <= longest:
-        raise UserError("reuse_len is %d, expected 1 <= reuse_len <= seq_len - 5 = %d (the rest of "
-                        "a window is two segments, <sep> <sep> <cls>)"
-                        % (settings.reuse_len, longest))
-    if settings.num_streams and settings.bsz_per_host not in (None, settings.num_streams):
-        raise UserError("num_streams is %d but bsz_per_host, its other name, is %d; give one"
-                        % (settings.num_streams, settings.bsz_per_host))
-    if settings.task >= settings.num_task:
-        raise UserError("task is %d, expected less than num_task, %d (tasks count from 0)"
-                        % (settings.task, settings.num_task))
-    if os.path.exists(settings.save_dir) and not os.path.isdir(settings.save_dir):
-        raise UserError("save_dir: %s is a file, expected a directory" % settings.save_dir)
-
-
-def cut(paths, num_task):
+def cut(paths: Sequence[str], num_task: int) -> List[reading.Chunk]:
     """Returns the `reading.Chunk`s of the input."""
     total = sum(chunk.end for chunk in reading.cut(paths, sys.maxsize))
     most = CHUNK_BYTES if num_task == 1 else total // (CHUNKS_PER_TASK * num_task) + 1
     return reading.cut(paths, min(CHUNK_BYTES, most))
 
 
-def split_chunks(chunks, num_task):
+def split_chunks(chunks: Sequence[reading.Chunk], num_task: int) -> List[List[reading.Chunk]]:
     """Cuts the list of chunks into `num_task` runs of about as many bytes each."""
     total = sum(chunk.end - chunk.begin for chunk in chunks)
-    shares, done = [[] for _ in range(num_task)], 0
+    done = 0
+    shares: List[List[reading.Chunk]] = [[] for _ in range(num_task)]
     for chunk in chunks:
         size = chunk.end - chunk.begin
         shares[min(num_task - 1, (2 * done + size) * num_task // (2 * total))].append(chunk)
@@ -149,7 +149,7 @@ def split_chunks(chunks, num_task):
     return shares
 
 
-def task_directory(settings):
+def task_directory(settings: CorpusSettings) -> str:
     """`save_dir`, or this task's own folder in it."""
     if settings.num_task == 1:
         return settings.save_dir
@@ -174,13 +174,13 @@ def _some(paths):
 
 # What is there already.
 
-def is_finished(job):
+def is_finished(job: Job) -> bool:
     """Whether the directory has these very records; refuses one that has others."""
     path = os.path.join(job.directory, MANIFEST_NAME)
     if job.settings.overwrite or not files.exists(path):
         return False
     made = files.read_json(path, "save_dir").get("made_from")
-    _refuse_difference(made or {}, job.description, "has records")
+    _refuse_difference(in_todays_units(made or {}), job.description, "has records")
     return True
 
 
@@ -200,8 +200,8 @@ def _begin(job):
         if job.settings.overwrite:
             clear(job.directory)
         elif os.path.exists(path):
-            _refuse_difference(files.read_json(path, "save_dir"), job.description,
-                               "has unfinished records")
+            _refuse_difference(in_todays_units(files.read_json(path, "save_dir")),
+                               job.description, "has unfinished records")
         for folder in (job.directory, job.unfinished):
             os.makedirs(folder, exist_ok=True)
             _clear_partial(folder)
@@ -217,7 +217,7 @@ def _clear_partial(directory):
             os.remove(partial)
 
 
-def clear(directory):
+def clear(directory: str) -> None:
     """Removes the records in `directory`: first the manifest that vouches for them."""
     with contextlib.suppress(FileNotFoundError):
         os.remove(os.path.join(directory, MANIFEST_NAME))
@@ -237,22 +237,22 @@ def _abandon(job):
 def _tokenize_all(job, progress):
     """Tokenizes all chunks; returns their counts, a list of dicts."""
     total = sum(chunk.end - chunk.begin for chunk in job.chunks)
-    counts = [None] * len(job.chunks)
+    counts: List[Dict[str, int]] = [{}] * len(job.chunks)
     with progress("reading", total, "B") as advance:
-        for number, result in _in_processes(tokenize_chunk, job, range(len(job.chunks))):
-            counts[number] = result
-            advance(job.chunks[number].end - job.chunks[number].begin)
+        for index, result in _in_processes(tokenize_chunk, job, range(len(job.chunks))):
+            counts[index] = result
+            advance(job.chunks[index].end - job.chunks[index].begin)
     return counts
 
 
-def tokenize_chunk(job, number):
+def tokenize_chunk(job: Job, index: int) -> Dict[str, int]:
     """Writes the tokens of one chunk, unless that was done before; returns the counts, a dict."""
-    done = os.path.join(job.unfinished, "chunk-%06d.json" % number)
+    done = os.path.join(job.unfinished, "chunk-%06d.json" % index)
     if not os.path.exists(done):
-        counts = collections.Counter()
-        tokens = corpus.tokenize(job.chunks[number], job.settings, tokenizer_of(job.settings),
+        counts: Counter[str] = collections.Counter()
+        tokens = corpus.tokenize(job.chunks[index], job.settings, tokenizer_of(job.settings),
                                  counts)
-        corpus.TokenStore(job.unfinished).write(number, tokens)
+        corpus.TokenStore(job.unfinished).write(index, tokens)
         files.write_json(done, counts)
     return files.read_json(done, "save_dir")
 
@@ -261,16 +261,17 @@ def _write_all(job, chunk_counts, progress):
     """Writes all streams; returns the manifest."""
     layout = make_layout(job.settings, chunk_counts)
     plan = layout.plan
-    streams = [None] * plan.num_streams
+    streams: List[Dict[str, Any]] = [{}] * plan.num_streams
     with progress("writing", plan.num_streams * plan.windows * job.settings.num_passes,
                   " windows") as advance:
-        for number, entry in _in_processes(write_stream, job, range(plan.num_streams), layout):
-            streams[number] = entry
+        for index, entry in _in_processes(write_stream, job, range(plan.num_streams), layout):
+            streams[index] = entry
             advance(entry["windows"])
     return make_manifest(job, plan, chunk_counts, streams)
 
 
-def make_layout(settings, chunk_counts):
+def make_layout(settings: CorpusSettings, chunk_counts: Sequence[Mapping[str,
+                int]]) -> corpus.Layout:
     """The `corpus.Layout` of a text of which all chunks have been counted."""
     sizes = [counts.get("tokens", 0) for counts in chunk_counts]
     if not sum(sizes):
@@ -281,41 +282,43 @@ def make_layout(settings, chunk_counts):
     return corpus.Layout(plan, sizes, settings.seed)
 
 
-def write_stream(job, number, layout):
+def write_stream(job: Job, index: int, layout: corpus.Layout) -> Dict[str, Any]:
     """Writes one stream, unless that was done before; returns its entry in the manifest."""
-    done = os.path.join(job.unfinished, "stream-%06d.json" % number)
+    done = os.path.join(job.unfinished, "stream-%06d.json" % index)
     if not os.path.exists(done):
         store = corpus.TokenStore(job.unfinished)
-        path = os.path.join(job.directory, stream_name(number, layout.plan.num_streams))
+        path = os.path.join(job.directory, stream_name(index, layout.plan.num_streams))
         with files.replacing(path) as temporary, open(temporary, "wb") as f:
-            entry = stream_entry(layout.plan, number, f, record_writer.stream_records(
+            entry = stream_entry(layout.plan, index, f, record_writer.stream_records(
                 job.settings, windows.Vocabulary.of(tokenizer_of(job.settings)), layout.plan,
-                number, functools.partial(layout.part_reader, store, number)))
+                index, functools.partial(layout.part_reader, store, index)))
         files.write_json(done, entry)
     return files.read_json(done, "save_dir")
 
 
-def stream_name(stream, num_streams):
+def stream_name(stream: int, num_streams: int) -> str:
     return "stream-%05d-of-%05d.tfrecord" % (stream, num_streams)
 
 
-def stream_entry(plan, stream, f, batches):
+def stream_entry(plan: windows.StreamPlan, stream: int, f: IO[bytes],
+                 batches: Iterable[Tuple[bytearray, int]]) -> Dict[str, Any]:
     """Writes a stream's records to the open file `f`; returns what the manifest says of it."""
     digest, size, count = hashlib.sha256(), 0, 0
-    for batch, number in batches:
+    for batch, num_windows in batches:
         f.write(batch)
         digest.update(batch)
         size += len(batch)
-        count += number
+        count += num_windows
     return {"file": stream_name(stream, plan.num_streams), "direction": plan.direction(stream),
             "windows": count, "bytes": size, "sha256": digest.hexdigest()}
 
 
-def make_manifest(job, plan, chunk_counts, streams):
+def make_manifest(job: Job, plan: windows.StreamPlan, chunk_counts: Sequence[Mapping[str, int]],
+                  streams: Sequence[Dict[str, Any]]) -> Manifest:
     """Returns the manifest of records whose chunks are counted and whose `streams` (entries) are
     written."""
     settings, tokenizer = job.settings, tokenizer_of(job.settings)
-    counts = sum(map(collections.Counter, chunk_counts), collections.Counter())
+    counts: Counter[str] = sum(map(collections.Counter, chunk_counts), collections.Counter())
     found = {name: counts.pop(name, 0) for name in corpus.COUNTS}
     return Manifest(
         vocab_size=tokenizer.vocab_size, sp_model=SPIECE_NAME, sp_model_sha256=tokenizer.sha256,
@@ -327,25 +330,25 @@ def make_manifest(job, plan, chunk_counts, streams):
         **found)
 
 
-def dropped_tokens(settings, plan, num_tokens):
+def dropped_tokens(settings: CorpusSettings, plan: windows.StreamPlan, num_tokens: int) -> int:
     """Tokens at the ends of parts that are in no window of a pass."""
-    used = (plan.windows - 1) * settings.reuse_len + settings.seq_len - windows.SPECIAL_TOKENS
+    used = (plan.windows - 1) * settings.reuse_len + settings.seq_len - WINDOW_SPECIAL_TOKENS
     return num_tokens - plan.parts * used
 
 
 # Processes.
 
-def _in_processes(function, job, numbers, *arguments):
-    """Yields (number, function(job, number, *arguments)) for all numbers, in any order."""
-    count = min(job.settings.num_workers or os.cpu_count() or 1, len(numbers))
+def _in_processes(function, job, indices, *arguments):
+    """Yields (index, function(job, index, *arguments)) for all indices, in any order."""
+    count = min(job.settings.num_workers or os.cpu_count() or 1, len(indices))
     if count == 1:
-        for number in numbers:
-            yield number, function(job, number, *arguments)
+        for index in indices:
+            yield index, function(job, index, *arguments)
         return
     pool = concurrent.futures.ProcessPoolExecutor(count, initializer=_start_worker,
                                                   initargs=(os.getpid(),))
     try:
-        futures = {pool.submit(function, job, number, *arguments): number for number in numbers}
+        futures = {pool.submit(function, job, index, *arguments): index for index in indices}
         for future in concurrent.futures.as_completed(futures):
             yield futures[future], future.result()
     finally:
@@ -368,6 +371,6 @@ def _load_tokenizer(path, uncased, keep_accents):
     return Tokenizer(path, uncased, keep_accents)
 
 
-def tokenizer_of(settings):
+def tokenizer_of(settings: CorpusSettings) -> Tokenizer:
     """The `Tokenizer` of the settings, loaded once in each process."""
     return _load_tokenizer(settings.sp_path, settings.uncased, settings.keep_accents)

@@ -11,6 +11,8 @@ back and as far ahead as it takes. So the chunks of a file, one after the other,
 lines wherever it is cut. No file, and no line longer than `LONGEST_LINE`, is ever held whole.
 """
 
+from __future__ import annotations
+
 import collections
 import contextlib
 import glob
@@ -20,8 +22,10 @@ import itertools
 import os
 import sys
 import zlib
+from typing import Any, Counter, Dict, Iterator, List, Sequence
 
 from xlnet import files
+from xlnet.config import InputSettings
 from xlnet.errors import UserError
 from xlnet.text.text_forms import END, LONGEST_LINE, events_of
 
@@ -37,7 +41,7 @@ _CUT = "cut"                 # an event, as END is: see `_owned`
 
 # Files and chunks.
 
-def find_files(patterns, what="input_glob"):
+def find_files(patterns: str, what: str = "input_glob") -> List[str]:
     """Returns the files that comma-separated names, glob patterns and directories stand for.
 
     A directory stands for all *.txt, *.jsonl and *.gz in it and below it, hidden ones left out;
@@ -52,7 +56,7 @@ def find_files(patterns, what="input_glob"):
     parts = [part.strip() for part in patterns.split(",") if part.strip()]
     if not parts:
         raise UserError("%s: no file given" % what)
-    found = {}
+    found: Dict[Any, str] = {}
     for part in parts:
         paths = files.match(part) if files.is_remote(part) else _local_files(part)
         if not paths:
@@ -80,7 +84,7 @@ def _files_of(name):
     return paths
 
 
-def cut(paths, chunk_bytes):
+def cut(paths: Sequence[str], chunk_bytes: int) -> List[Chunk]:
     """Returns the chunks of files, in order: `chunk_bytes` of plain ones each, `.gz` files whole.
 
     Empty files have none.
@@ -112,7 +116,7 @@ class _File:
         self.path, self.damage = path, None
         try:
             self._packed = files.open_binary(path, _BLOCK)
-            self._file = gzip.open(self._packed) if _is_gzip(path) else self._packed
+            self._file: Any = gzip.open(self._packed) if _is_gzip(path) else self._packed
         except OSError as e:
             raise _unreadable(path, e) from None
 
@@ -152,7 +156,7 @@ def _unreadable(path, error):
     return UserError("cannot read %s: %s" % (path, error.strerror or error))
 
 
-def place(line):
+def place(line: Line) -> str:
     """Returns "PATH, line N" for a `Line`: reads the file up to it, so only for messages."""
     return _place(line.path, line.offset)
 
@@ -169,20 +173,11 @@ def _place(path, offset):
 
 # A chunk's lines.
 
-def check_settings(settings):
-    """Raises UserError for input settings that do not fit together."""
-    if not 0 < settings.heldout_percent < 100:
-        raise UserError("heldout_percent is %r, expected 0 < heldout_percent < 100"
-                        % settings.heldout_percent)
-    if not settings.json_field:
-        raise UserError("json_field is empty, expected the name of the text's field")
-
-
-def read_chunk(chunk, settings, skipped):
+def read_chunk(chunk: Chunk, settings: InputSettings, skipped: Counter[str]) -> Iterator[Line]:
     """Yields the lines of a chunk, those that are blank left out.
 
     Args:
-      settings: has `text_format json_field on_error split heldout_percent` (`CorpusSettings`).
+      settings: has `text_format json_field on_error split heldout_share` (`CorpusSettings`).
       skipped: a Counter; with on_error "skip", what is left out is counted in it by its reason.
 
     Raises:
@@ -195,7 +190,7 @@ def read_chunk(chunk, settings, skipped):
         texts = _texts(f, longest, faults)
         events = _owned(events_of(texts, settings, faults, _is_jsonl(chunk.path)), begin, end)
         if settings.split != "all":
-            events = _select(events, settings.split, settings.heldout_percent / 100)
+            events = _select(events, settings.split, settings.heldout_share)
         yield from _mark_ends(chunk.path, events)
 
 
@@ -333,7 +328,8 @@ def _select(events, split, share):
     on: no chunk knows all of it, and so the chunks agree without asking, and never is one
     document in both parts.
     """
-    document, size, is_cut = [], 0, False
+    size, is_cut = 0, False
+    document: List[Any] = []
     for event in events:
         if event is END or event is _CUT:
             is_cut = is_cut or event is _CUT

@@ -7,29 +7,35 @@ tokens and word starts by copying slices of the text, all else for the whole bat
 Shape letters as in `windows`; R bytes of a record, frame included.
 """
 
+from __future__ import annotations
+
 import struct
+from typing import Callable, Iterator, Tuple
 
 import google_crc32c
 import numpy as np
 
+from xlnet.config import CorpusSettings
 from xlnet.records import example_bytes, feature_spec
 from xlnet.text import windows
 
 _BATCH_WINDOWS = 1024
 
 
-def stream_records(settings, vocabulary, plan, stream, read_part):
+def stream_records(settings: CorpusSettings, vocabulary: windows.Vocabulary,
+                   plan: windows.StreamPlan, stream: int,
+                   read_part: Callable[[int], windows.ReadPart]) -> Iterator[Tuple[bytearray, int]]:
     """Yields the records of a stream, all passes, some hundreds at a time, as (bytes, windows).
 
     Args:
       settings: `CorpusSettings`. vocabulary: `windows.Vocabulary`. plan: `windows.StreamPlan`.
-      read_part: function of the pass's number that returns the function `windows.cells` needs.
+      read_part: function of the pass's index that returns the function `windows.cells` needs.
     """
     encoder = WindowEncoder(vocabulary, settings.seq_len, settings.reuse_len)
-    for number in range(settings.num_passes):
+    for pass_index in range(settings.num_passes):
         cells = windows.cells(
-            read_part(number), plan, stream, seq_len=settings.seq_len, vocabulary=vocabulary,
-            reuse_len=settings.reuse_len, seed=settings.seed, number=number)
+            read_part(pass_index), plan, stream, seq_len=settings.seq_len, vocabulary=vocabulary,
+            reuse_len=settings.reuse_len, seed=settings.seed, pass_index=pass_index)
         for i, cell in enumerate(cells):
             yield from encoder.batches(cell, plan.direction(stream), starts_stream=i == 0)
 
@@ -37,7 +43,7 @@ def stream_records(settings, vocabulary, plan, stream, read_part):
 class WindowEncoder:
     """Serializes windows as framed `tf.train.Example`s of `feature_spec.pretraining_features`."""
 
-    def __init__(self, vocabulary, seq_len, reuse_len):
+    def __init__(self, vocabulary: windows.Vocabulary, seq_len: int, reuse_len: int) -> None:
         self._seq_len, self._reuse_len = seq_len, reuse_len
         self._token_bytes = example_bytes.varint_table(                        # [V,bytes]
             len(vocabulary.is_word_start) - 1)
@@ -51,7 +57,8 @@ class WindowEncoder:
         self._empty = _frame(example)
         self.record_bytes = len(self._empty)                                   # R
 
-    def batches(self, cell, direction, starts_stream):
+    def batches(self, cell: windows.Cell, direction: int,
+                starts_stream: bool) -> Iterator[Tuple[bytearray, int]]:
         """Yields the records of a `windows.Cell`, some hundreds at a time, as (bytes, windows).
 
         Args:

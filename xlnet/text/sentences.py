@@ -3,7 +3,7 @@
 A sentence ends behind
 
 - `. ! ? …` and the full stops of Arabic, Urdu, Hindi, Armenian, Amharic and Khmer, closing quotes
-  and brackets included, if a blank follows and then nothing in lower case;
+  and brackets included, if a space follows and then nothing in lower case;
 - the full-width `。 ！ ？ ｡ ．` of Chinese and Japanese, closing quotes and brackets included, and
   `! ?` right before one of their characters.
 
@@ -19,7 +19,10 @@ Where it is in doubt it does not cut: two sentences joined harm less than half a
 abbreviations are those of English, and some of German, French and Spanish.
 """
 
+from __future__ import annotations
+
 import re
+from typing import List
 
 _BEFORE_NAMES = frozenset(
     "Mr Mrs Ms Messrs Mx Mme Mlle Dr Drs Prof Rev Hon St Ste Mt Ft Gen Col Maj Capt Cpt Cmdr Lt "
@@ -42,10 +45,10 @@ _DOTTED = re.compile(r"(?:[^\W\d]{1,3}\.)+[^\W\d]{1,3}")
 _LONGEST_WORD = 16           # an abbreviation or a number is shorter
 
 
-def split_sentences(text):
+def split_sentences(text: str) -> List[str]:
     """Returns the sentences of a text, stripped, none of them blank.
 
-    One after the other they are the text: only blanks between sentences are lost.
+    One after the other they are the text: only spaces between sentences are lost.
     """
     sentences, begin, quotes, counted = [], 0, 0, 0
     for match in _STOP.finditer(text):
@@ -87,7 +90,7 @@ def _ends(text, first, begin, end, stop, following):
     """Whether a sentence from `first` on ends with the `stop` at `begin`, and goes up to `end`.
 
     Args:
-      following: what stands behind the blanks that follow, None if no blank does.
+      following: what stands behind the spaces that follow, None if no space does.
     """
     if following is None:
         return text[end - 1] in "!?" and _WIDE_LETTER.match(text, end) is not None

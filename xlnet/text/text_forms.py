@@ -6,16 +6,21 @@ range of the chunk that is read, `begin` and `end`, and is told what is wrong, `
 detail)`.
 """
 
+from __future__ import annotations
+
 import json
 import re
+from typing import Any, Iterable, Iterator, List
 
+from xlnet.config import InputSettings
 from xlnet.text.sentences import split_sentences
 
 LONGEST_LINE = 1 << 20       # [bytes] some 200,000 words: beyond any paragraph, far below memory
 END = "end"
 
 
-def events_of(texts, settings, faults, is_jsonl):
+def events_of(texts: Iterable[Any], settings: InputSettings, faults: Any,
+              is_jsonl: bool) -> Iterator[Any]:
     """The events of a file's lines: of JSON lines by `settings.json_field`, of any other file by
     `settings.text_format`."""
     if is_jsonl:
@@ -147,7 +152,8 @@ def _paragraphs(texts, faults):
     A paragraph begins at its first line that is not blank, be that bad or good: what is before a
     chunk's own lines decides whether its first line begins one.
     """
-    first, lines, size = None, [], 0
+    first, size = None, 0
+    lines: List[str] = []
     for offset, text in _book_lines(texts):
         if text in ("", "\f"):
             if lines:
@@ -176,8 +182,8 @@ def _book_lines(texts):
         if text is None:
             yield offset, None
             continue
-        for number, part in enumerate(text.split("\f")):
-            if number:
+        for index, part in enumerate(text.split("\f")):
+            if index:
                 yield offset, "\f"
             yield offset, part.strip()
 
@@ -186,14 +192,14 @@ _CJK = re.compile("[\u3000-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uff60\U000200
 
 
 def _join(lines):
-    """Joins hard-wrapped lines: with a blank, but not behind a hyphen or between CJK characters."""
-    joined = []
+    """Joins hard-wrapped lines: with a space, but not behind a hyphen or between CJK characters."""
+    joined: List[str] = []
     for line in filter(None, lines):
-        if joined and not _joins_without_blank(joined[-1][-1], line[0]):
+        if joined and not _joins_without_space(joined[-1][-1], line[0]):
             joined.append(" ")
         joined.append(line)
     return "".join(joined)
 
 
-def _joins_without_blank(last, first):
+def _joins_without_space(last, first):
     return last in "-—" or bool(_CJK.match(last) and _CJK.match(first))

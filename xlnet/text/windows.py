@@ -8,15 +8,19 @@ window (`seq_len`), G = Q - reuse_len - 3 tokens of segments A and B together.
 A corpus is an array of tokens, uint32, whose upper bits say where sentences and documents begin.
 """
 
+from __future__ import annotations
+
 import collections
 import dataclasses
+from typing import Callable, Iterator
 
 import numpy as np
 
+from xlnet.config import WINDOW_SPECIAL_TOKENS
 from xlnet.errors import UserError
+from xlnet.tokenization import Tokenizer
 
 FORWARD, BACKWARD = 0, 1
-SPECIAL_TOKENS = 3               # <sep> <sep> <cls> of every window
 MOST_STREAMS = 32                # when the number is not given
 FEWEST_WINDOWS = 8               # per stream and pass, when the number of streams is not given
 CELL_TOKENS = 1 << 21            # tokens that one cell of windows moves over, at most
@@ -41,22 +45,23 @@ class StreamPlan:
     windows: int
 
     @property
-    def parts(self):
+    def parts(self) -> int:
         return self.num_streams // (1 + self.bi_data)
 
-    def part(self, stream):
+    def part(self, stream: int) -> int:
         return stream // (1 + self.bi_data)
 
-    def direction(self, stream):
+    def direction(self, stream: int) -> int:
         return stream % 2 if self.bi_data else FORWARD
 
 
-def count_windows(part_len, seq_len, reuse_len):
+def count_windows(part_len: int, seq_len: int, reuse_len: int) -> int:
     """Windows that fit into a part: each moves on by `reuse_len` and reads Q - 3 tokens."""
-    return max(0, (part_len - (seq_len - SPECIAL_TOKENS)) // reuse_len + 1)
+    return max(0, (part_len - (seq_len - WINDOW_SPECIAL_TOKENS)) // reuse_len + 1)
 
 
-def plan_streams(num_tokens, seq_len, reuse_len, num_streams=0, bi_data=True):
+def plan_streams(num_tokens: int, seq_len: int, reuse_len: int, num_streams: int = 0,
+                 bi_data: bool = True) -> StreamPlan:
     """Returns the `StreamPlan` for a corpus; `num_streams` 0 chooses a power of two.
 
     Raises:
@@ -83,7 +88,7 @@ def plan_streams(num_tokens, seq_len, reuse_len, num_streams=0, bi_data=True):
             "the text has %d tokens, too few for num_streams=%d with seq_len=%d: at least %d are "
             "needed; give more text or lower num_streams or seq_len" % (
                 num_tokens, chosen.num_streams, seq_len,
-                chosen.parts * (seq_len - SPECIAL_TOKENS)))
+                chosen.parts * (seq_len - WINDOW_SPECIAL_TOKENS)))
     return chosen
 
 
@@ -103,7 +108,7 @@ class Vocabulary:
     cls_id: int
 
     @classmethod
-    def of(cls, tokenizer):
+    def of(cls, tokenizer: Tokenizer) -> "Vocabulary":
         stands_alone = tokenizer.is_punctuation.copy()
         special = (tokenizer.cls_id, tokenizer.sep_id, tokenizer.eod_id, tokenizer.eop_id)
         stands_alone[[id for id in special if id is not None]] = True
@@ -122,7 +127,7 @@ class Reading:
     words: np.ndarray
 
 
-def read(tokens, direction, vocabulary):
+def read(tokens: np.ndarray, direction: int, vocabulary: Vocabulary) -> Reading:
     """Returns the `Reading` of `tokens`, uint32 [T], in a direction; special tokens and punctuation
     are words of their own."""
     forward = _read_forward(tokens, vocabulary)
@@ -139,10 +144,14 @@ def _read_forward(tokens, vocabulary):
 
 
 def _mirror(forward):
-    """The reversed reading: a word begins at what was its last piece, sentences alike."""
+    """The reversed reading: a word begins at what was its last piece, sentences alike.
+
+    Of five tokens with sentences at 0 and 2 the last tokens are 1 and 4; read backward they stand
+    at 3 and 0, so sentences begin at 0 and 3.
+    """
     size = len(forward.ids)
-    last = np.append(forward.sentences[1:], size) - 1
-    is_last_piece = np.append(forward.words[1:], True)
+    last = np.append(forward.sentences[1:], size) - 1                        # [N]
+    is_last_piece = np.append(forward.words[1:], True)                       # [T]
     return Reading(forward.ids[::-1], (size - 1 - last)[::-1], is_last_piece[::-1])
 
 
@@ -151,7 +160,8 @@ def _mirror(forward):
 Segments = collections.namedtuple("Segments", "a_len b_begin label")  # each int64 [W]
 
 
-def draw_segments(reading, begins, seq_len, reuse_len, rng):
+def draw_segments(reading: Reading, begins: np.ndarray, seq_len: int, reuse_len: int,
+                  rng: np.random.Generator) -> Segments:
     """Draws segments A and B of each window: lengths add up to G, A follows the reused part.
 
     A ends at a sentence boundary, or anywhere if none is within reach. With probability 1/2 B
@@ -162,16 +172,16 @@ def draw_segments(reading, begins, seq_len, reuse_len, rng):
     Args:
       begins: int64 [W], where the windows begin.
     """
-    both = seq_len - reuse_len - SPECIAL_TOKENS
+    both = seq_len - reuse_len - WINDOW_SPECIAL_TOKENS
     a_begin, end = begins + reuse_len, begins + reuse_len + both
-    where_a, where_b, which = rng.random((3, len(begins)))
-    low = np.searchsorted(reading.sentences, a_begin, "right")
-    count = np.searchsorted(reading.sentences, end, "left") - low
-    anywhere = 1 + (where_a * (both - 1)).astype(np.int64)
-    boundary = _take(reading.sentences, low + (where_a * count).astype(np.int64))
-    a_len = np.where(count > 0, boundary - a_begin, anywhere)
-    elsewhere = _draw_elsewhere(reading, begins, end, both - a_len, where_b)
-    label = (which < 0.5) | (elsewhere < 0)
+    where_a, where_b, which = rng.random((3, len(begins)))                   # [W] each
+    low = np.searchsorted(reading.sentences, a_begin, "right")               # [W], sentences
+    count = np.searchsorted(reading.sentences, end, "left") - low            # [W], within reach
+    anywhere = 1 + (where_a * (both - 1)).astype(np.int64)                   # [W], tokens
+    boundary = _take(reading.sentences, low + (where_a * count).astype(np.int64))    # [W]
+    a_len = np.where(count > 0, boundary - a_begin, anywhere)                # [W]
+    elsewhere = _draw_elsewhere(reading, begins, end, both - a_len, where_b)    # [W], or -1
+    label = (which < 0.5) | (elsewhere < 0)                                  # [W]
     return Segments(a_len, np.where(label, a_begin + a_len, elsewhere), label.astype(np.int64))
 
 
@@ -179,19 +189,27 @@ def _draw_elsewhere(reading, begins, ends, b_len, uniform):
     """Draws starts [W] of `b_len` tokens outside of [begins, ends); -1 where there is no room.
 
     All starts that fit before the window, then all that fit behind it, are numbered through and
-    one number is drawn: exact and without rejection.
+    one of these indices is drawn: exact and without rejection.
+
+    Ten tokens with sentences at 0, 3, 6 and 8, a window from 3 to 6, B of 2 tokens: 1 sentence fits
+    before it, and behind it the sentences from index 2 on, 2 of them. The indices 0, 1, 2 are the
+    sentences 0, 2, 3, at positions 0, 6, 8.
+
+    Args:
+      begins, ends, b_len: int64 [W]. uniform: [W] in [0, 1).
     """
     size = len(reading.ids)
-    before = np.searchsorted(reading.sentences, begins - b_len, "right")
-    behind = np.searchsorted(reading.sentences, ends, "left")
-    count = before + np.maximum(np.searchsorted(reading.sentences, size - b_len, "right") - behind,
-                                0)
-    number = (uniform * count).astype(np.int64)
-    sentence = _take(reading.sentences, np.where(number < before, number, number - before + behind))
-    before = np.maximum(begins - b_len + 1, 0)           # the same among all positions
-    positions = before + np.maximum(size - b_len + 1 - ends, 0)
-    number = (uniform * positions).astype(np.int64)
-    position = np.where(number < before, number, number - before + ends)
+    before = np.searchsorted(reading.sentences, begins - b_len, "right")     # [W], sentences
+    behind = np.searchsorted(reading.sentences, ends, "left")                # [W], the first
+    last = np.searchsorted(reading.sentences, size - b_len, "right")         # [W], after the last
+    count = before + np.maximum(last - behind, 0)                            # [W]
+    index = (uniform * count).astype(np.int64)                               # [W]
+    sentence = _take(reading.sentences,                                      # [W], positions
+                     np.where(index < before, index, index - before + behind))
+    before = np.maximum(begins - b_len + 1, 0)                               # [W], all positions
+    positions = before + np.maximum(size - b_len + 1 - ends, 0)              # [W]
+    index = (uniform * positions).astype(np.int64)                           # [W]
+    position = np.where(index < before, index, index - before + ends)        # [W]
     return np.where(count > 0, sentence, np.where(positions > 0, position, -1))
 
 
@@ -202,10 +220,13 @@ def _take(values, index):
 
 # Cells: the windows of a stream, some at a time.
 
+ReadPart = Callable[[int, int], np.ndarray]     # of low and high: tokens of a part, uint32
+
 Cell = collections.namedtuple("Cell", "reading begins segments")
 
 
-def cells(read_part, plan, stream, *, seq_len, reuse_len, vocabulary, seed, number):
+def cells(read_part: ReadPart, plan: StreamPlan, stream: int, *, seq_len: int, reuse_len: int,
+          vocabulary: Vocabulary, seed: int, pass_index: int) -> Iterator[Cell]:
     """Yields the windows of one stream in one pass, in order, as `Cell`s.
 
     A cell is what bounds the memory: B comes from elsewhere in its own cell, which is the whole
@@ -214,7 +235,7 @@ def cells(read_part, plan, stream, *, seq_len, reuse_len, vocabulary, seed, numb
     Args:
       read_part: function of (low, high) that returns these tokens of the stream's part, uint32,
         as they stand in the text.
-      seed, number: with the stream and the cell they decide every choice; `number` is the pass.
+      seed, pass_index: with the stream and the cell they decide every choice.
     """
     direction = plan.direction(stream)
     count = -(-plan.windows * reuse_len // CELL_TOKENS)
@@ -222,11 +243,11 @@ def cells(read_part, plan, stream, *, seq_len, reuse_len, vocabulary, seed, numb
     for cell, (first, last) in enumerate(zip(edges[:-1], edges[1:])):
         low = int(first) * reuse_len
         # The last cell has the part's remainder, too.
-        high = int(last - 1) * reuse_len + seq_len - SPECIAL_TOKENS if last < plan.windows \
+        high = int(last - 1) * reuse_len + seq_len - WINDOW_SPECIAL_TOKENS if last < plan.windows \
             else plan.part_len
         if direction == BACKWARD:
             low, high = plan.part_len - high, plan.part_len - low
         reading = read(read_part(low, high), direction, vocabulary)
         begins = reuse_len * np.arange(last - first)
-        rng = np.random.default_rng([seed, number, 1 + stream, cell])
+        rng = np.random.default_rng([seed, pass_index, 1 + stream, cell])
         yield Cell(reading, begins, draw_segments(reading, begins, seq_len, reuse_len, rng))

@@ -1,13 +1,16 @@
 """Pretraining records for the eye: the windows that the trainer gets, as text and as counts.
 
-Nothing is drawn anew here: windows, targets and orders come from `input_pipeline`, masks from
+Nothing is drawn here: windows, targets and orders come from `input_pipeline`, masks from
 `modeling`, so what is shown is what is trained on.
 
 Shape letters: W windows, Q tokens of a window, M remembered positions, K = M + Q keys.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import unicodedata
+from typing import Callable, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -15,7 +18,8 @@ from xlnet.batches import input_pipeline
 from xlnet.batches import permutation as permutations
 from xlnet.errors import UserError
 from xlnet.records import feature_spec
-from xlnet.tokenization import WORD_START
+from xlnet.records.manifest import Manifest
+from xlnet.tokenization import WORD_START, Tokenizer
 
 DIRECTIONS = ("forward", "backward")     # the value of `direction` is the index
 LABELS = ("B from elsewhere", "B continues A")
@@ -39,18 +43,20 @@ class Windows:
     def __len__(self):
         return len(self.label)
 
-    def segment_lengths(self, reuse_len):
+    def segment_lengths(self, reuse_len: int) -> Tuple[np.ndarray, np.ndarray]:
         """Tokens of A and of B without <sep> and <cls>, each int [W]."""
         b = np.sum(self.seg_ids == 1, axis=1) - 1
         return self.input_ids.shape[1] - reuse_len - 3 - b, b
 
 
-def read_windows(directory, manifest, *, stream, first, count, epoch, seed, permutation,
-                 special_ids, legacy_word_start=None):
+def read_windows(directory: str, manifest: Manifest, *, stream: Optional[int], first: int,
+                 count: int, epoch: int, seed: int, permutation: permutations.Permutation,
+                 special_ids: Sequence[int],
+                 legacy_word_start: Optional[np.ndarray] = None) -> Windows:
     """Reads windows with the targets and orders that the trainer draws for them.
 
     Args:
-      stream: number of the stream, or None for all of them side by side.
+      stream: index of the stream, or None for all of them side by side.
       first, count: windows `first` ... `first + count - 1` of each stream.
       epoch, seed, permutation, special_ids, legacy_word_start: as in
         `input_pipeline.pretraining_batches`.
@@ -75,8 +81,8 @@ def read_windows(directory, manifest, *, stream, first, count, epoch, seed, perm
         starts = [_word_starts(path, manifest.seq_len, first, count)
                   for path in (paths if stream is None else paths[stream:stream + 1])]
     except tf.errors.OpError as e:
-        raise UserError("record_info_dir: a record file in %s is damaged (%s); make the records "
-                        "anew" % (directory, " ".join(e.message.split())[:80])) from None
+        raise UserError("record_info_dir: a record file in %s is damaged (%s); regenerate the "
+                        "records" % (directory, " ".join(e.message.split())[:80])) from None
     is_target = np.zeros(drawn["input_ids"].shape, bool)
     rows, slots = np.nonzero(drawn.pop("weights"))
     is_target[rows, drawn.pop("positions")[rows, slots]] = True
@@ -99,7 +105,7 @@ def _word_starts(path, seq_len, first, count):
 
 # ---- order and masks ----
 
-def places_in_order(rank, is_ordered):
+def places_in_order(rank: np.ndarray, is_ordered: np.ndarray) -> np.ndarray:
     """Place 1, 2, ... of each token of `is_ordered` bool [Q] in the order of `rank`; else 0."""
     ordered = np.flatnonzero(is_ordered)
     places = np.zeros(len(rank), np.int64)
@@ -118,7 +124,8 @@ class Excerpt:
     is_special: np.ndarray   # bool [Q]
 
 
-def window_excerpt(windows, row, count, tokenizer, title):
+def window_excerpt(windows: Windows, row: int, count: int, tokenizer: Tokenizer,
+                   title: str) -> Excerpt:
     """The first `count` tokens of a window, as the model reads them."""
     ids = windows.input_ids[row, :count]
     return Excerpt(
@@ -126,7 +133,8 @@ def window_excerpt(windows, row, count, tokenizer, title):
         windows.rank[row, :count], windows.is_target[row, :count], windows.is_special[row, :count])
 
 
-def sentence_excerpt(text, tokenizer, permutation, seed, most):
+def sentence_excerpt(text: str, tokenizer: Tokenizer, permutation: permutations.Permutation,
+                     seed: int, most: int) -> Excerpt:
     """A sentence on its own: targets and order drawn as for a part of a window.
 
     All of it is predicted if `permutation.num_predict` is as much.
@@ -150,7 +158,8 @@ def sentence_excerpt(text, tokenizer, permutation, seed, most):
                    is_target[0], is_special[0])
 
 
-def visibility(rank, is_target, memory_length):
+def visibility(rank: np.ndarray, is_target: np.ndarray,
+               memory_length: int) -> Tuple[np.ndarray, np.ndarray]:
     """What each position sees in the two streams (paper, figure 4 and appendix A.7).
 
     The content stream is the query stream and the token itself; all of the memory is visible.
@@ -179,12 +188,16 @@ _COLORS = {"bold": "1", "dim": "2", "reused": "39", "A": "38;5;34", "B": "38;5;3
 _ORDER_COLORS = ("30;48;5;229", "30;48;5;222", "30;48;5;215", "97;48;5;166", "97;48;5;88")
 
 
-def plain(text, color):
+# Of a text and the name of a colour, or a share of the order in [0, 1): the text in it.
+Paint = Callable[[str, Union[str, float]], str]
+
+
+def plain(text: str, color: Union[str, float]) -> str:
     """A `paint` that leaves the text as it is."""
     return text
 
 
-def ansi(text, color):
+def ansi(text: str, color: Union[str, float]) -> str:
     """A `paint` for terminals; `color` is a name, or a share of the order in [0, 1)."""
     if isinstance(color, float):
         code = _ORDER_COLORS[int(color * len(_ORDER_COLORS))]
@@ -193,7 +206,7 @@ def ansi(text, color):
     return "\x1b[%sm%s\x1b[0m" % (code, text)
 
 
-def legend(paint):
+def legend(paint: Paint) -> str:
     """Lines that explain the marks of `window_text`."""
     early, late = paint("⟦early⁵⟧", 0.), paint("⟦late³¹⟧", 0.99)
     lines = (
@@ -203,7 +216,8 @@ def legend(paint):
     return lines % (early, late, paint("reused", "reused"), paint("A", "A"), paint("B", "B"))
 
 
-def window_text(windows, row, title, *, tokenizer, reuse_len, paint, width):
+def window_text(windows: Windows, row: int, title: str, *, tokenizer: Tokenizer, reuse_len: int,
+                paint: Paint, width: int) -> str:
     """One window as lines of at most `width` columns, parts and targets marked.
 
     A backward window is turned round: its pieces are whole words only when they are read from the
@@ -237,7 +251,7 @@ def _arrow(backward):
 @dataclasses.dataclass(frozen=True)
 class _Unit:
     """One piece as it is shown."""
-    blank: bool       # a blank before it
+    space: bool       # a space before it
     painted: str
     columns: int      # of the screen
     may_break: bool   # a line may begin with it
@@ -256,21 +270,21 @@ def _units(windows, row, tokenizer, parts, backward, paint):
     units = []
     for name, start, end in parts:
         for i in range(start, end):
-            blank, text = _spelled(tokenizer.id_to_piece(int(windows.input_ids[row, i])))
+            space, text = _spelled(tokenizer.id_to_piece(int(windows.input_ids[row, i])))
             on_the_left = (i + 1 if backward else i - 1) % len(targets)
-            blank |= bool(windows.is_special[row, [i, on_the_left]].any())
+            space |= bool(windows.is_special[row, [i, on_the_left]].any())
             if targets[i]:
                 number = str(places[i]).translate(_SUPERSCRIPT)
                 text = "⟦" * opens[i] + (text or WORD_START) + number + "⟧" * closes[i]
             color = (places[i] - 1) / len(targets[targets]) if targets[i] else name
             columns = _columns(text)
             painted = paint(text, color) if text else ""
-            units.append(_Unit(blank, painted, columns, blank or columns > len(text)))
+            units.append(_Unit(space, painted, columns, space or columns > len(text)))
     return units
 
 
 def _spelled(piece):
-    """Whether a blank precedes a piece, and its characters."""
+    """Whether a space precedes a piece, and its characters."""
     return piece.startswith(WORD_START), _printable(piece[piece.startswith(WORD_START):])
 
 
@@ -289,19 +303,20 @@ def _wrapped(units, width):
     """Fills lines of at most `width` columns; breaks between words, or in one that is too long."""
     lines, line, used = [], "", 0
     for chunk in _chunks(units, width):
-        blank = chunk[0].blank and used > 0
+        space = chunk[0].space and used > 0
         needed = sum(unit.columns for unit in chunk)
-        if used and used + blank + needed > width:
+        if used and used + space + needed > width:
             lines.append(line)
-            line, used, blank = "", 0, False
-        line += " " * blank + "".join(unit.painted for unit in chunk)
-        used += blank + needed
+            line, used, space = "", 0, False
+        line += " " * space + "".join(unit.painted for unit in chunk)
+        used += space + needed
     return lines + [line]
 
 
 def _chunks(units, width):
     """Units that stay on one line: a word, cut where it is wider than a line."""
-    chunk, used = [], 0
+    used = 0
+    chunk: List[_Unit] = []
     for unit in units:
         if chunk and (unit.may_break or used + unit.columns > width):
             yield chunk
@@ -325,7 +340,7 @@ class Histogram:
     levels: dict = dataclasses.field(default_factory=dict)
 
 
-def summary(windows, reuse_len):
+def summary(windows: Windows, reuse_len: int) -> List[str]:
     """Lines with what is counted in all windows."""
     spans = _spans(windows, reuse_len)
     tokens = windows.input_ids.size
@@ -369,7 +384,7 @@ def _spans(windows, reuse_len):
                   starts[begins] & starts[ends + 1])
 
 
-def histograms(windows, reuse_len):
+def histograms(windows: Windows, reuse_len: int) -> List[Histogram]:
     """The counts as a list of `Histogram`."""
     spans = _spans(windows, reuse_len)
     a_len, b_len = windows.segment_lengths(reuse_len)
@@ -447,20 +462,20 @@ def _percent(counts):
     return 100. * counts / max(counts.sum(), 1)
 
 
-def histogram_text(histogram, width):
+def histogram_text(histogram: Histogram, width: int) -> str:
     """A histogram as lines of text: a row for each label, a bar for each series."""
     margin = max(map(len, histogram.labels))
     series = histogram.series
     room = (width - margin - 20 * len(histogram.levels)) // len(series) - 10
     room = max(min(room, 40), 5)
-    highest = max(values.max() for values in series.values()) or 1
+    largest = max(values.max() for values in series.values()) or 1
     lines = ["%s [%s], %% %s" % (histogram.title, histogram.unit, histogram.measure)]
     heads = ["%-*s" % (room + 8, name) for name in series] + list(histogram.levels)
     if len(heads) > 1:
         lines.append("  ".join([" " * margin] + heads))
     for i, label in enumerate(histogram.labels):
         cells = ["%-*s" % (room + 8, "%s %.1f" % (
-            "█" * int(round(room * values[i] / highest)), values[i])) for values in series.values()]
+            "█" * int(round(room * values[i] / largest)), values[i])) for values in series.values()]
         cells += ["%.1f" % values[i] for values in histogram.levels.values()]
         lines.append("  ".join(["%*s" % (margin, label)] + cells))
     return "\n".join(map(str.rstrip, lines)) + "\n"

@@ -5,13 +5,16 @@ matplotlib is imported late, with the backend that needs no screen.
 Shape letters as in `inspection`.
 """
 
+from __future__ import annotations
+
 import collections
 import functools
+from typing import Any, List, Sequence, Set, Tuple
 
 import numpy as np
 
 from xlnet import files
-from xlnet.views.inspection import places_in_order, visibility
+from xlnet.views.inspection import Excerpt, Histogram, places_in_order, visibility
 
 _Stream = collections.namedtuple("_Stream", "name color")
 
@@ -27,7 +30,7 @@ _DPI = 110
 _Tokens = collections.namedtuple("_Tokens", "excerpt names places fonts memory_length")
 
 
-def draw_masks(path, excerpt, memory_length):
+def draw_masks(path: str, excerpt: Excerpt, memory_length: int) -> Set[Tuple[int, str]]:
     """Writes the content-stream and query-stream masks of an `inspection.Excerpt`.
 
     Rows see columns (paper, figure 4 and appendix A.7). Above, tokens stand as the model reads
@@ -42,7 +45,7 @@ def draw_masks(path, excerpt, memory_length):
     return unshown
 
 
-def masks_figure(excerpt, memory_length):
+def masks_figure(excerpt: Excerpt, memory_length: int) -> Tuple[Any, Set[Tuple[int, str]]]:
     """The figure of `draw_masks`, and the set of `(id, piece)` that no font can show."""
     from matplotlib.figure import Figure
     heading, fonts, names, unshown = _shown(excerpt)
@@ -186,7 +189,7 @@ def _shown(excerpt):
     return title, fonts, names, unshown
 
 
-def choose_fonts(text):
+def choose_fonts(text: str) -> Tuple[List[str], Set[str]]:
     """Returns font families for `text` and the set of its characters that they have.
 
     Families come after matplotlib's own font in the order of how much they add.
@@ -195,7 +198,8 @@ def choose_fonts(text):
     families, wanted = [_FONT], set(text)
     covered = wanted & _characters(font_manager.findfont(_FONT))
     while wanted - covered:
-        best, added = None, set()
+        best: Any = None
+        added: Set[str] = set()
         for font in _installed():
             more = (wanted - covered) & _characters(font.fname)
             if len(more) > len(added):
@@ -228,7 +232,8 @@ def _drawn_length(text):
 
 # ---- histograms ----
 
-def draw_histograms(path, title, lines, histograms):
+def draw_histograms(path: str, title: str, lines: Sequence[str],
+                    histograms: Sequence[Histogram]) -> None:
     """Writes one panel for each `inspection.Histogram` (five), and `lines` of text beside them."""
     from matplotlib.figure import Figure
     figure = Figure(figsize=(13, 7.4), dpi=_DPI, layout="constrained")
@@ -245,9 +250,9 @@ def draw_histograms(path, title, lines, histograms):
 def _bars(axes, histogram):
     x, count = np.arange(len(histogram.labels)), len(histogram.series)
     width = 0.8 / count
-    for number, (name, values) in enumerate(histogram.series.items()):
-        bars = axes.bar(x + (number - (count - 1) / 2) * width, values, width, label=name,
-                        color=STREAMS[number].color)
+    for index, (name, values) in enumerate(histogram.series.items()):
+        bars = axes.bar(x + (index - (count - 1) / 2) * width, values, width, label=name,
+                        color=STREAMS[index].color)
         if len(x) * count <= 10:
             axes.bar_label(bars, fmt="%.1f", fontsize=7, padding=1)
     for name, values in histogram.levels.items():

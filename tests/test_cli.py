@@ -1,0 +1,88 @@
+"""Command lines: what is shown where, and how a program ends."""
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from conftest import ROOT
+
+from xlnet.errors import UserError
+
+PROGRAM = """
+import dataclasses, logging, time
+from xlnet import cli
+from xlnet.config import setting
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    \"\"\"program.py: a program.\"\"\"
+    seconds: float = setting(0.0, "seconds to run")
+
+def main(settings):
+    log = logging.getLogger("xlnet.some.module")
+    log.debug("not shown")
+    log.info("%d shown", 1)
+    log.warning("note: shown too")
+    logging.getLogger("other").info("not shown")
+    time.sleep(settings.seconds)
+    for number in range(3 * (not settings.seconds)):
+        print("a line " * 2000)
+
+cli.run(main, Settings, about="waits")
+"""
+
+
+@pytest.fixture
+def program(tmp_path):
+    (tmp_path / "program.py").write_text(PROGRAM)
+    return [sys.executable, str(tmp_path / "program.py")]
+
+
+def start(command, **options):
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                            env=dict(os.environ, PYTHONPATH=str(ROOT)), **options)
+
+
+def test_the_log_is_bare_text_notes_on_stderr(program):
+    stdout, stderr = start(program).communicate()
+    assert stdout.split("\n")[0] == "1 shown" and len(stdout.splitlines()) == 4
+    assert stderr == "note: shown too\n"
+
+
+def test_ctrl_c_ends_with_one_line(program):
+    process = start(program + ["--seconds=60"])
+    assert process.stdout.readline() == "1 shown\n"      # flushed at once
+    time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    assert process.communicate()[1] == "note: shown too\nprogram.py: stopped\n"
+    assert process.returncode == 130
+
+
+@pytest.mark.parametrize("flags", [[], ["--help"]])
+def test_a_closed_output_ends_without_a_traceback(program, flags):
+    process = start(program + flags)
+    process.stdout.close()
+    stderr = process.stderr.read()
+    process.stderr.close()
+    assert process.wait() == 141 and "rror" not in stderr and "Traceback" not in stderr
+
+
+def test_handlers_go_with_the_program(capsys):
+    from xlnet import cli
+    log = logging.getLogger("xlnet")
+    before = list(log.handlers), log.level, log.propagate
+    with cli._showing_log():
+        logging.getLogger("xlnet.engine").info("step %d", 3)
+    assert capsys.readouterr().out == "step 3\n"
+    assert (log.handlers, log.level, log.propagate) == before
+
+
+def test_errors_are_value_errors():
+    with pytest.raises(ValueError, match="d_model"):
+        from xlnet import XLNetConfig
+        XLNetConfig(n_layer=3)
+    assert issubclass(UserError, ValueError)

@@ -1,0 +1,185 @@
+"""Settings: one definition each, checked by the group that they belong to, frozen."""
+
+import dataclasses
+import inspect
+import itertools
+import json
+
+import command
+import pytest
+
+import xlnet
+from xlnet import config
+from xlnet.errors import UserError
+
+ARCHITECTURE = dict(n_layer=1, d_model=4, n_head=1, d_head=4, d_inner=4, ff_activation="gelu",
+                    untie_r=True, n_token=9)
+GROUPS = (config.CorpusSettings, config.ArchitectureSettings, config.NetworkSettings,
+          config.OptimizationSettings, config.DeviceSettings, config.PretrainingSettings,
+          config.ClassifierSettings)
+
+
+def make(group, **values):
+    needed = {field.name: "x" for field in dataclasses.fields(group)
+              if config.default_of(field) is config.REQUIRED}
+    return group(**dict(needed, **values))
+
+
+# ---- one definition ----
+
+def test_no_setting_is_defined_twice():
+    """Of two groups that share a name one has taken the field over, in code: the source of this
+    module spells no name twice with a meaning of its own."""
+    import re
+    source = inspect.getsource(config)
+    defined = re.findall(r"^    (\w+): [\w\[\]]+ = (?:setting|required|share|rate)\(", source, re.M)
+    repeated = {name for name in defined if defined.count(name) > 1}
+    # What data_utils.py makes is only compared by train_gpu.py, which has no default for it.
+    assert repeated == {"seq_len", "reuse_len", "bi_data"}
+
+
+def test_shared_settings_have_one_type_and_one_range():
+    for one, other in itertools.combinations(GROUPS, 2):
+        others = {field.name: field for field in dataclasses.fields(other)}
+        for field in dataclasses.fields(one):
+            if field.name in others:
+                assert config.setting_type(field) is config.setting_type(others[field.name])
+                assert field.metadata["minimum"] == others[field.name].metadata["minimum"]
+
+
+def test_architecture_flags_are_those_of_the_architecture():
+    names = [field.name for field in dataclasses.fields(config.ArchitectureSettings)]
+    assert tuple(names) == config.ARCHITECTURE_KEYS
+    assert set(dataclasses.asdict(config.ArchitectureSettings()).values()) == {None}
+
+
+def test_a_missing_setting_is_named():
+    with pytest.raises(TypeError, match="CorpusSettings: missing input_glob, sp_path"):
+        config.CorpusSettings(save_dir="x")
+
+
+# ---- frozen ----
+
+def test_a_network_config_is_frozen_and_equal_by_value(tmp_path):
+    one = xlnet.XLNetConfig(**ARCHITECTURE)
+    one.to_json(str(tmp_path / "a.json"))
+    other = xlnet.XLNetConfig(json_path=str(tmp_path / "a.json"))
+    assert one == other and hash(one) == hash(other) and xlnet.XLNetConfig(one) == one
+    assert repr(one).startswith("XLNetConfig(n_layer=1, d_model=4, ")
+    assert dataclasses.replace(one, n_layer=2).n_layer == 2
+    assert json.loads((tmp_path / "a.json").read_text()) == ARCHITECTURE
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        one.n_layer = 2
+    with pytest.raises(UserError, match="XLNetConfig: n_layer is 0, expected at least 1"):
+        dataclasses.replace(one, n_layer=0)
+
+
+def test_a_run_config_is_frozen_and_has_the_documented_order():
+    names = list(inspect.signature(xlnet.RunConfig).parameters)
+    assert names == ["is_training", "use_tpu", "use_bfloat16", "dropout", "dropatt", "init",
+                     "init_range", "init_std", "mem_len", "reuse_len", "bi_data", "clamp_len",
+                     "same_length", "precision", "recompute", "position_dropout"]
+    run = xlnet.RunConfig(True, False, False, 0.1, 0.2)
+    assert (run.init, run.init_range, run.init_std, run.clamp_len) == ("normal", 0.1, 0.02, -1)
+    assert run == xlnet.RunConfig(True, False, False, 0.1, 0.2, precision="fp32")
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        run.dropout = 0.3
+    for values, message in ((dict(dropout=1.), "dropout is 1.0, expected 0 <= dropout < 1"),
+                            (dict(init="zero"), "init is 'zero', expected one of normal, uniform"),
+                            (dict(position_dropout="x"), "position_dropout is 'x'")):
+        with pytest.raises(UserError, match=message):
+            dataclasses.replace(run, **values)
+
+
+def test_a_run_config_from_flags():
+    class Flags:
+        use_tpu, use_bfloat16, dropout, mem_len, reuse_len = False, True, 0.3, 7, 5
+    run = xlnet.create_run_config(False, False, Flags)
+    assert (run.precision, run.dropout, run.dropatt, run.mem_len) == ("bf16", 0.3, 0.1, 7)
+    assert xlnet.create_run_config(False, True, Flags).mem_len is None
+
+
+# ---- checks ----
+
+@pytest.mark.parametrize("group, values, message", [
+    (config.CorpusSettings, dict(seq_len=5), "seq_len is 5, expected at least 6"),
+    (config.CorpusSettings, dict(heldout_share=1.0), "expected 0 < heldout_share < 1"),
+    (config.CorpusSettings, dict(task=1), "task is 1, expected less than num_task, 1"),
+    (config.CorpusSettings, dict(text_format="pages"), "text_format is 'pages', expected one of"),
+    (config.NetworkSettings, dict(dropatt=1.0), "dropatt is 1.0, expected 0 <= dropatt < 1"),
+    (config.NetworkSettings, dict(use_bfloat16=True, precision="fp16"), "give one of them"),
+    (config.OptimizationSettings, dict(warmup_share=1.5), "expected 0 <= warmup_share <= 1"),
+    (config.OptimizationSettings, dict(warmup_share=0.5, warmup_steps=1), "give one of them"),
+    (config.OptimizationSettings, dict(learning_rate=float("nan")), "expected a finite number"),
+    (config.OptimizationSettings, dict(train_steps=0), "train_steps is 0, expected at least 1"),
+    (config.PretrainingSettings, dict(same_length=True), "it belongs to --objective=causal"),
+    (config.ClassifierSettings, {}, "nothing to do"),
+    (config.ClassifierSettings, dict(do_train=True, mixout=1.0), "expected 0 <= mixout < 1"),
+    (config.ClassifierSettings, dict(do_train=True, patience=1), "patience needs --eval_steps"),
+    (config.ArchitectureSettings, dict(ff_activation="tanh"), "expected one of relu, gelu"),
+    (config.DeviceSettings, dict(num_hosts=0), "num_hosts is 0, expected at least 1"),
+])
+def test_a_group_checks_itself(group, values, message):
+    with pytest.raises(UserError, match=message):
+        make(group, **values).check()
+
+
+def test_a_warm_up_longer_than_the_run_is_noted(caplog):
+    config.OptimizationSettings(warmup_steps=10, train_steps=10).check()
+    assert not caplog.records
+    config.OptimizationSettings(warmup_steps=11, train_steps=10).check()
+    assert "warmup_steps is 11, but train_steps 10" in caplog.text
+
+
+@pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.__name__)
+def test_defaults_pass(group):
+    make(group, **dict(do_train=True) if group is config.ClassifierSettings else {}).check()
+
+
+# ---- on the command line ----
+
+def data_utils(tmp_path, *flags):
+    """Ends at the text, which is not there."""
+    done = command.run("data_utils.py", "--input_glob=%s" % (tmp_path / "no.txt"), "--save_dir=out",
+                       "--sp_path=no.model", *flags)
+    assert done.returncode == 1
+    return done.stderr.splitlines()
+
+
+def test_a_percentage_goes_on_working_and_says_its_new_name(tmp_path):
+    lines = data_utils(tmp_path, "--heldout_percent=150")
+    assert lines[0] == ("note: heldout_percent is now called heldout_share and counts in other "
+                        "units: heldout_share=1.5")
+    assert lines[1] == "data_utils.py: heldout_share is 1.5, expected 0 < heldout_share < 1"
+    lines = data_utils(tmp_path, "--heldout_percent=5")
+    assert "heldout_share=0.05" in lines[0] and "no.model" in lines[1]
+    lines = data_utils(tmp_path, "--heldout_percent=5", "--heldout_share=0.1")
+    assert lines == ["data_utils.py: --heldout_percent is the older name of --heldout_share; give "
+                     "one of them"]
+
+
+def test_a_percentage_in_a_preset_goes_on_working(tmp_path):
+    path = tmp_path / "preset.json"
+    path.write_text('{"heldout_percent": 200}')
+    assert "heldout_share is 2.0, expected" in data_utils(tmp_path, "--config=%s" % path)[1]
+
+
+def classifier(tmp_path, preset, *flags):
+    """The one line of an error; ends at the data, which is not there."""
+    path = tmp_path / "preset.json"
+    path.write_text(json.dumps(dict(dict.fromkeys(
+        ("task_name", "model_dir", "data_dir", "output_dir", "spiece_model_file",
+         "model_config_path"), "missing"), do_train=True, **preset)))
+    done = command.run("run_classifier.py", "--config=%s" % path, *flags)
+    assert done.returncode == 1
+    return done.stderr
+
+
+def test_a_flag_goes_before_what_says_the_same_in_a_preset(tmp_path):
+    share = dict(warmup_share=0.1)
+    assert "no such directory" in classifier(tmp_path, share, "--warmup_steps=5")
+    assert "no such directory" in classifier(tmp_path, dict(warmup_steps=5), "--warmup_share=0.1")
+    assert "give one of them" in classifier(tmp_path, dict(share, warmup_steps=5))
+    assert "warmup_share and warmup_steps are both given" in classifier(
+        tmp_path, {}, "--warmup_steps=5", "--warmup_share=0.1")
+    assert "no such directory" in classifier(tmp_path, dict(epochs=2.0), "--train_steps=5")
