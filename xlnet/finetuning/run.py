@@ -55,8 +55,8 @@ class Run:
         self._task = task
         self._tokenizer = tokenizer
         self._kept = KeptSettings(settings.model_dir, SETTINGS_NAME,
-                                 (settings, network, optimization, device_settings),
-                                 evaluates=settings.eval_steps > 0)
+                                  (settings, network, optimization, device_settings),
+                                  evaluates=settings.eval_steps > 0)
 
     def prepare(self) -> None:
         """Reads and checks everything; writes nothing.
