@@ -3,6 +3,6 @@
 `trainer` decides when a run saves, evaluates, selects, stops and goes back. It has `optimization`
 (Adam, rates, clipping), `distribution` and `hosts` (devices), `training` (the step), `checkpoint`,
 `saving` and `memory` (what is kept), `selection` (the best of it), `inference` (what a checkpoint
-answers), `run_settings` and `lock` (what a directory was begun with, and who trains there),
+answers), `kept_settings` and `lock` (what a directory was begun with, and who trains there),
 `reports` (what a user sees). `private_tf` is all that is reached in private TensorFlow.
 """

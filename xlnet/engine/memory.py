@@ -21,7 +21,7 @@ from xlnet.errors import UserError
 
 _log = logging.getLogger(__name__)
 
-NAME = "memory"
+_MEMORIES = "memories"     # the graph's collection of memory variables, one from each replica
 _SECONDS_FOR_OTHER_HOSTS = 600
 
 
@@ -36,11 +36,12 @@ class Memory:
 
     def __init__(self, config: XLNetConfig, mem_len: int, starts_stream: tf.Tensor):
         self._variable = tf.get_variable(
-            NAME, [starts_stream.shape[0], config.n_layer, mem_len, config.d_model], tf.float32,
+            "memory", [starts_stream.shape[0], config.n_layer, mem_len, config.d_model], tf.float32,
             distribution.zeros, trainable=False, use_resource=True,
             collections=[tf.GraphKeys.LOCAL_VARIABLES],
             synchronization=tf.VariableSynchronization.ON_READ,
             aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA)
+        tf.add_to_collection(_MEMORIES, self._variable)
         continues = 1. - tf.cast(starts_stream, tf.float32)
         self.value = self._variable.read_value() * continues[:, None, None, None]
 
@@ -67,7 +68,7 @@ class MemoryFiles:
 
     def begin(self) -> None:
         """To be called when the graph stands."""
-        found = [v for v in tf.local_variables() if v.name.split(":")[0].endswith("/" + NAME)]
+        found = tf.get_collection(_MEMORIES)     # the same variable from each replica
         self._parts = list(distribution.local_parts(found[0])) if found else []
         self._values = [tf.placeholder(tf.float32, part.shape) for part in self._parts]
         self._load = tf.group(*[part.assign(value, read_value=False)

@@ -19,7 +19,7 @@ from xlnet.config import (
 )
 from xlnet.engine import checkpoint, distribution, selection, training
 from xlnet.engine.inference import Answering
-from xlnet.engine.run_settings import RunSettings
+from xlnet.engine.kept_settings import KeptSettings
 from xlnet.engine.trainer import Job, Trainer
 from xlnet.errors import UserError
 from xlnet.finetuning import description, features, mixout, predictions
@@ -54,9 +54,9 @@ class Run:
         self._optimization = optimization
         self._task = task
         self._tokenizer = tokenizer
-        self._kept = RunSettings(settings.model_dir, SETTINGS_NAME,
-                                 (settings, network, optimization, device_settings),
-                                 evaluates=settings.eval_steps > 0)
+        self._kept = KeptSettings(settings.model_dir, SETTINGS_NAME,
+                                  (settings, network, optimization, device_settings),
+                                  evaluates=settings.eval_steps > 0)
 
     def prepare(self) -> None:
         """Reads and checks everything; writes nothing.

@@ -14,7 +14,7 @@ from xlnet.config import (
     XLNetConfig,
 )
 from xlnet.engine import checkpoint, distribution, memory, optimization, training
-from xlnet.engine.run_settings import RunSettings
+from xlnet.engine.kept_settings import KeptSettings
 from xlnet.engine.selection import Selection
 from xlnet.engine.trainer import Job, Trainer
 from xlnet.errors import UserError
@@ -49,7 +49,7 @@ class Run:
         self._manifest = manifest
         self._devices = devices
         # The architecture as it came to be stands for the file that it was read from.
-        self._kept = RunSettings(
+        self._kept = KeptSettings(
             settings.model_dir, SETTINGS_NAME, (settings, network, optimization, device_settings),
             evaluates=settings.eval_record_info_dir is not None, leave_out=("model_config_path",),
             more=config.to_dict())

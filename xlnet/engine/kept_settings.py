@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 _MAY_CHANGE = frozenset((
     # where things are; what they are is checked where they are read
     "model_dir", "output_dir", "model_config_path", "init_checkpoint", "spiece_model_file",
-    "uncased", "keep_accents", "seq_len", "reuse_len", "bi_data",
+    "task_name", "uncased", "keep_accents", "seq_len", "reuse_len", "bi_data",
     # how long, and how often something is done on the way
     "train_steps", "epochs", "save_steps", "eval_steps", "log_steps", "max_save", "keep_every",
     "on_nan", "patience", "num_trials", "learning_rates",
@@ -35,7 +35,7 @@ _OF_EVALUATIONS = frozenset((
     "ranking_cutoff", "highest_grade"))
 
 
-class RunSettings:
+class KeptSettings:
     """The settings of the run in `model_dir`, as `<name>.json`; and `<name>_history.json`, those
     that it had before.
 
@@ -85,7 +85,8 @@ class RunSettings:
         for name, field in self._fields.items():
             default = None if field.default is dataclasses.MISSING else field.default
             was, now = before.get(name, default), self.values.get(name)
-            if was != now:
+            if was != now and not (name.endswith("_dir") and was and now
+                                   and os.path.abspath(was) == os.path.abspath(now)):
                 yield name, was, now
 
     def _matters(self, name, was, now):
