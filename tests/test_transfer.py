@@ -13,7 +13,7 @@ sys.path.insert(0, str(ROOT / "scripts"))
 import run_transfer as script  # noqa: E402
 
 from xlnet.errors import UserError  # noqa: E402
-from xlnet.finetuning import tasks  # noqa: E402
+from xlnet.tasks.task import Row  # noqa: E402
 
 FILLER = [a + b for a in ("kam", "tel", "rok", "sol", "mit", "dak")
           for b in ("at", "ok", "mi", "er")]
@@ -92,9 +92,9 @@ def test_bags_of_pairs_tell_what_texts_share():
 
         def encode_lines(self, texts):
             return [[int(word) for word in text.split()] for text in texts]
-    pair, = script.bags(Pieces(), [tasks.Row("0", (("0 1 1", "1 3"),), "0")]).toarray()
+    pair, = script.bags(Pieces(), [Row("0", (("0 1 1", "1 3"),), "0")]).toarray()
     assert pair.tolist() == [1, 1, 0, 1, 1, 0, 0, 1]
-    single, = script.bags(Pieces(), [tasks.Row("0", (("2 2", ""),), "0")]).toarray()
+    single, = script.bags(Pieces(), [Row("0", (("2 2", ""),), "0")]).toarray()
     assert single.tolist() == [0, 0, 1, 0]
 
 

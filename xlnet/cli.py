@@ -1,6 +1,7 @@
 """Command lines: flags made from settings, help, and errors of one line."""
 
 import dataclasses
+import logging
 import os
 import sys
 import textwrap
@@ -49,6 +50,7 @@ def run(main, *groups, no_longer_needed=(), about=""):
     except UserError as e:
         print("%s: %s" % (program, e), file=sys.stderr)
         sys.exit(1)
+    _show_logs()
     for name, why in dict(no_longer_needed).items():
         if FLAGS[name].present:
             print("note: --%s is not used: %s" % (name, why), file=sys.stderr)
@@ -63,6 +65,17 @@ def run(main, *groups, no_longer_needed=(), about=""):
     except KeyboardInterrupt:
         print("%s: stopped" % program, file=sys.stderr)
         sys.exit(130)
+
+
+def _show_logs():
+    """Shows what the library logs: as bare text, what is worth a note on the standard error."""
+    library = logging.getLogger("xlnet")
+    library.setLevel(logging.INFO)
+    library.propagate = False
+    out, notes = logging.StreamHandler(sys.stdout), logging.StreamHandler(sys.stderr)
+    out.addFilter(lambda record: record.levelno < logging.WARNING)
+    notes.setLevel(logging.WARNING)
+    library.handlers = [out, notes]
 
 
 def given(name):

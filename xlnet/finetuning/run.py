@@ -10,10 +10,11 @@ from xlnet.batches import input_pipeline
 from xlnet.engine import checkpoint, memory, reports, saving, selection, training
 from xlnet.engine.inference import Answering
 from xlnet.errors import UserError
-from xlnet.finetuning import description, features, mixout, predictions
-from xlnet.finetuning.evaluation import LABELS_SHOWN, Evaluation
+from xlnet.finetuning import mixout, task_json
 from xlnet.finetuning.model import ClassifierModel
-from xlnet.finetuning.rows import Rows, class_weights
+from xlnet.finetuning.rows import Rows
+from xlnet.tasks import encoding, prediction_files
+from xlnet.tasks.evaluation import Evaluation
 
 
 class Run:
@@ -23,7 +24,7 @@ class Run:
 
     Args:
       settings, network, optimization: `ClassifierSettings`, `NetworkSettings`,
-        `OptimizationSettings`. config: `XLNetConfig`. task: `tasks.Task`.
+        `OptimizationSettings`. config: `XLNetConfig`. task: `Task`.
       tokenizer: `tokenization.Tokenizer`. devices: `distribution.Devices` to train on.
     """
 
@@ -34,16 +35,14 @@ class Run:
         self._network = network
         self._task = task
         self._tokenizer = tokenizer
-        self._description = description.describe(settings, task, tokenizer)
+        self._description = task_json.describe(settings, task, tokenizer)
         self._rows = Rows(settings, task, tokenizer)
         self._check()
         self._optimization = self._steps(optimization)
         self._selection = selection.Selection(settings.model_dir, task.metrics[0],
                                               settings.patience)
         self._evaluation = Evaluation(task, settings.model_dir, settings.predict_threshold)
-        weights = class_weights(
-            settings.class_weights, task,
-            self._rows.of_split("train", need_labels=True)["train"] if settings.do_train else None)
+        weights = self._class_weights() if settings.class_weights else None
         model = ClassifierModel(config, task, network, self._optimization, settings,
                                 self._description["head"], weights)
         self._estimator = training.make_estimator(
@@ -54,12 +53,12 @@ class Run:
 
     def _check(self):
         settings, model_dir = self._settings, self._settings.model_dir
-        features.check_max_seq_length(settings.max_seq_length)
+        encoding.check_max_seq_length(settings.max_seq_length)
         training.run_config(self._network, is_training=True)
         if settings.freeze_layers > self._config.n_layer:
             raise UserError("freeze_layers is %d, but the network has %d layers"
                             % (settings.freeze_layers, self._config.n_layer))
-        if settings.label_smoothing and self._task.is_regression:
+        if settings.label_smoothing and not self._task.kind.smooths_labels:
             raise UserError("label_smoothing: task %s has no classes" % self._task.name)
         if settings.do_train:
             self._devices.check_divides(settings.train_batch_size, settings.grad_accum_steps)
@@ -68,7 +67,7 @@ class Run:
             raise UserError("model_dir: no checkpoint in %s; train with --do_train=True first"
                             % model_dir)
         for directory in (model_dir, os.path.join(model_dir, selection.BEST)):
-            description.check(directory, self._description)
+            task_json.check(directory, self._description)
         if prefixes:
             checkpoint.check_config(prefixes[-1][1], self._config)
         elif settings.init_checkpoint:
@@ -85,6 +84,12 @@ class Run:
             self._rows.of_split(settings.eval_split, need_labels=True)
         if settings.do_predict:
             self._rows.to_predict()
+
+    def _class_weights(self):
+        settings, task = self._settings, self._task
+        rows = self._rows.of_split("train", need_labels=True)["train"] if settings.do_train \
+            else None
+        return task.kind.class_weights(settings.class_weights, task, rows)
 
     def _steps(self, optimization):
         """The optimization settings with epochs and the share of warm-up turned into steps."""
@@ -128,14 +133,14 @@ class Run:
         else:
             made = self._rows.records("train", self._train_rows)
             training.keep_architecture(settings.model_dir, self._config, self._tokenizer)
-            files.write_json(os.path.join(settings.model_dir, description.TASK_NAME),
+            files.write_json(os.path.join(settings.model_dir, task_json.TASK_NAME),
                              self._description)
             is_done = self._train_from(step, made)
         self._note_collapse()
         return is_done
 
     def _train_from(self, step, made):
-        """Trains on from `step` on `features.Records`; returns as `train`."""
+        """Trains on from `step` on `encoding.Records`; returns as `train`."""
         settings, last = self._settings, self._optimization.train_steps
         progress = reports.Progress(
             train_steps=last, log_steps=settings.log_steps, unit="examples",
@@ -217,7 +222,7 @@ class Run:
             "devices": self._devices.words,
             "precision": training.precision_in_words(self._network),
             "task": "%s: %s %s, %s" % (task.name, "{:,}".format(len(rows)),
-                                       "pairs" if task.pairwise else "rows", _outputs(task)),
+                                       task.kind.training_unit, _outputs(task)),
             "length": "%d tokens, %s" % (settings.max_seq_length, settings.long_document),
             "batch": "%d examples over %d replicas of %d micro-batches; an epoch is %.1f steps" % (
                 settings.train_batch_size, self._devices.replicas, settings.grad_accum_steps,
@@ -232,8 +237,9 @@ class Run:
 
     def _answer(self, split, rows, prefix):
         """The checkpoint `prefix`'s `Answers` to the rows of a split."""
-        return self._answering.all_rows(self._rows.records(split, rows), prefix,
-                                        "%s %s" % (self._task.name, split))
+        made = self._rows.records(split, rows)
+        outputs = self._answering.all_records(made, prefix, "%s %s" % (self._task.name, split))
+        return self._task.kind.join(self._task, outputs, made.windows)
 
     def evaluate(self):
         """Prints the task's metrics for each file of `eval_split` and each checkpoint asked for.
@@ -263,29 +269,12 @@ class Run:
         step, prefix = self._checkpoints()[-1]
         for split, rows in self._rows.to_predict().items():
             values = self._answer(split, rows, prefix).values
-            path = os.path.join(directory, "predictions_%s_%s.tsv" % (task.name, split))
-            predictions.write_predictions(path, task, rows, values, settings.predict_threshold)
-            print("predicted %s %s  step %d  (%d rows): %s" % (
-                task.name, split, step, len(rows), path), flush=True)
-            if task.kind == "ranking":
-                path = os.path.join(directory, "predictions_%s_%s.run" % (task.name, split))
-                predictions.write_run(path, rows, values)
-                print("as a TREC run: %s" % path, flush=True)
-            if split in task.submissions and not settings.predict_file:
-                path = os.path.join(directory, task.submissions[split])
-                predictions.write_submission(path, task, rows, values)
-                print("for the GLUE server: %s" % path, flush=True)
+            prediction_files.write(
+                directory, task, split, rows, values, step=step,
+                threshold=settings.predict_threshold, is_official=not settings.predict_file)
 
 
 def _outputs(task):
     """What the answers are and whether dev is part of the training file, in words."""
-    if task.kind == "ranking":
-        words = "scores of documents, trained on %s" % (
-            "pairs of them" if task.pairwise else "their grades")
-    elif task.is_regression:
-        words = "scores"
-    else:
-        more = ", ..." if len(task.labels) > LABELS_SHOWN else ""
-        words = "labels " + ", ".join(task.labels[:LABELS_SHOWN]) + more
-    return words + ("; %g %% of the file held out as dev" % (100 * task.dev_share)
-                    if task.dev_share else "")
+    return task.kind.words(task) + ("; %g %% of the file held out as dev" % (100 * task.dev_share)
+                                    if task.dev_share else "")

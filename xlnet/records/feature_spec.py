@@ -20,18 +20,20 @@ def pretraining_features(seq_len):
     )
 
 
-def finetuning_features(max_seq_length, is_regression=False, num_choices=1, num_labels=0):
+CLASS_ID = Feature("label_ids", (), "int")       # the label of a classification
+
+
+def finetuning_features(max_seq_length, label_features=(CLASS_ID,), num_choices=1):
     """Layout of one fine-tuning example of T = `max_seq_length` × `num_choices` tokens.
 
-    `num_labels`: of a multi-label task, one 0 or 1 for each of them; 0: a single label or score.
+    `label_features`: what a kind of task adds: `tasks.kind.Kind.label_features`.
     """
     length = max_seq_length * num_choices
     return (
         Feature("input_ids", (length,), "int"),
         Feature("input_mask", (length,), "float"),   # 1 is padding
         Feature("segment_ids", (length,), "int"),
-        Feature("label_ids", (num_labels,) if num_labels else (),
-                "float" if is_regression or num_labels else "int"),
+        *label_features,
         Feature("is_real_example", (), "int"),       # 0 fills up the last batch
     )
 
