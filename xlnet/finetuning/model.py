@@ -6,11 +6,17 @@ Shape letters as in `modeling`; T tokens of an example, C choices.
 
 import dataclasses
 import re
-from typing import Optional
+from typing import Any, Callable, Optional
 
 import tensorflow.compat.v1 as tf
 
-from xlnet.config import ClassifierSettings, NetworkSettings, OptimizationSettings, XLNetConfig
+from xlnet.config import (
+    ClassifierSettings,
+    NetworkSettings,
+    OptimizationSettings,
+    RunConfig,
+    XLNetConfig,
+)
 from xlnet.engine import distribution, training
 from xlnet.finetuning import mixout
 from xlnet.network import heads, modeling
@@ -34,7 +40,7 @@ class ClassifierModel:
     scope: str
     class_weights: Optional[list] = None
 
-    def model_fn(self, features):
+    def model_fn(self, features: dict) -> Any:
         """features: dict of `input_pipeline.finetuning_batches`, this replica's rows."""
         first_row = distribution.replica_number() * features["is_real_example"].shape.as_list()[0]
         scale = training.loss_scale(self.network)
@@ -103,7 +109,8 @@ class ClassifierModel:
             use_proj=settings.use_summ_proj, seed=seed))
 
 
-def read_on(config, run, ids, segments, padding, seed, *, length):
+def read_on(config: XLNetConfig, run: RunConfig, ids: tf.Tensor, segments: tf.Tensor,
+            padding: tf.Tensor, seed: Optional[tf.Tensor], *, length: int) -> tuple:
     """Reads a text segment by segment, the memory of each segment kept for the next one.
 
     Before the text memory is zero, and visible, as at the start of a stream in pretraining; so
@@ -144,14 +151,14 @@ def read_on(config, run, ids, segments, padding, seed, *, length):
 _STACKED = re.compile(r"transformer/(r_[wrs]_bias|seg_embed)$")
 
 
-def is_frozen(name, count):
+def is_frozen(name: str, count: int) -> bool:
     """Whether a variable belongs whole to the embeddings or to one of the `count` lowest layers."""
     layer = re.search(r"transformer/layer_(\d+)/", name)
     return int(layer.group(1)) < count if layer else bool(
         re.search(r"transformer/(word_embedding|mask_emb)/", name))
 
 
-def frozen(config, count):
+def frozen(config: XLNetConfig, count: int) -> Callable:
     """A variable scope's getter that keeps the `count` lowest layers as they are; 0: none.
 
     The layers' biases are stacked in one variable; its first rows are kept from gradients.

@@ -62,7 +62,7 @@ class Rows:
         settings, task = self._settings, self._task
         return encoding.write_records(
             settings.output_dir, "%s.%s" % (task.name, split), task.kind.examples(task, rows),
-            self._tokenizer, self._layout, label_features=task.kind.label_features(task),
+            self._tokenizer, self._layout, label_features=self._label_features(),
             label_names=task.labels, encode=task.kind.encode, num_choices=len(rows[0].pairs),
             workers=settings.data_workers or os.cpu_count() or 1,
             overwrite=settings.overwrite_data)
@@ -72,11 +72,14 @@ class Rows:
         `input_pipeline.finetuning_batches`."""
         settings, task, length = self._settings, self._task, self._layout.max_seq_length
         layout = feature_spec.finetuning_features(
-            length, task.kind.label_features(task), task.kind.num_choices(task, is_training))
+            length, self._label_features(), task.kind.num_choices(task, is_training))
         multiple = length if settings.padding == "fixed" else \
             settings.max_seq_length if settings.long_document == "memory" else _ROUND_TO
         return input_pipeline.finetuning_batches(
             path, layout, row_length=length, multiple=multiple, **how)
+
+    def _label_features(self):
+        return self._task.kind.label_features(self._task, self._layout.max_seq_length)
 
 
 def row_length(settings: ClassifierSettings) -> int:

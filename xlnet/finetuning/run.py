@@ -222,7 +222,7 @@ class Run:
             "devices": self._devices.words,
             "precision": training.precision_in_words(self._network),
             "task": "%s: %s %s, %s" % (task.name, "{:,}".format(len(rows)),
-                                       task.kind.training_unit, _outputs(task)),
+                                       task.kind.training_unit(task), _outputs(task)),
             "length": "%d tokens, %s" % (settings.max_seq_length, settings.long_document),
             "batch": "%d examples over %d replicas of %d micro-batches; an epoch is %.1f steps" % (
                 settings.train_batch_size, self._devices.replicas, settings.grad_accum_steps,

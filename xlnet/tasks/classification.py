@@ -52,7 +52,7 @@ class Classification(Kind):
         position = {None: 0, **{label: id for id, label in enumerate(task.labels)}}
         return np.array([position[row.label] for row in rows], np.int32)
 
-    def label_features(self, task: Task) -> tuple:
+    def label_features(self, task: Task, length: int) -> tuple:
         return (CLASS_ID,)
 
     # ---- the output layer

@@ -83,5 +83,5 @@ class Evaluation:
             return
         self._kind.draw(os.path.join(self._directory, "confusion_%s.png" % split), *asked)
         files.write_text(os.path.join(self._directory, "eval_table_%s.txt" % split), text + "\n")
-        if len(self._task.labels) <= LABELS_SHOWN:
+        if len(self._task.labels or ()) <= LABELS_SHOWN:
             _log.info("%s", text)

@@ -59,7 +59,6 @@ class Kind:
     name = ""                               # in task.json and in `registry.KINDS`
     has_labels = False                      # whether a task has a list of labels
     smooths_labels = False                  # whether `loss` knows label_smoothing
-    training_unit = "rows"                  # what `training_rows` returns
     baseline_words = "majority class"       # what `baseline` answers
     default_metrics = ()                    # of own data; the first one selects checkpoints
     metrics = {}                            # name -> function of (task, decisions, truth, values)
@@ -124,14 +123,19 @@ class Kind:
         """Rows to train on, made of those of the train file in `data_dir`."""
         return rows
 
+    def training_unit(self, task: Task) -> str:
+        """What `training_rows` returns, in a word."""
+        return "rows"
+
     # ---- from rows to records
 
     def label_array(self, task: Task, rows: Sequence[Row]) -> np.ndarray:
         """The labels of rows as numbers [n, ...], int32 or float32; 0 where a row has none."""
         raise NotImplementedError
 
-    def label_features(self, task: Task) -> tuple:
-        """The features that a record has beside the ids: `records.feature_spec.Feature`s."""
+    def label_features(self, task: Task, length: int) -> tuple:
+        """The features that a record of T = `length` tokens has beside the ids:
+        `records.feature_spec.Feature`s."""
         raise NotImplementedError
 
     def num_choices(self, task: Task, is_training: bool) -> int:

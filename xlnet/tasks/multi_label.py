@@ -84,7 +84,7 @@ class MultiLabel(Kind):
             array[i, [position[name] for name in row.label or ()]] = 1
         return array
 
-    def label_features(self, task: Task) -> tuple:
+    def label_features(self, task: Task, length: int) -> tuple:
         return (Feature("label_ids", (len(task.labels),), "float"),)
 
     # ---- the output layer

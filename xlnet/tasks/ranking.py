@@ -53,10 +53,6 @@ class Ranking(Regression):
     def known_metrics(self, task: Task) -> tuple:
         return task.metrics
 
-    @property
-    def training_unit(self) -> str:
-        return "pairs" if self.pairwise else "rows"
-
     # ---- files and records
 
     def parse_score(self, task: Task, text: str) -> tuple:
@@ -92,6 +88,9 @@ class Ranking(Regression):
             raise UserError("data_dir: no query of the train file in %s has documents of different "
                             "grades, which ranking_loss pairwise compares" % data_dir)
         return pairs
+
+    def training_unit(self, task: Task) -> str:
+        return "pairs" if self.pairwise else "rows"
 
     def num_choices(self, task: Task, is_training: bool) -> int:
         return 2 if self.pairwise and is_training else 1

@@ -50,7 +50,7 @@ class Regression(Kind):
         """float32 [n]"""
         return np.array([row.label or 0 for row in rows], np.float32)
 
-    def label_features(self, task: Task) -> tuple:
+    def label_features(self, task: Task, length: int) -> tuple:
         return (Feature("label_ids", (), "float"),)
 
     # ---- the output layer
