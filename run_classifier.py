@@ -44,15 +44,15 @@ def main(settings, network, optimization, device):
     device.check_one_machine()
     check(settings)
     config = XLNetConfig(json_path=settings.model_config_path)
-    from xlnet.finetuning import tasks
+    from xlnet.tasks import known
     tokenizer = read_vocabulary(settings, config)
-    if tasks.plain(settings.task_name) not in (tasks.CUSTOM, "tsv"):
-        check_known_task(tasks.find_task(settings.task_name))
+    if known.plain(settings.task_name) not in (known.CUSTOM, "tsv"):
+        check_known_task(known.find_task(settings.task_name))
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     from xlnet.engine import distribution
-    from xlnet.finetuning import description, trials
+    from xlnet.finetuning import task_json, trials
     from xlnet.finetuning.run import Run
-    task = description.find_task(settings)
+    task = task_json.find_task(settings)
     devices = distribution.connect(device)
 
     def make_run(settings, optimization):

@@ -5,7 +5,6 @@ padding in turn.
 """
 
 import dataclasses
-import importlib
 import os
 import tempfile
 import time
@@ -21,7 +20,7 @@ from xlnet.config import (
     required,
     setting,
 )
-from xlnet.finetuning import tasks
+from xlnet.tasks import known
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")      # before TensorFlow is imported
 
@@ -47,31 +46,29 @@ def main(settings):
         print("| task | rows | read rows/s | tokenize and write, one process: rows/s of CPU time |")
         print("|---|---|---|---|")
         for name in TASKS:
-            preparation(settings, tasks.GLUE[name], tokenizer, directory)
+            preparation(settings, known.GLUE[name], tokenizer, directory)
         evaluation(settings, tokenizer, directory)
 
 
 def examples_of(task, glue_dir, split):
     """The examples of an official file."""
-    from xlnet.finetuning import features, metrics, task_files
-    rows = task_files.read_rows(task, os.path.join(glue_dir, task.name.upper()), split)
-    labels = metrics.label_array(task, rows).tolist()
-    return [features.Example(row.pairs, label) for row, label in zip(rows, labels)]
+    from xlnet.tasks import parsing
+    rows = parsing.read_rows(task, os.path.join(glue_dir, task.name.upper()), split)
+    return task.kind.examples(task, rows)
 
 
 def preparation(settings, task, tokenizer, directory):
     """A line of the table for one task's train file; the best of some repeats."""
-    from xlnet.finetuning import features
-    layout = features.Layout(settings.max_seq_length)
-    importlib.import_module("tensorflow")       # its import is no part of the work
+    from xlnet.tasks import encoding
+    layout = encoding.Layout(settings.max_seq_length)
     read, written = [], []
     for _ in range(REPEATS):
         began = time.process_time()
         examples = examples_of(task, settings.glue_dir, "train")
         read.append(time.process_time() - began)
         began = time.process_time()
-        features.write_records(directory, task.name, examples, tokenizer, layout,
-                               labels=task.labels, overwrite=True)
+        encoding.write_records(directory, task.name, examples, tokenizer, layout,
+                               label_names=task.labels, overwrite=True)
         written.append(time.process_time() - began)
     count = len(examples)
     print("| %s | %d | %.0f | %.0f |" % (task.name, count, count / min(read),
@@ -80,12 +77,12 @@ def preparation(settings, task, tokenizer, directory):
 
 def evaluation(settings, tokenizer, directory):
     """Seconds for the whole of SST-2's dev file with batches of either kind."""
-    from xlnet.finetuning import features
-    task = tasks.GLUE["sst-2"]
+    from xlnet.tasks import encoding
+    task = known.GLUE["sst-2"]
     examples = examples_of(task, settings.glue_dir, "dev")
-    path = features.write_records(directory, "dev", examples, tokenizer,
-                                  features.Layout(settings.max_seq_length),
-                                  labels=task.labels).path
+    path = encoding.write_records(directory, "dev", examples, tokenizer,
+                                  encoding.Layout(settings.max_seq_length),
+                                  label_names=task.labels).path
     seconds = {"fixed": [], "longest": []}
     passes = {padding: one_pass(settings, task, path, padding) for padding in seconds}
     for _ in range(REPEATS):

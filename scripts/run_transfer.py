@@ -18,7 +18,7 @@ from recipes import chosen, print_table, stage
 
 from xlnet import cli, files
 from xlnet.config import CorpusSettings, required, setting
-from xlnet.finetuning import metrics, task_files, tasks
+from xlnet.tasks import known, parsing
 from xlnet.text import reading
 from xlnet.tokenization import Tokenizer
 
@@ -126,7 +126,7 @@ def raw_documents(directory, form):
 
 def task_documents(name, directory):
     """The different texts of a task's training file."""
-    rows = task_files.read_rows(tasks.find_task(name), directory, "train")
+    rows = parsing.read_rows(known.find_task(name), directory, "train")
     return list(dict.fromkeys(text for row in rows for pair in row.pairs for text in pair if text))
 
 
@@ -138,15 +138,16 @@ def compare(settings, out, task, part, split, epochs):
     starts = {"scratch": {}, "pretrained": {"init_checkpoint": os.path.join(out, "pretrained")}}
     found = {start: [fine_tune(out, task, data_dir, split, epochs, start, seed, flags)
                      for seed in range(settings.num_seeds)] for start, flags in starts.items()}
-    known = tasks.find_task(task)
-    train, held_out = (task_files.read_rows(known, data_dir, each, need_labels=True)
+    known_task = known.find_task(task)
+    kind = known_task.kind
+    train, held_out = (parsing.read_rows(known_task, data_dir, each, need_labels=True)
                        for each in ("train", split))
-    words = bag_of_words(known, Tokenizer(os.path.join(out, "spiece.model")), train, held_out)
-    labels = metrics.label_array(known, held_out)
-    for metric in known.metrics[:2]:
+    words = bag_of_words(known_task, Tokenizer(os.path.join(out, "spiece.model")), train, held_out)
+    truth = kind.truth(known_task, held_out)
+    for metric in known_task.metrics[:2]:
         yield (task, "{:,}".format(len(train)), "{:,} {}".format(len(held_out), split), metric,
-               "%.3f" % metrics.baseline(known, labels, None).get(metric, float("nan")),
-               "%.3f" % metrics.evaluate(known, words, labels, 0.5, None)[metric],
+               "%.3f" % kind.baseline(known_task, truth).get(metric, float("nan")),
+               "%.3f" % kind.evaluate(known_task, words, truth)[metric],
                *(spread([result[metric] for result in found[start]]) for start in starts))
 
 
@@ -177,7 +178,7 @@ def bag_of_words(task, tokenizer, train, held_out):
     from sklearn.linear_model import LogisticRegression
     from sklearn.preprocessing import normalize
     model = LogisticRegression(max_iter=1000).fit(
-        normalize(bags(tokenizer, train)), metrics.label_array(task, train))
+        normalize(bags(tokenizer, train)), task.kind.label_array(task, train))
     return model.predict_proba(normalize(bags(tokenizer, held_out))).astype(np.float32)
 
 

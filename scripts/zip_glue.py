@@ -10,14 +10,14 @@ import recipes  # finds the library
 from xlnet import cli, files
 from xlnet.config import required, setting
 from xlnet.errors import UserError
-from xlnet.finetuning import tasks
+from xlnet.tasks import known
 from xlnet.text import reading
 
 # Rows of the official test files.
 ROWS = {"CoLA.tsv": 1063, "SST-2.tsv": 1821, "MRPC.tsv": 1725, "STS-B.tsv": 1379,
         "QQP.tsv": 390965, "MNLI-m.tsv": 9796, "MNLI-mm.tsv": 9847, "QNLI.tsv": 5463,
         "RTE.tsv": 3000, "WNLI.tsv": 146, "AX.tsv": 1104}
-_TASK_OF = {name: task for task in tasks.GLUE.values() for name in task.submissions.values()}
+_TASK_OF = {name: task for task in known.GLUE.values() for name in task.submissions.values()}
 
 
 @dataclasses.dataclass(frozen=True)

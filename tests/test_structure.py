@@ -2,6 +2,7 @@
 
 import ast
 import graphlib
+import os
 import re
 import resource
 import subprocess
@@ -19,7 +20,8 @@ ROOMS = {
     "text": {"", "records"},
     "engine": {"", "network"},
     "pretraining": {"", "network", "records", "batches", "engine"},
-    "finetuning": {"", "network", "records", "batches", "engine"},
+    "tasks": {"", "records"},
+    "finetuning": {"", "network", "records", "batches", "engine", "tasks"},
     "views": {"", "network", "records", "batches"},
 }
 ENTRY_POINTS = ("data_utils.py", "train_gpu.py", "run_classifier.py")
@@ -27,9 +29,17 @@ MODULES = {".".join(path.relative_to(ROOT).with_suffix("").parts): path
            for path in sorted((ROOT / "xlnet").rglob("*.py")) if path.name != "__init__.py"}
 
 
+def nodes(tree):
+    """All that runs of a file: without what is for type checkers alone."""
+    yield tree
+    for node in ast.iter_child_nodes(tree):
+        if not (isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING"):
+            yield from nodes(node)
+
+
 def imported(path):
     """Names of the library's modules that a file imports, wherever in it."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "xlnet":
             if node.module in MODULES:
                 yield node.module
@@ -84,6 +94,38 @@ def test_no_line_is_longer_than_100_columns():
              for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1)
              if len(line) > 100]
     assert not found
+
+
+TASKS = [module for module in MODULES if module.startswith("xlnet.tasks.")]
+WITHOUT_TENSORFLOW = """
+import importlib, sys
+for module in %r:
+    importlib.import_module(module)
+import numpy as np
+from xlnet.tasks import known, parsing, prediction_files
+task = known.find_task("cola")
+rows = parsing.read_rows(task, ".", "dev")
+truth = task.kind.truth(task, rows)
+values = np.array([[.2, .8], [.7, .3]])
+assert task.kind.evaluate(task, values, truth) == {"matthews": 1.0, "accuracy": 1.0}
+prediction_files.write("out", task, "dev", rows, values, step=1, threshold=.5, is_official=False)
+assert "tensorflow" not in sys.modules
+"""
+
+
+def test_tasks_do_without_tensorflow(tmp_path):
+    """Files are read, metrics computed and predictions written without it."""
+    for module in TASKS:
+        names = {name for node in ast.walk(ast.parse(MODULES[module].read_text("utf-8")))
+                 if isinstance(node, (ast.Import, ast.ImportFrom))
+                 for name in [getattr(node, "module", None), *(a.name for a in node.names)] if name}
+        assert not {name for name in names if name.split(".")[0] == "tensorflow"}, module
+    (tmp_path / "dev.tsv").write_text("gj04\t1\t\tHe ran.\ngj04\t0\t*\tIt it.\n")
+    done = subprocess.run([sys.executable, "-c", WITHOUT_TENSORFLOW % TASKS], cwd=tmp_path,
+                          env=dict(os.environ, PYTHONPATH=str(ROOT)), capture_output=True,
+                          text=True)
+    assert done.returncode == 0, done.stderr
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["predictions_cola_dev.tsv"]
 
 
 @pytest.mark.parametrize("program", ENTRY_POINTS)

@@ -12,9 +12,12 @@ from helpers.finetuning import TOPICS, make_workspace, weights
 from xlnet.config import RunConfig, XLNetConfig
 from xlnet.engine import distribution, inference, selection, training
 from xlnet.errors import UserError
-from xlnet.finetuning import model, tasks, trials
-from xlnet.finetuning.rows import class_weights
-from xlnet.network import modeling
+from xlnet.finetuning import model, trials
+from xlnet.network import heads, modeling
+from xlnet.tasks.kind import LossOptions
+from xlnet.tasks.known import GLUE
+from xlnet.tasks.registry import KINDS
+from xlnet.tasks.task import Row
 
 
 @pytest.fixture(scope="module")
@@ -143,9 +146,9 @@ def test_long_texts_with_memory(place):
 def test_windows_add_up_in_the_order_of_rows():
     parts = [dict(values=np.array([[2.], [4.]]), loss=np.array([2., 4.]), number=np.array([3, 1])),
              dict(values=np.array([[6.], [8.]]), loss=np.array([6., 8.]), number=np.array([0, 2]))]
-    answers = inference.in_order(parts, np.array([1, 3]))
+    answers = KINDS["regression"].join(None, inference.in_order(parts), np.array([1, 3]))
     assert answers.values.tolist() == [[6], [14 / 3]] and answers.loss.tolist() == [6, 14 / 3]
-    assert inference.in_order(parts, None).loss.tolist() == [6, 4, 8, 2]
+    assert inference.in_order(parts)["loss"].tolist() == [6, 4, 8, 2]
 
 
 def test_trials_stop_early_and_the_best_is_kept(place):
@@ -218,30 +221,30 @@ def test_segments_remember_the_ones_before(graph):
 
 
 def test_balanced_class_weights():
-    task = tasks.GLUE["cola"]
-    rows = [tasks.Row("", (), label) for label in "0001"]
+    task = GLUE["cola"]
+    class_weights = task.kind.class_weights
+    rows = [Row("", (), label) for label in "0001"]
     assert class_weights("balanced", task, rows) == pytest.approx([4 / 6, 2])
     assert class_weights("1:3", task, rows) == [1, 3]
     assert class_weights("balanced", task, None) is None
     with pytest.raises(UserError, match="sts-b is no classification"):
-        class_weights("balanced", tasks.GLUE["sts-b"], rows)
+        GLUE["sts-b"].kind.class_weights("balanced", GLUE["sts-b"], rows)
 
 
 def test_training_loss(graph):
     import tensorflow.compat.v1 as tf
     logits = np.array([[2., 0.], [0., 1.]], np.float32)
     log_p = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
-    outputs = types.SimpleNamespace(loss=tf.constant([-log_p[0, 0], -log_p[1, 0]]),
-                                    logits=tf.constant(logits))
-    labels = tf.constant([0, 0])
+    features = {"label_ids": tf.constant([0, 0])}
 
-    def loss(**how):
-        value = model._training_loss(tasks.GLUE["cola"], outputs, labels, **how)
+    def loss(*options):
+        value = GLUE["cola"].kind.loss(heads.Layers, GLUE["cola"], tf.constant(logits), features,
+                                       LossOptions(*options))
         with tf.Session() as session:
-            return session.run(value)
-    assert loss(class_weights=None, smoothing=0.) == pytest.approx(-log_p[:, 0].mean())
-    assert loss(class_weights=[3., 9.], smoothing=0.) == pytest.approx(-3 * log_p[:, 0].mean())
-    assert loss(class_weights=None, smoothing=0.2) == pytest.approx(
+            return session.run(value).mean()
+    assert loss() == pytest.approx(-log_p[:, 0].mean())
+    assert loss(0., [3., 9.]) == pytest.approx(-3 * log_p[:, 0].mean())
+    assert loss(0.2) == pytest.approx(
         -(0.9 * log_p[:, 0] + 0.1 * log_p[:, 1]).mean())
 
 

@@ -5,9 +5,9 @@ import pytest
 from helpers.vocabulary import train_tiny_model
 
 from xlnet.batches import input_pipeline
-from xlnet.finetuning import features
-from xlnet.finetuning.features import Example, Layout
 from xlnet.records import feature_spec
+from xlnet.tasks import encoding
+from xlnet.tasks.encoding import Example, Layout
 from xlnet.tokenization import Tokenizer
 
 LENGTH, ROWS = 40, 46
@@ -19,8 +19,8 @@ def path(tmp_path_factory):
     tokenizer = Tokenizer(train_tiny_model(directory / "tiny.model"))
     lengths = np.random.RandomState(0).permutation(ROWS) % 12
     examples = [Example((("the cat " * (1 + length), None),), 0) for length in lengths.tolist()]
-    return features.write_records(str(directory), "x", examples, tokenizer, Layout(LENGTH),
-                                  labels=("no", "yes")).path
+    return encoding.write_records(str(directory), "x", examples, tokenizer, Layout(LENGTH),
+                                  label_names=("no", "yes")).path
 
 
 def read(path, count=None, **how):

@@ -7,7 +7,8 @@ import pytest
 from helpers import command
 from helpers.paths import DATA, FOLDERS, SPIECE
 
-from xlnet.finetuning import task_files, tasks
+from xlnet.tasks import known, parsing
+from xlnet.tasks.task import expand_split
 
 ROWS = 40
 
@@ -36,7 +37,7 @@ def copy_some(source, target):
 def place(tmp_path_factory):
     """The first rows of every file, under the name of its task, and a small network."""
     directory = tmp_path_factory.mktemp("glue")
-    for name in (*tasks.GLUE, *OTHERS):
+    for name in (*known.GLUE, *OTHERS):
         copy_some(DATA / FOLDERS[name], directory / name)
     (directory / "config.json").write_text(json.dumps(dict(
         n_layer=1, d_model=8, n_head=2, d_head=4, d_inner=16, ff_activation="gelu", untie_r=True,
@@ -57,45 +58,45 @@ def run(place, task, model_dir, *what):
 
 def check_predictions(place, task, model_dir):
     """One line for each row of the test files, in both kinds of prediction file."""
-    for split in tasks.expand_split(task, "test"):
-        ids = [row.id for row in task_files.read_rows(task, place / task.name, split)]
+    for split in expand_split(task, "test"):
+        ids = [row.id for row in parsing.read_rows(task, place / task.name, split)]
         for name in ("predictions_%s_%s.tsv" % (task.name, split), task.submissions[split]):
             lines = (model_dir / name).read_text().splitlines()
             assert [line.split("\t")[0] for line in lines[1:]] == ids
 
 
-TRAINED = [name for name, task in tasks.GLUE.items() if "train" in task.files]
+TRAINED = [name for name, task in known.GLUE.items() if "train" in task.files]
 
 
 @pytest.mark.parametrize("name", TRAINED)
 def test_task(place, name):
-    task, model_dir = tasks.GLUE[name], place / "models" / name
+    task, model_dir = known.GLUE[name], place / "models" / name
     out = run(place, task, model_dir, "--do_train=True", "--do_eval=True", "--do_predict=True")
     assert "step 2/2  loss" in out
-    for split in tasks.expand_split(task, "dev"):
+    for split in expand_split(task, "dev"):
         line, = [line for line in out.splitlines()
                  if line.startswith("eval %s %s  step 2  " % (name, split))]
         assert all("  %s " % metric in line for metric in (*task.metrics, "loss"))
         results = json.loads((model_dir / ("eval_results_%s.json" % split)).read_text())
         found = set(results["checkpoints"][0]) - {"collapsed"}     # two steps may well collapse
         assert found == {"step", "loss", *task.metrics}
-        assert results["rows"] == len(task_files.read_rows(task, place / name, split))
+        assert results["rows"] == len(parsing.read_rows(task, place / name, split))
     check_predictions(place, task, model_dir)
     if name == "mnli":
-        run(place, tasks.GLUE["ax"], model_dir, "--do_predict=True")
-        check_predictions(place, tasks.GLUE["ax"], model_dir)
+        run(place, known.GLUE["ax"], model_dir, "--do_predict=True")
+        check_predictions(place, known.GLUE["ax"], model_dir)
 
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_other_task(place, name):
-    task, model_dir, split = tasks.TASKS[name], place / "models" / name, OTHERS[name]
+    task, model_dir, split = known.TASKS[name], place / "models" / name, OTHERS[name]
     out = run(place, task, model_dir, "--do_train=True", "--do_eval=True", "--do_predict=True",
               "--eval_split=" + split)
     assert "step 2/2  loss" in out
-    rows = task_files.read_rows(task, place / name, split, need_labels=True)
+    rows = parsing.read_rows(task, place / name, split, need_labels=True)
     results = json.loads((model_dir / ("eval_results_%s.json" % split)).read_text())
     assert set(task.metrics) < set(results["checkpoints"][0]) and results["rows"] == len(rows)
     assert "majority class" in out and (model_dir / ("confusion_%s.png" % split)).exists()
     lines = (model_dir / ("predictions_%s_test.tsv" % name)).read_text("utf-8").splitlines()
-    assert len(lines) == 1 + len(task_files.read_rows(task, place / name, "test"))
+    assert len(lines) == 1 + len(parsing.read_rows(task, place / name, "test"))
     assert lines[0].split("\t")[2:] == ["p_" + label for label in task.labels]

@@ -1,5 +1,6 @@
 """Golden parity of the network, its heads and its documented API; laws of its parts."""
 
+import contextlib
 import glob
 import os
 
@@ -13,6 +14,9 @@ from tensorflow.python.compiler.xla import xla
 import xlnet
 from xlnet.errors import UserError
 from xlnet.network import attention, heads, modeling, ops
+from xlnet.tasks.kind import LossOptions
+from xlnet.tasks.registry import KINDS
+from xlnet.tasks.task import Task
 
 CONFIGS = ("untied_gelu", "tied_relu")
 RUN = dict(is_training=False, use_tpu=False, use_bfloat16=False, dropout=0., dropatt=0.)
@@ -113,14 +117,14 @@ def test_causal_transformer_xl(graph, golden, name):
           0.01 * tf.reduce_sum(outputs.sequence ** 2))
 
 
-@pytest.mark.parametrize("kind", ("classification", "regression", "multiple_choice"))
+@pytest.mark.parametrize("kind_name", ("classification", "regression", "multiple_choice"))
 @pytest.mark.parametrize("config_name", CONFIGS)
-def test_heads(graph, golden, config_name, kind):
-    case = golden("%s.head.%s" % (config_name, kind))
+def test_heads(graph, golden, config_name, kind_name):
+    case = golden("%s.head.%s" % (config_name, kind_name))
     config = xlnet.XLNetConfig(**case.settings["config"])
     run = xlnet.RunConfig(**RUN)
     inputs = constants(case.group("in/"))
-    choices = case["out/logits"].shape[1] if kind == "multiple_choice" else 1
+    choices = case["out/logits"].shape[1] if kind_name == "multiple_choice" else 1
     length = case["in/input_ids"].shape[1] // choices
     ids, segments, padding = (tf.reshape(inputs[key], [-1, length]) for key in
                               ("input_ids", "segment_ids", "input_mask"))
@@ -128,17 +132,18 @@ def test_heads(graph, golden, config_name, kind):
         sequence = modeling.transformer_xl(config, run, input_ids=ids, seg_ids=segments,
                                            hidden=padding[:, None] > 0).sequence
         summary = modeling.summarize(config, run, sequence)
-        if kind == "classification":
-            outputs = heads.classification(run, summary, inputs["label_ids"], num_classes=4,
-                                           scope="classification_golden")
-        elif kind == "regression":
-            outputs = heads.regression(run, summary, inputs["label_ids"],
-                                       scope="regression_golden")
-    if kind == "multiple_choice":
-        outputs = heads.multiple_choice(run, summary, inputs["label_ids"], num_choices=choices)
-    total = tf.reduce_mean(outputs.loss)
-    check(case, {"logits": outputs.logits, "per_example_loss": outputs.loss,
-                 "total_loss": total}, total)
+    labels = {"classification": tuple("abcd"), "regression": None}.get(
+        kind_name, tuple(range(choices)))
+    kind = KINDS[kind_name]
+    task = Task("golden", ("a",), (), ("label",), labels, (), kind)
+    nn = heads.Layers(run, task.head, sequence, padding, lambda: summary)
+    with contextlib.ExitStack() as scope:
+        if kind_name != "multiple_choice":      # the reference's stands beside the network
+            scope.enter_context(tf.variable_scope("model"))
+        logits = kind.logits(nn, task, inputs, is_training=True)
+        loss = kind.loss(nn, task, logits, inputs, LossOptions())
+    total = tf.reduce_mean(loss)
+    check(case, {"logits": logits, "per_example_loss": loss, "total_loss": total}, total)
 
 
 # ---- laws of the parts ----

@@ -8,7 +8,7 @@ from helpers import command
 from helpers.paths import ROOT
 
 from xlnet import config
-from xlnet.finetuning import tasks
+from xlnet.tasks import known
 
 FOLDER = ROOT / "configs" / "finetune"
 PRESETS = sorted(FOLDER.glob("*.json"))
@@ -23,7 +23,7 @@ def test_preset(path):
     for name, value in preset.items():
         if name != "about":
             config.check_value(FIELDS[name], value, path.name)
-    task = tasks.find_task(preset["task_name"])
+    task = known.find_task(preset["task_name"])
     assert path.stem in (task.name, task.name + "-base")
     assert (FOLDER / (task.name + "-base.json")).exists() and preset["about"]
     assert 0 < preset.get("warmup_steps", 1) < preset["train_steps"]

@@ -8,7 +8,7 @@ import run_transfer as script
 from helpers import command
 
 from xlnet.errors import UserError
-from xlnet.finetuning import tasks
+from xlnet.tasks.task import Row
 
 FILLER = [a + b for a in ("kam", "tel", "rok", "sol", "mit", "dak")
           for b in ("at", "ok", "mi", "er")]
@@ -87,9 +87,9 @@ def test_bags_of_pairs_tell_what_texts_share():
 
         def encode_lines(self, texts):
             return [[int(word) for word in text.split()] for text in texts]
-    pair, = script.bags(Pieces(), [tasks.Row("0", (("0 1 1", "1 3"),), "0")]).toarray()
+    pair, = script.bags(Pieces(), [Row("0", (("0 1 1", "1 3"),), "0")]).toarray()
     assert pair.tolist() == [1, 1, 0, 1, 1, 0, 0, 1]
-    single, = script.bags(Pieces(), [tasks.Row("0", (("2 2", ""),), "0")]).toarray()
+    single, = script.bags(Pieces(), [Row("0", (("2 2", ""),), "0")]).toarray()
     assert single.tolist() == [0, 0, 1, 0]
 
 

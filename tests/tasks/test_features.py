@@ -10,26 +10,28 @@ from helpers.paths import GOLDEN, SPIECE
 from helpers.vocabulary import train_tiny_model
 
 from xlnet.errors import UserError
-from xlnet.finetuning import features
-from xlnet.finetuning.features import Example, Layout
 from xlnet.records import feature_spec
 from xlnet.records.example_bytes import ExampleBytes
+from xlnet.records.feature_spec import Feature
+from xlnet.tasks import encoding
+from xlnet.tasks.encoding import Example, Layout
 from xlnet.tokenization import Tokenizer
 
 CLS, SEP = 3, 4
 LABELS = ("no", "yes")
+THREE_LABELS = (Feature("label_ids", (3,), "float"),)
 
 
 def choice_features(ids_a, ids_b, length, cls_id, sep_id, **layout):
     """The arrays [T] of one text or pair."""
-    features.check_max_seq_length(length)
-    pair, = features.fitted(ids_a, ids_b, Layout(length, **layout))
+    encoding.check_max_seq_length(length)
+    pair, = encoding.fitted(ids_a, ids_b, Layout(length, **layout))
     return {name: array[0] for name, array in
-            features.lay_out([pair], length, cls_id, sep_id).items()}
+            encoding.lay_out([pair], length, cls_id, sep_id).items()}
 
 
 def arrays_of(examples, tokenizer, length, **layout):
-    return features.arrays_of(examples, tokenizer, Layout(length, **layout))[0]
+    return encoding.arrays_of(examples, tokenizer, Layout(length, **layout))[0]
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +85,7 @@ def test_single_text_is_cut_at_its_end():
 ])
 def test_the_longer_text_is_cut_first(lengths, budget, expected):
     a, b = (list(range(length)) for length in lengths)
-    assert features.fitted(a, b, Layout(budget + 3)) == [(a[:expected[0]], b[:expected[1]])]
+    assert encoding.fitted(a, b, Layout(budget + 3)) == [(a[:expected[0]], b[:expected[1]])]
 
 
 def test_every_layout_obeys_the_law():
@@ -126,14 +128,14 @@ TEXT = list(range(100, 120))
 
 
 def test_only_the_first_text_is_cut():
-    fit = lambda a, b, length: features.fitted(a, b, Layout(length, True))
+    fit = lambda a, b, length: encoding.fitted(a, b, Layout(length, True))
     assert fit(TEXT, TEXT[:5], 13) == [(TEXT[:5], TEXT[:5])]
     assert fit(TEXT[:2], TEXT, 13) == [(TEXT[:1], TEXT[:9])]      # down to one, then the second
     assert fit(TEXT, None, 12) == [(TEXT[:10], None)]
 
 
 def test_the_middle_is_cut_out():
-    fit = lambda a, b, length: features.fitted(
+    fit = lambda a, b, length: encoding.fitted(
         a, b, Layout(length, False, "head_tail"))
     assert fit(TEXT, None, 10) == [(TEXT[:2] + TEXT[-6:], None)]
     assert fit(TEXT, [7], 12) == [(TEXT[:2] + TEXT[-6:], [7])]
@@ -141,7 +143,7 @@ def test_the_middle_is_cut_out():
 
 
 def test_windows_overlap_by_half_and_end_with_the_text():
-    fit = lambda a, b, length: features.fitted(a, b, Layout(length, True, "sliding"))
+    fit = lambda a, b, length: encoding.fitted(a, b, Layout(length, True, "sliding"))
     assert fit(TEXT, None, 12) == [(TEXT[:10], None), (TEXT[5:15], None), (TEXT[10:], None)]
     assert fit(TEXT, [7], 12) == [(TEXT[start:start + 8], [7]) for start in (0, 4, 8, 12)]
     assert fit(TEXT[:9], None, 12) == [(TEXT[:9], None)]
@@ -154,11 +156,11 @@ def test_windows_overlap_by_half_and_end_with_the_text():
 def test_windows_are_records_of_their_own(tiny, tmp_path):
     examples = [Example((("the cat sat on a mat " * count, None),), count) for count in (1, 4, 2)]
     layout = Layout(16, long_document="sliding")
-    made = features.write_records(str(tmp_path), "x", examples, tiny, layout, labels=LABELS)
+    made = encoding.write_records(str(tmp_path), "x", examples, tiny, layout, label_names=LABELS)
     read = _read(made.path, 16)
     assert made.windows.sum() == len(read["label_ids"]) > 3 and made.windows[0] < made.windows[1]
     assert read["label_ids"].tolist() == np.repeat([1, 4, 2], made.windows).tolist()
-    again = features.write_records(str(tmp_path), "x", examples, tiny, layout, labels=LABELS)
+    again = encoding.write_records(str(tmp_path), "x", examples, tiny, layout, label_names=LABELS)
     assert again.path == made.path and again.windows.tolist() == made.windows.tolist()
 
 
@@ -167,7 +169,8 @@ def test_too_short(length, tiny, tmp_path):
     with pytest.raises(UserError, match="max_seq_length is %d, expected at least 4" % length):
         choice_features([10], None, length, CLS, SEP)
     with pytest.raises(UserError, match="at least 4"):
-        features.write_records(tmp_path, "x", _examples(2), tiny, Layout(length), labels=LABELS)
+        encoding.write_records(tmp_path, "x", _examples(2), tiny, Layout(length),
+                               label_names=LABELS)
     assert not list(tmp_path.iterdir())
 
 
@@ -196,13 +199,13 @@ def _read(path, max_seq_length, **settings):
 
 
 def write(directory, examples, tokenizer, length=16, **settings):
-    return features.write_records(str(directory), "mine.train", examples, tokenizer,
+    return encoding.write_records(str(directory), "mine.train", examples, tokenizer,
                                   Layout(length), **settings).path
 
 
 def test_records_hold_the_features(tiny, tmp_path):
     examples = _examples(5)
-    path = write(tmp_path, examples, tiny, labels=LABELS)
+    path = write(tmp_path, examples, tiny, label_names=LABELS)
     read = _read(path, 16)
     for name, expected in arrays_of(examples, tiny, 16).items():
         assert read[name].tolist() == expected.tolist()
@@ -212,7 +215,7 @@ def test_records_hold_the_features(tiny, tmp_path):
 def test_bytes_are_those_of_the_plain_writer(tiny):
     """Parsed by TensorFlow, both are the same example."""
     import tensorflow as tf
-    layout = feature_spec.finetuning_features(16, num_labels=3)
+    layout = feature_spec.finetuning_features(16, THREE_LABELS)
     arrays = dict(arrays_of(_examples(4), tiny, 16),
                   label_ids=np.array([[0, 1, 1]] * 4, np.float32))
     quick = ExampleBytes(layout, tiny.vocab_size).encode(arrays)
@@ -224,29 +227,31 @@ def test_bytes_are_those_of_the_plain_writer(tiny):
 
 def test_workers_write_the_same_file(tiny, tmp_path, monkeypatch):
     examples = _examples(7)
-    monkeypatch.setattr(features, "_EXAMPLES_AT_ONCE", 3)
-    alone = pathlib.Path(write(tmp_path, examples, tiny, labels=LABELS)).read_bytes()
-    monkeypatch.setattr(features, "_EXAMPLES_FOR_WORKERS", 5)
-    path = pathlib.Path(write(tmp_path, examples, tiny, labels=LABELS, workers=2, overwrite=True))
+    monkeypatch.setattr(encoding, "_EXAMPLES_AT_ONCE", 3)
+    alone = pathlib.Path(write(tmp_path, examples, tiny, label_names=LABELS)).read_bytes()
+    monkeypatch.setattr(encoding, "_EXAMPLES_FOR_WORKERS", 5)
+    path = pathlib.Path(write(tmp_path, examples, tiny, label_names=LABELS, workers=2,
+                              overwrite=True))
     assert path.read_bytes() == alone
 
 
 def test_scores_labels_and_choices_in_records(tiny, tmp_path):
-    path = write(tmp_path, [Example((("the cat", "a mat"),), 2.5)], tiny)
-    assert _read(path, 16, is_regression=True)["label_ids"].tolist() == [2.5]
-    path = write(tmp_path, [Example((("the cat", None),), [0., 1.])], tiny, labels=LABELS,
-                 num_labels=2)
-    assert _read(path, 16, num_labels=2)["label_ids"].tolist() == [[0, 1]]
+    score, two = (Feature("label_ids", shape, "float") for shape in ((), (2,)))
+    path = write(tmp_path, [Example((("the cat", "a mat"),), 2.5)], tiny, label_features=(score,))
+    assert _read(path, 16, label_features=(score,))["label_ids"].tolist() == [2.5]
+    path = write(tmp_path, [Example((("the cat", None),), [0., 1.])], tiny, label_names=LABELS,
+                 label_features=(two,))
+    assert _read(path, 16, label_features=(two,))["label_ids"].tolist() == [[0, 1]]
     choices = [Example((("the cat", "a mat"), ("the cat", "old rivers")), 1)]
-    path = write(tmp_path, choices, tiny, labels=("0", "1"))
+    path = write(tmp_path, choices, tiny, label_names=("0", "1"), num_choices=2)
     assert _read(path, 16, num_choices=2)["input_ids"].shape == (1, 32)
 
 
 def test_records_are_found_again_by_content(tiny, tmp_path):
     def write(examples=_examples(3), tokenizer=tiny, length=16, **settings):
-        return pathlib.Path(features.write_records(
+        return pathlib.Path(encoding.write_records(
             str(tmp_path), "x", examples, tokenizer, Layout(length),
-            **{"labels": LABELS, **settings}).path)
+            **{"label_names": LABELS, **settings}).path)
 
     path = write()
     path.write_bytes(b"kept")
@@ -254,12 +259,12 @@ def test_records_are_found_again_by_content(tiny, tmp_path):
     assert write(overwrite=True) == path and path.read_bytes() != b"kept"
     relabelled = [example._replace(label=0) for example in _examples(3)]
     others = [write(_examples(4)), write(relabelled), write(length=17),
-              write(labels=("yes", "no")), write(tokenizer=Tokenizer(tiny.path, uncased=True))]
+              write(label_names=("yes", "no")), write(tokenizer=Tokenizer(tiny.path, uncased=True))]
     assert len({path, *others}) == 6
 
 
 def test_no_half_file_is_left(tiny, tmp_path):
     broken = _examples(2) + [Example((("the cat", None),), "no number")]
     with pytest.raises(ValueError):
-        features.write_records(str(tmp_path), "x", broken, tiny, Layout(16), labels=LABELS)
+        encoding.write_records(str(tmp_path), "x", broken, tiny, Layout(16), label_names=LABELS)
     assert not list(tmp_path.iterdir())

@@ -13,8 +13,11 @@ from helpers.paths import RELEASED
 
 from xlnet.config import ClassifierSettings
 from xlnet.errors import UserError
-from xlnet.finetuning import metrics, own_data, predictions, ranking, task_files
-from xlnet.finetuning.tasks import TASKS, Row
+from xlnet.tasks import custom, parsing, ranking
+from xlnet.tasks.kind import LossOptions
+from xlnet.tasks.known import TASKS
+from xlnet.tasks.ranking import Ranking
+from xlnet.tasks.task import Row
 
 RANKING = TASKS["ranking"]
 
@@ -97,7 +100,7 @@ def test_map_is_scikit_learns_average_precision():
 
 def test_random_order():
     rows = [row for i in range(300) for row in rows_of(1, 0, query="q%d" % i)]
-    result = metrics.baseline(RANKING, metrics.label_array(RANKING, rows), ranking.by_query(rows))
+    result = RANKING.kind.baseline(RANKING, RANKING.kind.truth(RANKING, rows))
     assert result["map"] == pytest.approx(0.75, abs=0.02)       # first or second, by chance
     assert list(result) == ["ndcg@10", "map", "err@10"]
 
@@ -143,7 +146,7 @@ def write(directory, name, *lines):
 
 
 def read(directory, split="dev", **how):
-    return task_files.read_rows(RANKING, str(directory), split, **how)
+    return parsing.read_rows(RANKING, str(directory), split, **how)
 
 
 def write_trec(directory):
@@ -190,12 +193,12 @@ def test_a_run_names_what_is_ranked_and_judgements_grade_it(tmp_path):
 def test_queries_are_held_out_whole(tmp_path):
     write(tmp_path, "all.tsv", "q\tt\td\tgrade", *("q%d\ttext %d\tdoc %d\t%d" % (i, i, j, j % 2)
                                                    for i in range(10) for j in range(3)))
-    task = own_data.get_task(ClassifierSettings(
+    task = custom.get_task(ClassifierSettings(
         task_name="custom", data_dir=str(tmp_path / "all.tsv"), model_dir="m", output_dir="o",
         spiece_model_file="s", model_config_path="c", query_id_column="q", text_a_column="t",
         text_b_column="d", label_column="grade", dev_share=0.2))
-    assert task.kind == "ranking" and task.pairwise and task.head == "regression_custom"
-    train, dev = ({row.query for row in task_files.read_rows(task, str(tmp_path), split)}
+    assert task.kind == Ranking(pairwise=True) and task.head == "regression_custom"
+    train, dev = ({row.query for row in parsing.read_rows(task, str(tmp_path), split)}
                   for split in ("train", "dev"))
     assert len(train) == 8 and len(dev) == 2 and not train & dev
 
@@ -217,7 +220,8 @@ def test_queries_are_held_out_whole(tmp_path):
 def test_faults_of_a_table(tmp_path, lines, message):
     write(tmp_path, "dev.tsv", HEADER, *lines)
     with pytest.raises(UserError) as e:
-        task_files.read_rows(dataclasses.replace(RANKING, highest_grade=4), str(tmp_path), "dev")
+        parsing.read_rows(dataclasses.replace(RANKING, kind=Ranking(highest_grade=4)),
+                          str(tmp_path), "dev")
     assert message in str(e.value) and "\n" not in str(e.value)
 
 
@@ -247,18 +251,18 @@ def test_faults_of_trec_files(tmp_path, name, lines, message):
 def test_trec_files_are_of_rankings(tmp_path):
     write_trec(tmp_path)
     with pytest.raises(UserError, match="dev.qrels: TREC's files are for rankings"):
-        task_files.read_file(TASKS["mrpc"], str(tmp_path / "dev.qrels"), True)
+        parsing.read_file(TASKS["mrpc"], str(tmp_path / "dev.qrels"), True)
 
 
-def test_prediction_files(tmp_path):
+def test_prediction_files():
     rows = [row for name in ("q2", "q1") for row in rows_of(0, 1, 2, query=name)]
     scores = np.array([.5, 2, 2, -1, 1 / 3, -1.5], np.float32)
-    predictions.write_run(str(tmp_path / "p.run"), rows, scores)
-    assert (tmp_path / "p.run").read_text().splitlines() == [
+    table, run_file = RANKING.kind.prediction_files(RANKING, rows, scores)
+    assert (table.extension, run_file.extension) == ("tsv", "run")
+    assert run_file.text.splitlines() == [
         "q2 Q0 c 1 2 xlnet", "q2 Q0 b 2 2 xlnet", "q2 Q0 a 3 0.5 xlnet",
         "q1 Q0 b 1 0.333333343 xlnet", "q1 Q0 a 2 -1 xlnet", "q1 Q0 c 3 -1.5 xlnet"]
-    predictions.write_predictions(str(tmp_path / "p.tsv"), RANKING, rows, scores)
-    lines = [line.split("\t") for line in (tmp_path / "p.tsv").read_text().splitlines()]
+    lines = [line.split("\t") for line in table.text.splitlines()]
     assert lines[0] == ["query", "id", "score"]
     assert [line[:2] for line in lines[1:]] == [[row.query, row.id] for row in rows]
     assert lines[5][2] == "0.333333"
@@ -273,12 +277,15 @@ def test_pairwise_head_by_hand(graph):
     from xlnet.network import heads
     summary = tf.constant(np.random.RandomState(0).randn(4, 3), tf.float32)
     run = RunConfig(True, False, False, 0., 0.)
-    pairs = heads.pairwise(run, summary, tf.ones([2]), scope="s")
+    nn, kind = heads.Layers(run, "s", None, None, lambda: summary), Ranking(pairwise=True)
+    labels = {"label_ids": tf.ones([2])}
+    margin = kind.logits(nn, RANKING, labels, is_training=True)
+    loss = kind.loss(nn, RANKING, margin, labels, LossOptions())
     with tf.variable_scope(tf.get_variable_scope(), reuse=True):
-        single = heads.regression(run, summary, tf.zeros([4]), scope="s")
+        scores = kind.logits(nn, RANKING, {}, is_training=False)
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
-        loss, scores = session.run([pairs.loss, single.logits])
+        loss, scores = session.run([loss, scores])
     np.testing.assert_allclose(loss, np.log(1 + np.exp(scores[1::2] - scores[::2])), rtol=1e-5)
 
 
@@ -345,8 +352,7 @@ def check_predictions(place, model_dir, reported):
     scores = np.zeros(len(rows))
     for query, _, name, rank, score, _ in lines:
         scores[position[query, name]] = -int(rank)
-    result = metrics.evaluate(RANKING, scores, metrics.label_array(RANKING, rows),
-                              queries=ranking.by_query(rows))
+    result = RANKING.kind.evaluate(RANKING, scores, RANKING.kind.truth(RANKING, rows))
     assert result == {name: pytest.approx(reported[name]) for name in result}
 
 

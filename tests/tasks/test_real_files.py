@@ -5,27 +5,27 @@ import pathlib
 import pytest
 from helpers.paths import DATA, FOLDERS
 
-from xlnet.finetuning import tables, task_files, tasks
+from xlnet.tasks import known, parsing, readers
 
 # Rows, as the data sets' own description says.
 COUNTS = {("imdb", "train"): 1400, ("imdb", "test"): 800, ("ag_news", "train"): 4000,
           ("ag_news", "test"): 1600, ("yelp-5", "train"): 6, ("yelp-5", "test"): 6,
           ("tnews", "train"): 5500, ("afqmc", "dev"): 2800, ("chnsenticorp", "test"): 700}
-FILES = [(name, split) for name in FOLDERS for split in tasks.TASKS[name].files]
+FILES = [(name, split) for name in FOLDERS for split in known.TASKS[name].files]
 
 pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="the data sets are not there")
 
 
 def read(name, split, **more):
     """The rows of a file; what is held out as dev included."""
-    task = tasks.TASKS[name]
-    path = tables.find_file(DATA / FOLDERS[name], task.files[split])
-    return path, task_files.read_file(task, path, header=task.headers.get(split), **more)
+    task = known.TASKS[name]
+    path = readers.find_file(DATA / FOLDERS[name], task.files[split])
+    return path, parsing.read_file(task, path, header=task.headers.get(split), **more)
 
 
 @pytest.mark.parametrize("name, split", FILES)
 def test_file(name, split):
-    task = tasks.TASKS[name]
+    task = known.TASKS[name]
     is_labelled = not split.startswith("test") or bool(task.tree or split in task.headers)
     path, rows = read(name, split, need_labels=is_labelled)
     if (name, split) in COUNTS:
@@ -52,7 +52,7 @@ def test_parts_of_race():
 
 
 def test_what_is_held_out():
-    task = tasks.TASKS["ag_news"]
-    train, dev = (task_files.read_rows(task, DATA / FOLDERS["ag_news"], split)
+    task = known.TASKS["ag_news"]
+    train, dev = (parsing.read_rows(task, DATA / FOLDERS["ag_news"], split)
                   for split in ("train", "dev"))
     assert (len(train), len(dev)) == (3800, 200) and not set(train) & set(dev)

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from xlnet.errors import UserError
-from xlnet.finetuning import metrics, task_files
-from xlnet.finetuning.tasks import GLUE, TASKS, Row
+from xlnet.tasks import parsing
+from xlnet.tasks.known import GLUE, TASKS
+from xlnet.tasks.task import Row
 
 
 def write(directory, name, *lines):
@@ -21,65 +22,65 @@ def test_file_without_header_and_its_test_file(tmp_path):
     write(tmp_path, "dev.tsv", 'gj04\t1\t\tHe "ran.', "gj04\t0\t*\tIt it.")
     write(tmp_path, "test.tsv", "index\tsentence", "7\tShe sat.")
     task = GLUE["cola"]
-    assert task_files.read_rows(task, tmp_path, "dev") == [
+    assert parsing.read_rows(task, tmp_path, "dev") == [
         Row("0", (('He "ran.', None),), "1"), Row("1", (("It it.", None),), "0")]
-    assert task_files.read_rows(task, tmp_path, "test") == [Row("7", (("She sat.", None),), None)]
+    assert parsing.read_rows(task, tmp_path, "test") == [Row("7", (("She sat.", None),), None)]
 
 
 def test_byte_order_mark_and_carriage_returns(tmp_path):
     write(tmp_path, "train.tsv", "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\r",
           "1\t5\t6\tA one.\tA two.\r")
-    assert task_files.read_rows(GLUE["mrpc"], tmp_path, "train") == [
+    assert parsing.read_rows(GLUE["mrpc"], tmp_path, "train") == [
         Row("0", (("A one.", "A two."),), "1")]
 
 
 def test_only_a_line_feed_ends_a_row(tmp_path):
     text = "a\u0085b\u2028c\x0bd\x0ce\x1cf"
     write(tmp_path, "train.tsv", "sentence\tlabel", text + "\t1", "", "")
-    rows = task_files.read_rows(GLUE["sst-2"], tmp_path, "train")
+    rows = parsing.read_rows(GLUE["sst-2"], tmp_path, "train")
     assert rows == [Row("0", ((text, None),), "1")]
 
 
 def test_official_index_is_the_id(tmp_path):
     write(tmp_path, "train.tsv", "index\tsentence1\tsentence2\tlabel", "9\ta\tb\tentailment")
-    assert task_files.read_rows(GLUE["rte"], tmp_path, "train")[0].id == "9"
+    assert parsing.read_rows(GLUE["rte"], tmp_path, "train")[0].id == "9"
 
 
 def test_both_halves_of_mnli(tmp_path):
     for half in ("matched", "mismatched"):
         write(tmp_path, "dev_%s.tsv" % half, "index\tsentence1\tsentence2\tgold_label",
               "0\t%s\tb\tneutral" % half)
-    assert [row.pairs[0][0] for row in task_files.read_rows(GLUE["mnli"], tmp_path, "dev")] == [
+    assert [row.pairs[0][0] for row in parsing.read_rows(GLUE["mnli"], tmp_path, "dev")] == [
         "matched", "mismatched"]
 
 
 def test_scores(tmp_path):
     write(tmp_path, "dev.tsv", "sentence1\tsentence2\tscore", "a\tb\t2.5", "a\tb\t0")
-    rows = task_files.read_rows(GLUE["sts-b"], tmp_path, "dev")
+    rows = parsing.read_rows(GLUE["sts-b"], tmp_path, "dev")
     assert [row.label for row in rows] == [2.5, 0.0]
-    assert metrics.label_array(GLUE["sts-b"], rows).dtype == np.float32
+    assert GLUE["sts-b"].kind.label_array(GLUE["sts-b"], rows).dtype == np.float32
 
 
 def test_labels_may_be_absent_or_odd_where_they_are_not_needed(tmp_path):
     header = "index\tsentence1\tsentence2\tlabel"
     write(tmp_path, "test.tsv", header, "0\ta\tb\t", "1\ta\tb\t?", "2\ta\tb\tentailment")
-    rows = task_files.read_rows(GLUE["rte"], tmp_path, "test")
+    rows = parsing.read_rows(GLUE["rte"], tmp_path, "test")
     assert [row.label for row in rows] == [None, None, "entailment"]
     with pytest.raises(UserError, match="column 'label' is empty"):
-        task_files.read_rows(GLUE["rte"], tmp_path, "test", need_labels=True)
+        parsing.read_rows(GLUE["rte"], tmp_path, "test", need_labels=True)
     write(tmp_path, "dev.tsv", "sentence1\tsentence2", "a\tb")
-    assert task_files.read_rows(GLUE["rte"], tmp_path, "dev", need_labels=False)[0].label is None
+    assert parsing.read_rows(GLUE["rte"], tmp_path, "dev", need_labels=False)[0].label is None
 
 
 # --- Other forms
 
 def rows_of(name, directory, split, **more):
-    return task_files.read_rows(TASKS[name], str(directory), split, **more)
+    return parsing.read_rows(TASKS[name], str(directory), split, **more)
 
 
 def test_csv_with_line_breaks_and_quotation_marks(tmp_path):
     write(tmp_path, "train.csv", '"5","a ""b"", c', 'd"', '"1","x\\n\\ny \\""z\\"""')
-    rows = task_files.read_file(TASKS["yelp-5"], str(tmp_path / "train.csv"), True,
+    rows = parsing.read_file(TASKS["yelp-5"], str(tmp_path / "train.csv"), True,
                                 header=("label", "text"))
     assert rows == [Row("0", (('a "b", c\nd', None),), "5"), Row("1", (('x  y "z"', None),), "1")]
 
@@ -160,7 +161,7 @@ def test_articles_with_questions(tmp_path):
 
 def test_plain_lines(tmp_path):
     write(tmp_path, "lines", "a\tb", "c\td")
-    rows = task_files.read_file(GLUE["rte"], str(tmp_path / "lines"), False, form="text")
+    rows = parsing.read_file(GLUE["rte"], str(tmp_path / "lines"), False, form="text")
     assert rows == [Row("0", (("a", "b"),), None), Row("1", (("c", "d"),), None)]
 
 
@@ -217,32 +218,33 @@ def test_fault(fault, tmp_path):
     split = "dev" if "dev" in TASKS[name].files else "test"
     (tmp_path / TASKS[name].files[split]).write_bytes(content)
     with pytest.raises(UserError) as e:
-        task_files.read_rows(TASKS[name], str(tmp_path), split, need_labels=True)
+        parsing.read_rows(TASKS[name], str(tmp_path), split, need_labels=True)
     assert message in str(e.value) and str(tmp_path) in str(e.value)
     assert "\n" not in str(e.value)
 
 
-def test_the_first_twenty_faults_are_listed(tmp_path, capsys):
+def test_the_first_twenty_faults_are_listed(tmp_path, caplog):
+    caplog.set_level("INFO", "xlnet")
     write(tmp_path, "dev.tsv", RTE.strip(), *("%d\ta\tb\tx%d" % (i, i) for i in range(25)))
     with pytest.raises(UserError, match="dev.tsv:2: unknown label 'x0' .* .and 24 more faulty"):
-        task_files.read_rows(GLUE["rte"], str(tmp_path), "dev")
-    lines = capsys.readouterr().out.splitlines()
+        parsing.read_rows(GLUE["rte"], str(tmp_path), "dev")
+    lines = caplog.messages
     assert lines[0] == "25 faulty rows, the first 20:" and len(lines) == 21
     assert "dev.tsv:21: unknown label 'x19'" in lines[20]
 
 
 def test_missing_file(tmp_path):
     with pytest.raises(UserError, match="task rte: no such file: .*dev.tsv"):
-        task_files.read_rows(GLUE["rte"], str(tmp_path), "dev")
+        parsing.read_rows(GLUE["rte"], str(tmp_path), "dev")
 
 
-def test_known_broken_rows_are_left_out_with_a_note(tmp_path, capsys):
+def test_known_broken_rows_are_left_out_with_a_note(tmp_path, caplog):
     good = ["%d\ta\tb\t1" % i for i in range(200)]
     header = "id\tquestion1\tquestion2\tis_duplicate"
     write(tmp_path, "train.tsv", header, "x\ta\t\t1", *good, "y\ta")
-    rows = task_files.read_rows(GLUE["qqp"], tmp_path, "train")
+    rows = parsing.read_rows(GLUE["qqp"], tmp_path, "train")
     assert [row.id for row in rows] == [str(i) for i in range(200)]
-    assert "left out 2 row(s)" in capsys.readouterr().err
+    assert "left out 2 row(s)" in caplog.text
     write(tmp_path, "train.tsv", header, "x\ta\t\t1", *good, "y\ta\tb\t2")
     with pytest.raises(UserError, match="train.tsv:2: column 'question2' is empty .and 1 more"):
-        task_files.read_rows(GLUE["qqp"], tmp_path, "train")
+        parsing.read_rows(GLUE["qqp"], tmp_path, "train")

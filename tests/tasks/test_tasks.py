@@ -4,8 +4,9 @@ import pytest
 
 from xlnet.config import ClassifierSettings
 from xlnet.errors import UserError
-from xlnet.finetuning import metrics, own_data, ranking, task_files, tasks
-from xlnet.finetuning.tasks import GLUE, TASKS, Row
+from xlnet.tasks import custom, known, parsing, ranking
+from xlnet.tasks.known import GLUE, TASKS
+from xlnet.tasks.task import Row, expand_split
 
 
 def settings(data_dir, **changes):
@@ -26,15 +27,15 @@ def write(directory, name, *lines):
     ("sts_b", "sts-b"), ("SST-2", "sst-2"), ("sst2", "sst-2"), ("mnli", "mnli"), ("MNLI", "mnli"),
     ("mnli_matched", "mnli"), ("mnli-mismatched", "mnli"), ("AX", "ax"), ("WNLI", "wnli")])
 def test_find_task(name, expected):
-    assert tasks.find_task(name).name == expected
-    assert own_data.get_task(settings("d", task_name=name)).name == expected
+    assert known.find_task(name).name == expected
+    assert custom.get_task(settings("d", task_name=name)).name == expected
 
 
 def test_every_task_is_sound():
     for name, task in TASKS.items():
-        assert task.name == name and tasks.find_task(name) is task
-        known = ranking.MEASURES if task.query else metrics._METRICS
-        assert {metric.partition("@")[0] for metric in task.metrics} <= set(known)
+        assert task.name == name and known.find_task(name) is task
+        names = {metric.partition("@")[0] for metric in task.metrics}
+        assert names <= {*task.kind.metrics, *(ranking.MEASURES if task.query else ())}
         assert all(isinstance(each, tuple) for each in (task.text_a, task.text_b, task.label))
         assert "dev" in (*task.files, *task.groups) or task.dev_share or task.trained_as
         assert task.labels is None or len(set(task.labels)) == len(task.labels) > 1
@@ -49,7 +50,7 @@ def test_every_task_is_sound():
     ("xnli-zh", "classification", 3), ("sts-b", "regression", None)])
 def test_kinds_of_tasks(name, kind, count):
     task = TASKS[name]
-    assert task.kind == kind and (task.labels and len(task.labels)) == count
+    assert task.kind.name == kind and (task.labels and len(task.labels)) == count
 
 
 def test_all_of_glue():
@@ -58,20 +59,20 @@ def test_all_of_glue():
     assert {t.name for t in GLUE.values() if t.is_regression} == {"sts-b"}
     for task in GLUE.values():
         assert task.labels is None or list(task.labels) == sorted(task.labels)
-        assert set(task.metrics) <= set(metrics._METRICS)
+        assert set(task.metrics) <= set(task.kind.metrics)
         assert set(task.submissions) <= set(task.files)
 
 
 def test_unknown_task():
     with pytest.raises(UserError, match="unknown task 'mprc'; did you mean 'mrpc'?") as e:
-        own_data.get_task(settings("d", task_name="mprc"))
+        custom.get_task(settings("d", task_name="mprc"))
     assert "custom" in str(e.value) and "\n" not in str(e.value)
 
 
 def test_regression_flag_against_labels():
     with pytest.raises(UserError, match="is_regression is True, but task cola has the labels 0, 1"):
-        own_data.get_task(settings("d", task_name="cola", is_regression=True))
-    assert own_data.get_task(settings("d", task_name="sts-b", is_regression=True)).is_regression
+        custom.get_task(settings("d", task_name="cola", is_regression=True))
+    assert custom.get_task(settings("d", task_name="sts-b", is_regression=True)).is_regression
 
 
 def test_output_layers():
@@ -80,16 +81,16 @@ def test_output_layers():
 
 
 def test_splits():
-    assert tasks.expand_split(GLUE["mnli"], "dev") == ("dev_matched", "dev_mismatched")
-    assert tasks.expand_split(GLUE["mnli"], "test_matched") == ("test_matched",)
-    half = tasks.find_task("mnli_mismatched")
-    assert tasks.expand_split(half, "dev") == ("dev_mismatched",)
-    assert tasks.expand_split(half, "test") == ("test_mismatched",)
-    assert tasks.expand_split(GLUE["rte"], "dev") == ("dev",)
+    assert expand_split(GLUE["mnli"], "dev") == ("dev_matched", "dev_mismatched")
+    assert expand_split(GLUE["mnli"], "test_matched") == ("test_matched",)
+    half = known.find_task("mnli_mismatched")
+    assert expand_split(half, "dev") == ("dev_mismatched",)
+    assert expand_split(half, "test") == ("test_mismatched",)
+    assert expand_split(GLUE["rte"], "dev") == ("dev",)
     with pytest.raises(UserError, match="no split 'dve'; did you mean 'dev'.*train, dev, test"):
-        tasks.expand_split(GLUE["rte"], "dve")
+        expand_split(GLUE["rte"], "dve")
     with pytest.raises(UserError, match="task ax has no split 'train'.*train on task mnli"):
-        tasks.expand_split(GLUE["ax"], "train")
+        expand_split(GLUE["ax"], "train")
 
 
 # --- Own files
@@ -99,27 +100,27 @@ def test_own_files(tmp_path):
           "x2\tc\td\tarts", "x3\te\tf\tsport")
     write(tmp_path, "dev.tsv", "name\tfirst\tsecond\tclass", "y1\ta\tb\tarts")
     chosen = dict(text_a_column="first", text_b_column="second", label_column="class")
-    task = own_data.get_task(settings(tmp_path, id_column="name", **chosen))
+    task = custom.get_task(settings(tmp_path, id_column="name", **chosen))
     assert task.labels == ("arts", "sport") and task.head == "classification_custom"
-    rows = task_files.read_rows(task, tmp_path, "train")
+    rows = parsing.read_rows(task, tmp_path, "train")
     assert rows[0] == Row("x1", (("a", "b"),), "sport")
-    assert metrics.label_array(task, rows).tolist() == [1, 0, 1]
-    unnamed = own_data.get_task(settings(tmp_path, **chosen))
-    assert [row.id for row in task_files.read_rows(unnamed, tmp_path, "train")] == ["0", "1", "2"]
+    assert task.kind.label_array(task, rows).tolist() == [1, 0, 1]
+    unnamed = custom.get_task(settings(tmp_path, **chosen))
+    assert [row.id for row in parsing.read_rows(unnamed, tmp_path, "train")] == ["0", "1", "2"]
 
 
 def test_own_scores(tmp_path):
     write(tmp_path, "train.tsv", "text_a\tlabel", "a\t1.5")
     write(tmp_path, "dev.tsv", "text_a\tlabel", "a\t1.5")
-    task = own_data.get_task(settings(tmp_path, is_regression=True))
+    task = custom.get_task(settings(tmp_path, is_regression=True))
     assert task.is_regression and task.head == "regression_custom"
-    assert task_files.read_rows(task, tmp_path, "train")[0].label == 1.5
+    assert parsing.read_rows(task, tmp_path, "train")[0].label == 1.5
 
 
 def test_own_file_with_a_single_label(tmp_path):
     write(tmp_path, "train.tsv", "text_a\tlabel", "a\tx", "b\tx")
     with pytest.raises(UserError, match="column 'label' holds a single label, 'x'"):
-        own_data.get_task(settings(tmp_path))
+        custom.get_task(settings(tmp_path))
 
 
 def test_missing_columns_of_own_files(tmp_path):
@@ -129,12 +130,12 @@ def test_missing_columns_of_own_files(tmp_path):
                                 ("label_column", "labels", "label"),
                                 ("id_column", "idx", "id")):
         with pytest.raises(UserError) as e:
-            own_data.get_task(settings(tmp_path, **{column: asked}))
+            custom.get_task(settings(tmp_path, **{column: asked}))
         assert "no column '%s'; did you mean '%s'?" % (asked, hint) in str(e.value)
 
 
 def own(directory, **changes):
-    return own_data.get_task(settings(directory, **changes))
+    return custom.get_task(settings(directory, **changes))
 
 
 def test_labels_are_sorted_numbers_by_size(tmp_path):
@@ -146,13 +147,13 @@ def test_one_file_is_enough(tmp_path):
     write(tmp_path, "all.jsonl", *('{"text_a": "t%d", "label": %d}' % (i, i % 2)
                                    for i in range(40)))
     task = own(tmp_path / "all.jsonl")
-    parts = {split: task_files.read_rows(task, str(tmp_path), split) for split in ("train", "dev")}
+    parts = {split: parsing.read_rows(task, str(tmp_path), split) for split in ("train", "dev")}
     assert [len(rows) for rows in parts.values()] == [36, 4]
     assert sorted(int(row.id) for rows in parts.values() for row in rows) == list(range(40))
     fifth = own(tmp_path / "all.jsonl", dev_share=0.2)
-    assert len(task_files.read_rows(fifth, str(tmp_path), "dev")) == 8
+    assert len(parsing.read_rows(fifth, str(tmp_path), "dev")) == 8
     with pytest.raises(UserError, match="no split 'test'.*splits: train, dev"):
-        task_files.read_rows(task, str(tmp_path), "test")
+        parsing.read_rows(task, str(tmp_path), "test")
 
 
 def test_two_forms_of_a_file(tmp_path):
@@ -166,12 +167,12 @@ def test_several_labels_in_a_cell(tmp_path):
     write(tmp_path, "train.tsv", "text_a\tlabel", "x\tsad|old", "y\t", "z\told | old")
     write(tmp_path, "dev.tsv", "text_a\tlabel", "x\tsad", "y\tnew")
     task = own(tmp_path, multi_label=True, label_separator="|")
-    assert task.kind == "multi_label" and task.labels == ("old", "sad")
-    rows = task_files.read_rows(task, str(tmp_path), "train")
+    assert task.kind.name == "multi_label" and task.labels == ("old", "sad")
+    rows = parsing.read_rows(task, str(tmp_path), "train")
     assert [row.label for row in rows] == [("old", "sad"), (), ("old",)]
-    assert metrics.label_array(task, rows).tolist() == [[1, 1], [0, 0], [1, 0]]
+    assert task.kind.label_array(task, rows).tolist() == [[1, 1], [0, 0], [1, 0]]
     with pytest.raises(UserError, match="dev.tsv:3: unknown label 'new'"):
-        task_files.read_rows(task, str(tmp_path), "dev")
+        parsing.read_rows(task, str(tmp_path), "dev")
 
 
 def test_a_column_for_each_label(tmp_path):
@@ -179,10 +180,10 @@ def test_a_column_for_each_label(tmp_path):
     write(tmp_path, "dev.csv", "text_a,rude,old", "x,1,yes")
     task = own(tmp_path, multi_label=True, label_column="rude,old")
     assert task.labels == ("rude", "old")
-    assert [row.label for row in task_files.read_rows(task, str(tmp_path), "train")] == [
+    assert [row.label for row in parsing.read_rows(task, str(tmp_path), "train")] == [
         ("rude",), ()]
     with pytest.raises(UserError, match="dev.csv:2: column 'old': 'yes', expected 0 or 1"):
-        task_files.read_rows(task, str(tmp_path), "dev")
+        parsing.read_rows(task, str(tmp_path), "dev")
     with pytest.raises(UserError, match="names 2 columns; several are for --multi_label=True"):
         own(tmp_path, label_column="rude,old")
 
@@ -194,8 +195,8 @@ def test_answers_to_choose_from(tmp_path, labels, names):
     write(tmp_path, "train.csv", "text_a,q,c1,c2,c3,label",
           *("story,It is _ !,one,two,three,%s" % label for label in labels))
     task = own(tmp_path, text_b_column="q", choice_columns="c1,c2,c3")
-    assert task.kind == "multiple_choice" and task.labels == names and task.cut_first
-    row = task_files.read_rows(task, str(tmp_path), "train")[0]
+    assert task.kind.name == "multiple_choice" and task.labels == names and task.cut_first
+    row = parsing.read_rows(task, str(tmp_path), "train")[0]
     assert row.pairs == (("story", "It is one !"), ("story", "It is two !"),
                          ("story", "It is three !"))
 
@@ -206,9 +207,9 @@ def test_answers_in_one_column_of_json_lines(tmp_path):
     write(tmp_path, "dev.jsonl", '{"text_a": "s", "all": ["x", "y", "z"], "label": 1}')
     task = own(tmp_path, choice_columns="all")
     assert task.labels == ("0", "1")
-    assert task_files.read_rows(task, str(tmp_path), "train")[0].pairs == (("s", "x"), ("s", "y"))
+    assert parsing.read_rows(task, str(tmp_path), "train")[0].pairs == (("s", "x"), ("s", "y"))
     with pytest.raises(UserError, match="dev.jsonl:1: 3 answers, expected 2"):
-        task_files.read_rows(task, str(tmp_path), "dev")
+        parsing.read_rows(task, str(tmp_path), "dev")
 
 
 def test_a_label_that_is_none_of_the_answers(tmp_path):
@@ -223,7 +224,7 @@ def test_the_metric_that_selects(tmp_path):
     assert own(tmp_path, metric="matthews").metrics[0] == "matthews"
     with pytest.raises(UserError, match="metric: task custom has no f1"):
         own(tmp_path, metric="f1")
-    assert own_data.get_task(settings("d", task_name="cola", metric="f1")).metrics == (
+    assert custom.get_task(settings("d", task_name="cola", metric="f1")).metrics == (
         "f1", "matthews", "accuracy")
 
 

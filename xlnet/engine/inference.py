@@ -1,16 +1,15 @@
 """The answers of a checkpoint to every example of a file, on all devices of a run.
 
-Shape letters: n rows, L labels.
+Shape letters: m records, B of a batch.
 """
 
 from __future__ import annotations
 
-import collections
 import concurrent.futures
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Optional
 
 import numpy as np
@@ -21,9 +20,6 @@ from xlnet.engine import checkpoint, distribution, reports, training
 from xlnet.errors import UserError
 
 _log = logging.getLogger(__name__)
-
-# values: probabilities float32 [n,L] or scores float32 [n]; loss: float32 [n].
-Answers = collections.namedtuple("Answers", "values loss")
 
 _SECONDS_BETWEEN_LINES = 15
 
@@ -53,14 +49,14 @@ class Answering:
         self._devices = devices
         self._session = None
 
-    def all_rows(self, made: Any, prefix: str, name: str) -> Answers:
-        """Runs the checkpoint `prefix` over all rows of `made`, a `features.Records` of n rows.
+    def all_records(self, made: Any, prefix: str, name: str) -> dict[str, np.ndarray]:
+        """Runs the checkpoint `prefix` over all records of `made`, an `encoding.Records`.
 
         Args:
           name: of the rows, for the lines that say how far it is.
 
         Returns:
-          `Answers`, in the order of the rows; those of a row's windows are averaged.
+          What the function `answers` says of each: dict of arrays [m,...], in the file's order.
         """
         parts, done, began, said = [], 0, time.time(), time.time()
         for batch in self(made.path, prefix):
@@ -72,7 +68,7 @@ class Answering:
                     (said - began) / done * (made.count - done)))
         if done != made.count:
             raise RuntimeError("%s: %d answers to %d rows" % (name, done, made.count))
-        return in_order(parts, made.windows)
+        return in_order(parts)
 
     def __call__(self, path: str, prefix: Optional[str]) -> Iterator[dict[str, Any]]:
         """Yields dicts of arrays, the batches of `path`; with one device, in their order.
@@ -170,13 +166,9 @@ def _real_rows(batch):
     return {name: values[is_real] for name, values in batch.items()}
 
 
-def in_order(parts: list[dict[str, np.ndarray]], windows: Optional[np.ndarray]) -> Answers:
-    """Joins batches into `Answers` in the order of the rows; the mean over each row's windows."""
+def in_order(parts: Sequence[dict]) -> dict:
+    """Joins batches: dict of arrays [m, ...] in the order of the records, without their numbers."""
     joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    order = np.argsort(joined["number"], kind="stable")
-    answers = [joined[name][order] for name in ("values", "loss")]
-    if windows is None:
-        return Answers(*answers)
-    starts = np.concatenate([[0], np.cumsum(windows)[:-1]])
-    return Answers(*(np.add.reduceat(each, starts, axis=0)
-                     / windows.reshape([-1] + [1] * (each.ndim - 1)) for each in answers))
+    order = np.argsort(joined.pop("number"), kind="stable")
+    joined.pop("is_real_example", None)
+    return {name: values[order] for name, values in joined.items()}

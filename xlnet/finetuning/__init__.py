@@ -1,7 +1,6 @@
-"""Fine-tuning.
+"""Fine-tuning: what training on tasks adds to the engine.
 
-`tasks`, `tables`, `task_files` and `own_data` make rows of files, `features` records of rows, and
-`rows` ties them together; `model`, `mixout` and `description` are what is trained, `run` trains it,
-`predictions` puts it to use, `evaluation`, `metrics` and `ranking` judge it,
-`trials` repeats it with other seeds.
+`rows` are those of a run, as records and batches; `model` is what is trained, with `mixout` if
+asked; `task_json` describes a model directory; `run` trains, evaluates and predicts, `trials`
+repeats it with other seeds. Files, labels and metrics belong in `tasks`.
 """

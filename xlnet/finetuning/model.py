@@ -1,20 +1,28 @@
-"""What is fine-tuned: one network, one summary, one output layer; its training step, its answers.
+"""What is fine-tuned: one network, the output layer of a kind of task; its training step, its
+answers.
 
-Shape letters as in `modeling`; T tokens of an example, C choices, L labels.
+Shape letters as in `modeling`; T tokens of an example, C choices.
 """
 
 import dataclasses
 import re
-from typing import Optional
+from typing import Any, Callable, Optional
 
 import tensorflow.compat.v1 as tf
 
-from xlnet.config import ClassifierSettings, NetworkSettings, OptimizationSettings, XLNetConfig
+from xlnet.config import (
+    ClassifierSettings,
+    NetworkSettings,
+    OptimizationSettings,
+    RunConfig,
+    XLNetConfig,
+)
 from xlnet.engine import distribution, training
 from xlnet.finetuning import mixout
-from xlnet.finetuning.tasks import Task
 from xlnet.network import heads, modeling
 from xlnet.network.noise import fold_in
+from xlnet.tasks.kind import LossOptions
+from xlnet.tasks.task import Task
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,9 +40,9 @@ class ClassifierModel:
     scope: str
     class_weights: Optional[list] = None
 
-    def model_fn(self, features):
+    def model_fn(self, features: dict) -> Any:
         """features: dict of `input_pipeline.finetuning_batches`, this replica's rows."""
-        first_row = distribution.replica_number() * features["label_ids"].shape.as_list()[0]
+        first_row = distribution.replica_number() * features["is_real_example"].shape.as_list()[0]
         scale = training.loss_scale(self.network)
         loss, gradients, _ = training.accumulate(
             lambda part, row: (self._loss(part, first_row + row), {}), features,
@@ -45,10 +53,10 @@ class ClassifierModel:
     def _loss(self, features, first_row):
         """The mean loss of some rows, the first of which is `first_row` of the global batch."""
         step_seed = training.dropout_seed(self.settings.seed, tf.train.get_global_step())
+        options = LossOptions(self.settings.label_smoothing, self.class_weights)
         with tf.variable_scope(tf.get_variable_scope(), custom_getter=self._mixing(step_seed)):
-            outputs, _ = self._outputs(features, fold_in(step_seed, first_row))
-        return _training_loss(self.task, outputs, features["label_ids"], self.class_weights,
-                              self.settings.label_smoothing)
+            loss, _ = self._outputs(features, fold_in(step_seed, first_row), options)
+        return tf.reduce_mean(loss)
 
     def _mixing(self, seed):
         """The getter of variables that mixout asks for; None without mixout."""
@@ -58,45 +66,51 @@ class ClassifierModel:
         names = mixout.kernels(settings.init_checkpoint, settings.model_dir)
         return mixout.mixing(names, settings.mixout, seed)
 
-    def answers(self, features):
-        """What is predicted: `values`, probabilities [B,L] or scores [B]; and `loss`, `number`,
-        `is_real_example` [B]."""
-        outputs, values = self._outputs(features, None)
-        return dict(values=values, loss=outputs.loss, number=features["number"],
+    def answers(self, features: dict) -> dict:
+        """What is predicted: dict of `loss`, `number`, `is_real_example` [B], and of what the kind
+        of task answers, [B, ...]."""
+        loss, answers = self._outputs(features, None, None)
+        return dict(answers, loss=loss, number=features["number"],
                     is_real_example=features["is_real_example"])
 
-    def _outputs(self, features, seed):
-        """`heads.HeadOutputs`, and what is predicted. seed: of the noise in training, int32 [2];
-        None: no training."""
-        settings, is_training = self.settings, seed is not None
+    def _outputs(self, features, seed, options):
+        """The loss [B], and what is predicted, a dict.
+
+        seed: of the noise in training, int32 [2]. options: `LossOptions` in training. None: no
+        training.
+        """
+        settings, task, is_training = self.settings, self.task, seed is not None
         run = training.run_config(
             self.network, is_training,
             mem_len=settings.max_seq_length if settings.long_document == "memory" else None)
         with training.model_scope(), tf.variable_scope(
                 tf.get_variable_scope(),
                 custom_getter=frozen(self.config, settings.freeze_layers)):
-            summary = _summary(self.config, run, settings, self.task.num_choices(is_training),
-                               features, seed)
-            return _head(run, self.task, summary, features["label_ids"], self.scope, is_training)
+            nn = self._layers(run, task.kind.num_choices(task, is_training), features, seed)
+            logits = task.kind.logits(nn, task, features, is_training)
+            return (task.kind.loss(nn, task, logits, features, options),
+                    task.kind.answers(nn, task, logits))
+
+    def _layers(self, run, count, features, seed):
+        """The network up to the output layer: `heads.Layers` of [B*C,T,D]; count: C."""
+        config, settings = self.config, self.settings
+        ids, segments, padding = (
+            tf.reshape(x, [-1, modeling.shape_of(x)[1] // count]) if count > 1 else x      # [B*C,T]
+            for x in (features["input_ids"], features["segment_ids"], features["input_mask"]))
+        if settings.long_document == "memory":
+            sequence, padding = read_on(config, run, ids, segments, padding, seed,
+                                        length=settings.max_seq_length)
+        else:
+            sequence = modeling.transformer_xl(
+                config, run, input_ids=ids, seg_ids=segments, hidden=padding[:, None] > 0,
+                seed=seed).sequence
+        return heads.Layers(run, self.scope, sequence, padding, lambda: modeling.summarize(
+            config, run, sequence, summary_type=settings.summary_type, padding=padding,
+            use_proj=settings.use_summ_proj, seed=seed))
 
 
-def _summary(config, run, settings, count, features, seed):
-    """One vector for each text or choice, [B*C,D]; count: C."""
-    ids, segments, padding = (
-        tf.reshape(x, [-1, modeling.shape_of(x)[1] // count]) if count > 1 else x          # [B*C,T]
-        for x in (features["input_ids"], features["segment_ids"], features["input_mask"]))
-    if settings.long_document == "memory":
-        sequence, padding = read_on(config, run, ids, segments, padding, seed,
-                                    length=settings.max_seq_length)
-    else:
-        sequence = modeling.transformer_xl(
-            config, run, input_ids=ids, seg_ids=segments, hidden=padding[:, None] > 0,
-            seed=seed).sequence
-    return modeling.summarize(config, run, sequence, summary_type=settings.summary_type,
-                              padding=padding, use_proj=settings.use_summ_proj, seed=seed)
-
-
-def read_on(config, run, ids, segments, padding, seed, *, length):
+def read_on(config: XLNetConfig, run: RunConfig, ids: tf.Tensor, segments: tf.Tensor,
+            padding: tf.Tensor, seed: Optional[tf.Tensor], *, length: int) -> tuple:
     """Reads a text segment by segment, the memory of each segment kept for the next one.
 
     Before the text memory is zero, and visible, as at the start of a stream in pretraining; so
@@ -131,55 +145,20 @@ def read_on(config, run, ids, segments, padding, seed, *, length):
     return sequence, padding
 
 
-def _head(run, task, summary, labels, scope, is_training):
-    """Returns `heads.HeadOutputs`, and what is predicted: probabilities or scores."""
-    if task.pairwise and is_training:
-        outputs = heads.pairwise(run, summary, labels, scope=scope)
-        return outputs, outputs.logits
-    if task.is_regression:
-        outputs = heads.regression(run, summary, labels, scope=scope)
-        return outputs, outputs.logits
-    if task.kind == "multi_label":
-        outputs = heads.multi_label(run, summary, labels, scope=scope)
-        return outputs, tf.sigmoid(outputs.logits)
-    if task.kind == "multiple_choice":
-        outputs = heads.multiple_choice(run, summary, labels, num_choices=len(task.labels))
-    else:
-        outputs = heads.classification(run, summary, labels, num_classes=len(task.labels),
-                                       scope=scope)
-    return outputs, tf.nn.softmax(outputs.logits)
-
-
-def _training_loss(task, outputs, labels, class_weights, smoothing):
-    """The mean loss: labels smoothed towards the uniform distribution, rows weighted by class."""
-    loss = outputs.loss                                                      # [B]
-    if smoothing and task.kind == "multi_label":
-        targets = labels * (1. - smoothing) + smoothing / 2
-        loss = tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(
-            labels=targets, logits=outputs.logits), axis=1)
-    elif smoothing:
-        count = len(task.labels)
-        targets = tf.one_hot(labels, count) * (1. - smoothing) + smoothing / count
-        loss = tf.nn.softmax_cross_entropy_with_logits_v2(labels=targets, logits=outputs.logits)
-    if class_weights is not None:
-        loss *= tf.gather(tf.constant(class_weights, tf.float32), labels)
-    return tf.reduce_mean(loss)
-
-
 # ---- frozen layers ----
 
 # The biases of all layers, stacked in one variable [L, ...].
 _STACKED = re.compile(r"transformer/(r_[wrs]_bias|seg_embed)$")
 
 
-def is_frozen(name, count):
+def is_frozen(name: str, count: int) -> bool:
     """Whether a variable belongs whole to the embeddings or to one of the `count` lowest layers."""
     layer = re.search(r"transformer/layer_(\d+)/", name)
     return int(layer.group(1)) < count if layer else bool(
         re.search(r"transformer/(word_embedding|mask_emb)/", name))
 
 
-def frozen(config, count):
+def frozen(config: XLNetConfig, count: int) -> Callable:
     """A variable scope's getter that keeps the `count` lowest layers as they are; 0: none.
 
     The layers' biases are stacked in one variable; its first rows are kept from gradients.

@@ -22,11 +22,12 @@ from xlnet.engine.inference import Answering
 from xlnet.engine.kept_settings import KeptSettings
 from xlnet.engine.trainer import Job, Trainer
 from xlnet.errors import UserError
-from xlnet.finetuning import description, features, mixout, predictions
-from xlnet.finetuning.evaluation import LABELS_SHOWN, Evaluation
+from xlnet.finetuning import mixout, task_json
 from xlnet.finetuning.model import ClassifierModel
-from xlnet.finetuning.rows import Rows, class_weights
-from xlnet.finetuning.tasks import Task
+from xlnet.finetuning.rows import Rows
+from xlnet.tasks import encoding, prediction_files
+from xlnet.tasks.evaluation import Evaluation
+from xlnet.tasks.task import Task
 from xlnet.tokenization import Tokenizer
 
 _log = logging.getLogger(__name__)
@@ -65,16 +66,14 @@ class Run:
           UserError: something does not fit.
         """
         settings, task = self._settings, self._task
-        self._description = description.describe(settings, task, self._tokenizer)
+        self._description = task_json.describe(settings, task, self._tokenizer)
         self._rows = Rows(settings, task, self._tokenizer)
         self._check()
         self._optimization = self._steps(self._optimization)
         self._selection = selection.Selection(settings.model_dir, task.metrics[0],
                                               settings.patience)
         self._evaluation = Evaluation(task, settings.model_dir, settings.predict_threshold)
-        weights = class_weights(
-            settings.class_weights, task,
-            self._rows.of_split("train", need_labels=True)["train"] if settings.do_train else None)
+        weights = self._class_weights() if settings.class_weights else None
         self._model = ClassifierModel(self._config, task, self._network, self._optimization,
                                       settings, self._description["head"], weights)
         self._answering = Answering(
@@ -87,12 +86,12 @@ class Run:
 
     def _check(self):
         settings, model_dir = self._settings, self._settings.model_dir
-        features.check_max_seq_length(settings.max_seq_length)
+        encoding.check_max_seq_length(settings.max_seq_length)
         training.run_config(self._network, is_training=True)
         if settings.freeze_layers > self._config.n_layer:
             raise UserError("freeze_layers is %d, but the network has %d layers"
                             % (settings.freeze_layers, self._config.n_layer))
-        if settings.label_smoothing and self._task.is_regression:
+        if settings.label_smoothing and not self._task.kind.smooths_labels:
             raise UserError("label_smoothing: task %s has no classes" % self._task.name)
         if settings.do_train:
             self._devices.check_divides(settings.train_batch_size, settings.grad_accum_steps)
@@ -101,7 +100,7 @@ class Run:
             raise UserError("model_dir: no checkpoint in %s; train with --do_train=True first"
                             % model_dir)
         for directory in (model_dir, os.path.join(model_dir, selection.BEST)):
-            description.check(directory, self._description)
+            task_json.check(directory, self._description)
         if prefixes:
             checkpoint.check_config(prefixes[-1][1], self._config)
         elif settings.init_checkpoint:
@@ -118,6 +117,12 @@ class Run:
             self._rows.of_split(settings.eval_split, need_labels=True)
         if settings.do_predict:
             self._rows.to_predict()
+
+    def _class_weights(self):
+        settings, task = self._settings, self._task
+        rows = self._rows.of_split("train", need_labels=True)["train"] if settings.do_train \
+            else None
+        return task.kind.class_weights(settings.class_weights, task, rows)
 
     def _steps(self, optimization):
         """The optimization settings with epochs and the share of warm-up turned into steps."""
@@ -168,7 +173,7 @@ class Run:
         settings = self._settings
         self._train_records = self._rows.records("train", self._train_rows)
         training.keep_architecture(settings.model_dir, self._config, self._tokenizer)
-        files.write_json(os.path.join(settings.model_dir, description.TASK_NAME),
+        files.write_json(os.path.join(settings.model_dir, task_json.TASK_NAME),
                          self._description)
         self._kept.keep()
 
@@ -203,7 +208,7 @@ class Run:
         return {
             "precision": training.precision_in_words(self._network),
             "task": "%s: %s %s, %s" % (task.name, "{:,}".format(len(rows)),
-                                       "pairs" if task.pairwise else "rows", _outputs(task)),
+                                       task.kind.training_unit(task), _outputs(task)),
             "length": "%d tokens, %s" % (settings.max_seq_length, settings.long_document),
         }
 
@@ -211,8 +216,9 @@ class Run:
 
     def _answer(self, split, rows, prefix):
         """The checkpoint `prefix`'s `Answers` to the rows of a split."""
-        return self._answering.all_rows(self._rows.records(split, rows), prefix,
-                                        "%s %s" % (self._task.name, split))
+        made = self._rows.records(split, rows)
+        outputs = self._answering.all_records(made, prefix, "%s %s" % (self._task.name, split))
+        return self._task.kind.join(self._task, outputs, made.windows)
 
     def evaluate(self) -> None:
         """Prints the task's metrics for each file of `eval_split` and each checkpoint asked for.
@@ -242,18 +248,9 @@ class Run:
         step, prefix = self._checkpoints()[-1]
         for split, rows in self._rows.to_predict().items():
             values = self._answer(split, rows, prefix).values
-            path = os.path.join(directory, "predictions_%s_%s.tsv" % (task.name, split))
-            predictions.write_predictions(path, task, rows, values, settings.predict_threshold)
-            _log.info("predicted %s %s  step %d  (%d rows): %s",
-                      task.name, split, step, len(rows), path)
-            if task.kind == "ranking":
-                path = os.path.join(directory, "predictions_%s_%s.run" % (task.name, split))
-                predictions.write_run(path, rows, values)
-                _log.info("as a TREC run: %s", path)
-            if split in task.submissions and not settings.predict_file:
-                path = os.path.join(directory, task.submissions[split])
-                predictions.write_submission(path, task, rows, values)
-                _log.info("for the GLUE server: %s", path)
+            prediction_files.write(
+                directory, task, split, rows, values, step=step,
+                threshold=settings.predict_threshold, is_official=not settings.predict_file)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -271,13 +268,5 @@ class _OnTheWay:
 
 def _outputs(task):
     """What the answers are and whether dev is part of the training file, in words."""
-    if task.kind == "ranking":
-        words = "scores of documents, trained on %s" % (
-            "pairs of them" if task.pairwise else "their grades")
-    elif task.is_regression:
-        words = "scores"
-    else:
-        more = ", ..." if len(task.labels) > LABELS_SHOWN else ""
-        words = "labels " + ", ".join(task.labels[:LABELS_SHOWN]) + more
-    return words + ("; %g %% of the file held out as dev" % (100 * task.dev_share)
-                    if task.dev_share else "")
+    return task.kind.words(task) + ("; %g %% of the file held out as dev" % (100 * task.dev_share)
+                                    if task.dev_share else "")

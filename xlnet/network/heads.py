@@ -1,4 +1,4 @@
-"""What is computed from the network's output: losses and predictions of each kind of task.
+"""What is computed from the network's output: losses, and the layers that kinds of tasks build on.
 
 Shape letters as in `modeling`; C classes or choices. Variable names are those of the reference.
 """
@@ -6,6 +6,7 @@ Shape letters as in `modeling`; C classes or choices. Variable names are those o
 from __future__ import annotations
 
 import collections
+from typing import Callable
 
 import tensorflow.compat.v1 as tf
 
@@ -13,7 +14,7 @@ from xlnet.config import RunConfig
 from xlnet.network.modeling import DTYPES, dense, get_initializer, get_weight
 from xlnet.network.ops import negative_log_likelihood
 
-# loss: [B] per example. logits: [B,C], or [B] for regression.
+# loss: [B] per example. logits: [B,C].
 HeadOutputs = collections.namedtuple("HeadOutputs", "loss logits")
 
 
@@ -38,49 +39,53 @@ def lm_loss(sequence: tf.Tensor, target: tf.Tensor, embedding_table: tf.Tensor,
 def classification(run: RunConfig, summary: tf.Tensor, labels: tf.Tensor, *, num_classes: int,
                    scope: str) -> HeadOutputs:
     """Softmax over classes: summary [B,D], labels int32 [B] -> `HeadOutputs`, logits [B,C]."""
-    logits = _logit(run, summary, num_classes, scope, "logit")
-    loss = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
-    return HeadOutputs(loss, logits)
+    logits = _dense(run, summary, num_classes, scope + "/logit")
+    return HeadOutputs(_softmax_cross_entropy(logits, labels), logits)
 
 
-def regression(run: RunConfig, summary: tf.Tensor, labels: tf.Tensor, *, scope: str) -> HeadOutputs:
-    """Squared error: summary [B,D], labels float32 [B] -> `HeadOutputs`, logits [B]."""
-    logits = tf.squeeze(_logit(run, summary, 1, scope, "logit"), axis=-1)
-    return HeadOutputs(tf.square(logits - labels), logits)
+def _dense(run, inputs, size, name):
+    with tf.variable_scope(name):
+        kernel = get_weight("kernel", [inputs.shape.as_list()[-1], size], get_initializer(run))
+        return dense(inputs, kernel, get_weight("bias", [size], tf.initializers.zeros()))
 
 
-def multiple_choice(run: RunConfig, summary: tf.Tensor, labels: tf.Tensor, *,
-                    num_choices: int) -> HeadOutputs:
-    """Softmax over choices: summary [B*C,D], an example's choices together; labels int32 [B]."""
-    logits = tf.reshape(_logit(run, summary, 1, "logits", "dense"), [-1, num_choices])
-    loss = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
-    return HeadOutputs(loss, logits)
+def _softmax_cross_entropy(logits: tf.Tensor, labels: tf.Tensor,
+                           smoothing: float = 0.) -> tf.Tensor:
+    """logits [B,C], labels int32 [B] -> [B]; smoothing: share of the target that is spread evenly
+    over all classes."""
+    if not smoothing:
+        return tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
+    count = logits.shape.as_list()[-1]
+    targets = tf.one_hot(labels, count) * (1. - smoothing) + smoothing / count
+    return tf.nn.softmax_cross_entropy_with_logits_v2(labels=targets, logits=logits)
 
 
-def pairwise(run: RunConfig, summary: tf.Tensor, labels: tf.Tensor, *, scope: str) -> HeadOutputs:
-    """Logistic loss on the difference of two scores (RankNet,
-    https://doi.org/10.1145/1102351.1102363): summary [B*2,D], an example's two texts together,
-    labels float32 [B], the probability that the first one is the better one -> `HeadOutputs`,
-    logits [B]. The weights are those of `regression`.
+class Layers:
+    """What the output layer of a task is built from: `nn` in `tasks.kind.Kind`.
+
+    Args:
+      run: `RunConfig`. scope: name of the output layer's variables.
+      sequence: the network's output [B*C,T,D], an example's choices together.
+      padding: [B*C,T], 1 where there is no token.
+      summarize: function without arguments to one vector of each text, [B*C,D].
     """
-    scores = tf.reshape(_logit(run, summary, 1, scope, "logit"), [-1, 2])
-    margin = scores[:, 0] - scores[:, 1]                                                  # [B]
-    loss = tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=margin)
-    return HeadOutputs(loss, margin)
+    tf = tf                          # for all that is not below: kinds do not import TensorFlow
 
+    def __init__(self, run: RunConfig, scope: str, sequence: tf.Tensor, padding: tf.Tensor,
+                 summarize: Callable[[], tf.Tensor]):
+        self._run = run
+        self.scope = scope
+        self.sequence = sequence
+        self.padding = padding
+        self.summary = summarize
 
-def _logit(run, summary, size, scope, name):
-    with tf.variable_scope(scope), tf.variable_scope(name):
-        kernel = get_weight("kernel", [summary.shape.as_list()[-1], size], get_initializer(run))
-        return dense(summary, kernel, get_weight("bias", [size], tf.initializers.zeros()))
+    def dense(self, inputs: tf.Tensor, size: int, name: str) -> tf.Tensor:
+        """[...,D] -> [...,size], by the variables `name`/kernel and `name`/bias."""
+        return _dense(self._run, inputs, size, name)
 
+    softmax_cross_entropy = staticmethod(_softmax_cross_entropy)
 
-def multi_label(run: RunConfig, summary: tf.Tensor, labels: tf.Tensor, *,
-                scope: str) -> HeadOutputs:
-    """An independent yes or no for each label: summary [B,D], labels float32 [B,C] of 0 and 1.
-
-    The loss of an example is the mean over its labels.
-    """
-    logits = _logit(run, summary, labels.shape.as_list()[-1], scope, "logit")
-    loss = tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits)
-    return HeadOutputs(tf.reduce_mean(loss, axis=1), logits)
+    @staticmethod
+    def sigmoid_cross_entropy(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        """logits, labels: float32 of one shape; labels from 0 to 1."""
+        return tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits)

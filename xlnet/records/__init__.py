@@ -2,5 +2,5 @@
 
 `feature_spec` has the features of pretraining and fine-tuning records, `manifest` describes a
 directory of pretraining records; `legacy` does both for those of the authors' program;
-`example_bytes` serializes many records at once.
+`example_bytes` serializes many records at once, `tfrecord` puts a frame around each.
 """

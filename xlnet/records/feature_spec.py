@@ -23,19 +23,21 @@ def pretraining_features(seq_len: int) -> Tuple[Feature, ...]:
     )
 
 
-def finetuning_features(max_seq_length: int, is_regression: bool = False, num_choices: int = 1,
-                        num_labels: int = 0) -> Tuple[Feature, ...]:
+CLASS_ID = Feature("label_ids", (), "int")       # the label of a classification
+
+
+def finetuning_features(max_seq_length: int, label_features: Sequence[Feature] = (CLASS_ID,),
+                        num_choices: int = 1) -> Tuple[Feature, ...]:
     """Layout of one fine-tuning example of T = `max_seq_length` × `num_choices` tokens.
 
-    `num_labels`: of a multi-label task, one 0 or 1 for each of them; 0: a single label or score.
+    `label_features`: what a kind of task adds: `tasks.kind.Kind.label_features`.
     """
     length = max_seq_length * num_choices
     return (
         Feature("input_ids", (length,), "int"),
         Feature("input_mask", (length,), "float"),   # 1 is padding
         Feature("segment_ids", (length,), "int"),
-        Feature("label_ids", (num_labels,) if num_labels else (),
-                "float" if is_regression or num_labels else "int"),
+        *label_features,
         Feature("is_real_example", (), "int"),       # 0 fills up the last batch
     )
 

@@ -9,14 +9,14 @@ Shape letters as in `windows`; R bytes of a record, frame included.
 
 from __future__ import annotations
 
-import struct
 from typing import Callable, Iterator, Tuple
 
 import google_crc32c
 import numpy as np
 
 from xlnet.config import CorpusSettings
-from xlnet.records import example_bytes, feature_spec
+from xlnet.records import example_bytes, feature_spec, tfrecord
+from xlnet.records.tfrecord import BEFORE, BEHIND
 from xlnet.text import windows
 
 _BATCH_WINDOWS = 1024
@@ -54,7 +54,7 @@ class WindowEncoder:
         example, self._slots = example_bytes.empty_example(layout, {
             feature.name: (width if feature.name == "input" else 1) * int(np.prod(feature.shape))
             for feature in layout})
-        self._empty = _frame(example)
+        self._empty = tfrecord.header(len(example)) + example + bytes(BEHIND)
         self.record_bytes = len(self._empty)                                   # R
 
     def batches(self, cell: windows.Cell, direction: int,
@@ -75,7 +75,7 @@ class WindowEncoder:
             batch = bytearray(self._empty * len(begins))
             view = np.frombuffer(batch, np.uint8).reshape(len(begins), -1)     # [W,R]
             self._copy_text(batch, text, words, begins, a_end, b_begin, b_end)
-            examples = view[:, _BEFORE:-_BEHIND]
+            examples = view[:, BEFORE:-BEHIND]
             self._mark(examples, self._reuse_len + a_len)
             examples[:, self._slots["label"]] = label[:, None]
             examples[:, self._slots["direction"]] = direction
@@ -88,7 +88,7 @@ class WindowEncoder:
         sep, sep_cls = self._ends
         width = len(sep)
         token_slot, word_slot = self._slots["input"].start, self._slots["word_start"].start
-        target = memoryview(batch)[_BEFORE:]
+        target = memoryview(batch)[BEFORE:]
         for record, row in enumerate(zip(*(bound.tolist() for bound in bounds))):
             begin, a_end, b_begin, b_end = row
             start = record * self.record_bytes
@@ -113,28 +113,11 @@ class WindowEncoder:
         np.put_along_axis(words, np.concatenate([sep, sep + 1], axis=1), 1, axis=1)
 
 
-_HEADER = struct.Struct("<Q")
-_BEFORE, _BEHIND = _HEADER.size + 4, 4       # [bytes] of a record around its data
-
-
-def _frame(example):
-    """A TFRecord: length, its checksum, the data, four bytes for the data's checksum."""
-    header = _HEADER.pack(len(example))
-    checksum = _masked(np.array([google_crc32c.value(header)])).tobytes()
-    return header + checksum + example + bytes(_BEHIND)
-
-
 def _seal(batch, view):
     """Writes the checksum of each record's data."""
     size = view.shape[1]
-    data = memoryview(batch)[_BEFORE:]
-    length = size - _BEFORE - _BEHIND
+    data = memoryview(batch)[BEFORE:]
+    length = size - BEFORE - BEHIND
     sums = [google_crc32c.value(bytes(data[at:at + length]))
             for at in range(0, len(batch), size)]
-    view[:, -_BEHIND:] = _masked(np.array(sums)).view(np.uint8).reshape(-1, 4)
-
-
-def _masked(checksum):
-    """TFRecord's form of a CRC-32C, so that data may hold checksums itself; uint32."""
-    rotated = checksum >> 15 | checksum << 17 & 0xffffffff
-    return (rotated + 0xa282ead8 & 0xffffffff).astype("<u4")
+    view[:, -BEHIND:] = tfrecord.masked(np.array(sums)).view(np.uint8).reshape(-1, 4)

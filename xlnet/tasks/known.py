@@ -1,93 +1,21 @@
-"""Tasks as data: which files a task has, what their columns mean, which metrics it is judged by.
+"""The public tasks as data: GLUE, other English sets, CLUE and other Chinese ones, XNLI, rankings.
 
-`task_files` reads the files, `own_data` makes a task of a user's own columns.
-Shape letters: n rows, L labels, C choices.
+`task` says what each field means. Tasks of a user's own columns are made in `custom`.
 """
 
-import collections
+from __future__ import annotations
+
 import dataclasses
-from typing import Optional
 
 from xlnet.errors import UserError, did_you_mean
-
-# id: str. pairs: ((text_a, text_b or None), ...), one pair, or C of them where a choice is to be
-# made. label: str, float (regression, ranking), tuple of str (multi-label), or None where it is not
-# known. query: name of the query that the row, a document, is ranked for; None in other tasks.
-Row = collections.namedtuple("Row", "id pairs label query", defaults=(None,))
-
-_THREE_FILES = {"train": "train.tsv", "dev": "dev.tsv", "test": "test.tsv"}
+from xlnet.tasks.registry import KINDS
+from xlnet.tasks.task import Task
 
 
-@dataclasses.dataclass(frozen=True)
-class Task:
-    """Where the rows of a task are, what their columns mean, and how answers are scored.
-
-    Columns are named as in the first line of a file, or by the keys of JSON lines; `headers` has
-    the names for files that lack this line. Several columns of one text are joined with a blank.
-    A file's form follows from its extension: .tsv and .txt, .csv, .json and .jsonl (a JSON object
-    on each line); `tree` is the form of a directory.
-    """
-    name: str
-    text_a: tuple                    # column(s) of the text
-    text_b: tuple                    # column(s) of the second text; () if there is none
-    label: tuple                     # column of the label; several: one of 0 and 1 for each label
-    labels: Optional[tuple]          # L names, in the order of their ids; None: a score
-    metrics: tuple                   # the official main one first
-    id: Optional[str] = "index"      # column of the row's name; the row number where there is none
-    id_required: bool = False        # a file without the column `id` is refused
-    choices: tuple = ()              # columns of the C answers, or one column that lists them
-    multi_label: bool = False        # a row has any number of the labels
-    label_separator: str = ","       # between the labels of a multi-label cell
-    query: Optional[str] = None      # column of the query's name; rows are documents to be ranked
-    pairwise: bool = False           # a ranking is trained on pairs of a query's documents
-    highest_grade: int = 0           # of a ranking; 0: the highest one of a file
-    files: dict = dataclasses.field(default_factory=lambda: dict(_THREE_FILES))
-                                     # by split: a name, or names of which the first one found is it
-    tree: Optional[str] = None       # form of the directories: "folders" or "race"
-    groups: dict = dataclasses.field(default_factory=dict)        # a split that stands for others
-    headers: dict = dataclasses.field(default_factory=dict)       # column names, by split
-    renamed: dict = dataclasses.field(default_factory=dict)       # column in some files -> column
-    only: dict = dataclasses.field(default_factory=dict)          # column -> value of wanted rows
-    replacements: tuple = ()         # (old, new) in every text
-    label_names: dict = dataclasses.field(default_factory=dict)   # label in some files -> label
-    skipped_labels: tuple = ()       # rows that the authors of the set leave out
-    submissions: dict = dataclasses.field(default_factory=dict)   # GLUE's file names, by split
-    trained_as: Optional[str] = None     # the task whose output layer this one uses
-    broken_rows: bool = False            # the official train file has some: left out, with a note
-    cut_first: bool = False          # what is too long is cut off the first text
-    dev_share: float = 0.0           # share of the training rows held out where there is no dev
-
-    @property
-    def is_regression(self):
-        """Whether answers are scores."""
-        return self.labels is None
-
-    @property
-    def kind(self):
-        """"ranking", "regression", "multiple_choice", "multi_label" or "classification"."""
-        return ("ranking" if self.query else "regression" if self.labels is None else
-                "multiple_choice" if self.choices else "multi_label" if self.multi_label else
-                "classification")
-
-    def num_choices(self, is_training):
-        """C, the texts that stand side by side in a record."""
-        return len(self.labels) if self.choices else 2 if self.pairwise and is_training else 1
-
-    @property
-    def head(self):
-        """Name of the output layer in a checkpoint, such as "classification_mnli"."""
-        return head_name(self, self.trained_as or self.name)
-
-
-def head_name(task, name):
-    """The output layer that `task` has under the name `name`."""
-    kind = "regression" if task.is_regression else "classification"
-    return "logits" if task.choices else "%s_%s" % (kind, name)
-
-
-def _task(name, text_a, text_b, label, labels, metrics, **more):
-    """A `Task` whose columns may be given as plain names."""
-    return Task(name, _columns(text_a), _columns(text_b), _columns(label), labels, metrics, **more)
+def _task(name, text_a, text_b, label, labels, metrics, kind="classification", **more):
+    """A `Task` whose columns may be given as plain names, and its kind too."""
+    return Task(name, _columns(text_a), _columns(text_b), _columns(label), labels, metrics,
+                KINDS[kind], **more)
 
 
 def _columns(names):
@@ -108,7 +36,7 @@ _GLUE_TASKS = (
     _task("mrpc", "#1 String", "#2 String", "Quality", ("0", "1"), ("f1", "accuracy"),
           submissions={"test": "MRPC.tsv"}),
     _task("sts-b", "sentence1", "sentence2", "score", None, ("pearson", "spearman"),
-          submissions={"test": "STS-B.tsv"}),
+          kind="regression", submissions={"test": "STS-B.tsv"}),
     _task("qqp", "question1", "question2", "is_duplicate", ("0", "1"), ("f1", "accuracy"), id="id",
           submissions={"test": "QQP.tsv"}, broken_rows=True),
     _task("mnli", "sentence1", "sentence2", "gold_label", _NLI, ("accuracy",),
@@ -169,7 +97,7 @@ _OTHER_TASKS = (
 
 def _race(name, folders):
     return _task(name, "article", "question", "answer", ("A", "B", "C", "D"), ("accuracy",),
-                 id="id", choices=("options",), tree="race", cut_first=True,
+                 kind="multiple_choice", id="id", choices=("options",), tree="race", cut_first=True,
                  files={split: tuple("%s/%s" % (split, folder) for folder in folders)
                         if len(folders) == 1 else split for split in ("train", "dev", "test")})
 
@@ -219,10 +147,10 @@ def _xnli(language):
                         "test": ("xnli.test.tsv", "XNLI-1.0/xnli.test.tsv")})
 
 
-# --- Ranking: tables, or TREC's files (`task_files` reads both)
+# --- Ranking: tables, or TREC's files (`readers` reads both)
 
-_RANKING = _task("ranking", "query", "document", "grade", None, ("ndcg@10", "map", "err@10"),
-                 id="document_id", id_required=True, query="query_id",
+_RANKING = _task("ranking", "query", "document", "grade", None, KINDS["ranking"].default_metrics,
+                 kind="ranking", id="document_id", id_required=True, query="query_id",
                  files={split: tuple("%s.%s" % (split, form) for form in
                                      ("tsv", "csv", "jsonl", "run", "qrels"))
                         for split in ("train", "dev", "test")})
@@ -235,7 +163,7 @@ CUSTOM = "custom"   # the task of one's own files
 
 # --- Which task
 
-def find_task(name):
+def find_task(name: str) -> Task:
     """Returns the known task of that name; case, hyphens and underscores do not matter.
 
     `mnli_matched` and `mnli_mismatched` are MNLI with this half of its dev and test files.
@@ -254,18 +182,6 @@ def find_task(name):
     return by_name[plain(name)]
 
 
-def plain(name):
+def plain(name: str) -> str:
+    """A task's name without case, hyphens and underscores."""
     return name.lower().replace("-", "").replace("_", "")
-
-
-def expand_split(task, split):
-    """Returns the splits, each of one file, that `split` stands for: MNLI's dev is two of them."""
-    if split in task.groups:
-        return task.groups[split]
-    held_out = ["dev"] if task.dev_share else []
-    known = [*task.groups, *task.files, *held_out]
-    if split not in known:
-        raise UserError("task %s has no split '%s'%s (splits: %s)%s" % (
-            task.name, split, did_you_mean(split, known), ", ".join(known),
-            "; train on task %s" % task.trained_as if task.trained_as else ""))
-    return (split,)

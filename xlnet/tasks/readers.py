@@ -1,18 +1,25 @@
 """Tables from files of every form: TSV, CSV, JSON lines, plain lines, TREC's files, directories.
 
-What a form's columns mean is in a `tasks.Task`; `task_files` makes rows of tables.
+What a form's columns mean is in a `Task`; `parsing` makes rows of tables.
 """
+
+from __future__ import annotations
 
 import collections
 import csv
 import io
 import json
+import logging
 import os
 import re
 import sys
+from typing import Any, Optional, Sequence
 
 from xlnet import files
 from xlnet.errors import UserError
+from xlnet.tasks.task import Task
+
+_log = logging.getLogger(__name__)
 
 _FAULTS_LISTED = 20
 _JUDGEMENT = "query 0 document grade"       # a line of TREC's qrels
@@ -23,36 +30,45 @@ _JUDGEMENT = "query 0 document grade"       # a line of TREC's qrels
 Table = collections.namedtuple("Table", "columns rows where")
 
 
+def to_text(value: Any) -> str:
+    """Text of a cell: of a JSON value, numbers and truth values as JSON writes them."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        return " ".join(map(to_text, value))
+    return "" if value is None else json.dumps(value, ensure_ascii=False)
+
+
 # --- Which file, and what is wrong in it
 
-def find_file(data_dir, names):
+def find_file(data_dir: str, names: Any) -> str:
     """The path of the first of `names` that is there, else of the first; a str is one name."""
     paths = [os.path.join(data_dir, name) for name in
              ((names,) if isinstance(names, str) else names)]
     return next((path for path in paths if os.path.exists(path)), paths[0])
 
 
-def refuse(faults):
+def refuse(faults: Sequence[tuple]) -> None:
     """Raises UserError for the faults (place, text), if there are any.
 
-    The message is the first one; where there are more, the first twenty are printed as a list.
+    The message is the first one; where there are more, the first twenty are listed.
     """
     if not faults:
         return
     others = ""
     if len(faults) > 1:
-        print("%d faulty rows%s:" % (len(faults), "" if len(faults) <= _FAULTS_LISTED else
-                                     ", the first %d" % _FAULTS_LISTED))
+        _log.info("%d faulty rows%s:", len(faults), "" if len(faults) <= _FAULTS_LISTED else
+                  ", the first %d" % _FAULTS_LISTED)
         for fault in faults[:_FAULTS_LISTED]:
-            print("  %s: %s" % fault)
-        sys.stdout.flush()
+            _log.info("  %s: %s", *fault)
         others = " (and %d more faulty row(s))" % (len(faults) - 1)
     raise UserError("%s: %s%s" % (*faults[0], others))
 
 
 # --- Forms of files
 
-def read_table(task, path, header=None, form=None):
+def read_table(task: Task, path: str, header: Optional[Sequence[str]] = None,
+               form: Optional[str] = None) -> Table:
     """Returns the `Table` of a file, a directory, or the standard input ("-")."""
     if path != "-" and os.path.isdir(path) and task.tree:
         return _TREES[task.tree](task, path)

@@ -4,6 +4,8 @@ Shape letters: T = `max_seq_length` tokens of one choice, C choices (1 unless mu
 n examples.
 """
 
+from __future__ import annotations
+
 import collections
 import concurrent.futures
 import hashlib
@@ -11,12 +13,13 @@ import itertools
 import json
 import multiprocessing
 import os
+from typing import Any, Callable, Optional, Sequence
 
 import numpy as np
 
 from xlnet import files
 from xlnet.errors import UserError
-from xlnet.records import feature_spec
+from xlnet.records import feature_spec, tfrecord
 from xlnet.records.example_bytes import ExampleBytes
 from xlnet.tokenization import Tokenizer
 
@@ -25,8 +28,7 @@ SEG_A, SEG_B, SEG_CLS, SEG_PAD = 0, 1, 2, 4
 # `A <sep> B <sep> <cls>` and one token of text.
 MIN_SEQ_LENGTH = 4
 
-# choices: ((text_a, text_b or None), ...), one pair per choice; label: an int, a float score, or
-# L floats of 0 and 1.
+# choices: ((text_a, text_b or None), ...), one pair per choice; label: a number, or a list of them.
 Example = collections.namedtuple("Example", "choices label")
 
 # path: of the TFRecord file. count: of its records. windows: int [n], those of each example, in
@@ -44,7 +46,7 @@ _EXAMPLES_AT_ONCE = 1000
 _EXAMPLES_FOR_WORKERS = 20000     # below this the workers' start takes longer than the work
 
 
-def check_max_seq_length(max_seq_length):
+def check_max_seq_length(max_seq_length: int) -> None:
     """Raises UserError where not even one token of text would fit."""
     if max_seq_length < MIN_SEQ_LENGTH:
         raise UserError("max_seq_length is %d, expected at least %d: special tokens and one of text"
@@ -65,7 +67,7 @@ def _lengths(length_a, length_b, budget):
     return budget - budget // 2, budget // 2
 
 
-def fitted(ids_a, ids_b, layout):
+def fitted(ids_a: list, ids_b: Optional[list], layout: Layout) -> list:
     """Returns the windows of a text or a pair: a list of (ids_a, ids_b or None) that fit.
 
     With `layout.cut_first` the first text gives way, down to one id, before the second does. What
@@ -112,7 +114,7 @@ def _windows(ids, length):
 
 # ---- arrays ----
 
-def lay_out(pairs, max_seq_length, cls_id, sep_id):
+def lay_out(pairs: Sequence[tuple], max_seq_length: int, cls_id: int, sep_id: int) -> dict:
     """Lays out `A <sep> <cls>` (no B) or `A <sep> B <sep> <cls>`, padded on the left.
 
     Args:
@@ -137,7 +139,7 @@ def lay_out(pairs, max_seq_length, cls_id, sep_id):
                 segment_ids=segment_ids)
 
 
-def arrays_of(examples, tokenizer, layout):
+def arrays_of(examples: Sequence[Example], tokenizer: Tokenizer, layout: Layout) -> tuple:
     """Arrays of some examples, as `feature_spec.finetuning_features` lists them.
 
     Returns:
@@ -171,16 +173,20 @@ def _fit_together(choices, layout):
 
 # ---- record files ----
 
-def write_records(directory, name, examples, tokenizer, layout, *, labels=None, num_labels=0,
-                  workers=1, overwrite=False):
+def write_records(directory: str, name: str, examples: Sequence[Any], tokenizer: Tokenizer,
+                  layout: Layout, *, label_features: tuple = (feature_spec.CLASS_ID,),
+                  label_names: Optional[tuple] = None, encode: Callable = arrays_of,
+                  num_choices: int = 1, workers: int = 1, overwrite: bool = False) -> Records:
     """Writes examples as a TFRecord file named after its content, unless it is there already.
 
     Args:
       directory: where to; made if need be.
       name: how the file name begins, such as "mrpc.train".
-      examples: a non-empty list of `Example`, all with the same number of choices.
-      layout: `Layout`.
-      labels: tuple of label names, or None: labels are scores. num_labels: L of multi-label tasks.
+      examples: a non-empty list of `Example`, or of what else `encode` takes and `json` can write.
+      label_features: those that a record has beside the ids: `feature_spec.Feature`s.
+      label_names: what the labels' ids mean; None: labels are scores.
+      encode: function of (examples, tokenizer, layout), with the result of `arrays_of`.
+      num_choices: C of each example.
       workers: processes that tokenize; 1 for none beside this one.
       overwrite: write the file even if it is there.
 
@@ -189,13 +195,13 @@ def write_records(directory, name, examples, tokenizer, layout, *, labels=None, 
     """
     check_max_seq_length(layout.max_seq_length)
     settings = [_RECORDS_VERSION, tokenizer.sha256, tokenizer.uncased, tokenizer.keep_accents,
-                layout, labels, num_labels]
+                layout, label_names, label_features]
     stem = os.path.join(directory, "%s.%s" % (name, _content_hash(settings, examples)))
     path, windows_path = stem + ".tfrecord", stem + ".windows.npy"
     has_windows = layout.long_document == "sliding"
     if overwrite or not os.path.exists(path) or has_windows and not os.path.exists(windows_path):
-        encoder = _Encoder(tokenizer, layout, feature_spec.finetuning_features(
-            layout.max_seq_length, labels is None, len(examples[0].choices), num_labels))
+        encoder = _Encoder(encode, tokenizer, layout, feature_spec.finetuning_features(
+            layout.max_seq_length, label_features, num_choices))
         windows = _write(path, _encoded(encoder, examples, workers))
         if has_windows:
             with files.replacing(windows_path) as temporary, open(temporary, "wb") as f:
@@ -216,25 +222,26 @@ def _content_hash(settings, examples):
 class _Encoder:
     """Turns lists of examples into (serialized records, windows per example)."""
 
-    def __init__(self, tokenizer, layout, features):
+    def __init__(self, encode, tokenizer, layout, features):
+        self._encode = encode
         self._tokenizer = tokenizer
         self._layout = layout
         self._features = features
         self._bytes = ExampleBytes(features, largest=max(tokenizer.vocab_size, 1 << 14))
 
     def __call__(self, examples):
-        arrays, counts = arrays_of(examples, self._tokenizer, self._layout)
+        arrays, counts = self._encode(examples, self._tokenizer, self._layout)
         return self._bytes.encode(arrays), counts
 
     def __reduce__(self):
         """For worker processes: they load the vocabulary from its file."""
         tokenizer = self._tokenizer
-        return _load_encoder, (tokenizer.path, tokenizer.uncased, tokenizer.keep_accents,
-                               self._layout, self._features)
+        return _load_encoder, (self._encode, tokenizer.path, tokenizer.uncased,
+                               tokenizer.keep_accents, self._layout, self._features)
 
 
-def _load_encoder(path, uncased, keep_accents, layout, features):
-    return _Encoder(Tokenizer(path, uncased, keep_accents), layout, features)
+def _load_encoder(encode, path, uncased, keep_accents, layout, features):
+    return _Encoder(encode, Tokenizer(path, uncased, keep_accents), layout, features)
 
 
 def _encoded(encoder, examples, workers):
@@ -261,11 +268,9 @@ def _work(examples):
 
 def _write(path, blocks):
     """Writes all records; returns the windows of each example, int [n]."""
-    import tensorflow as tf
     counts = []
-    with files.replacing(path) as temporary, tf.io.TFRecordWriter(temporary) as writer:
+    with files.replacing(path) as temporary, open(temporary, "wb") as f:
         for serialized, windows in blocks:
             counts.append(windows)
-            for record in serialized:
-                writer.write(record)
+            f.writelines(map(tfrecord.frame, serialized))
     return np.concatenate(counts)

@@ -1,0 +1,75 @@
+"""A new kind of task is one short file: trained, evaluated, selected and predicted with."""
+
+import json
+import random
+
+import command
+import numpy as np
+import pytest
+from conftest import ROOT
+from ordinal import Ordinal
+from test_run_classifier import RELEASED, make_vocabulary, weights
+
+from xlnet.tasks import known
+from xlnet.tasks.task import Task
+
+WORDS = ("kamat", "telok", "solkit", "laskit", "nokle")       # of the grades from 1 to 5
+STARS = Task("stars", ("text",), (), ("stars",), tuple("12345"), Ordinal.default_metrics,
+             Ordinal())
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("ordinal")
+    rng = random.Random(0)
+    for split, count in (("train", 80), ("dev", 20), ("test", 10)):
+        grades = [rng.randrange(5) for _ in range(count)]
+        lines = ["%s %s\t%d" % (" ".join(3 * [WORDS[grade]]), rng.choice(["ka", "mi"]), grade + 1)
+                 for grade in grades]
+        (directory / (split + ".tsv")).write_text("\n".join(["text\tstars", *lines]) + "\n")
+    make_vocabulary(directory / "sp.model", 37)
+    return directory
+
+
+def run(place, *arguments, **changes):
+    flags = dict(
+        task_name="stars", data_dir=place, output_dir=place / "records", max_seq_length=16,
+        model_dir=place / "model", train_batch_size=16, spiece_model_file=place / "sp.model",
+        dropout=0, dropatt=0, save_steps=1000, learning_rate=.01, warmup_steps=10,
+        train_steps=90, eval_steps=30, model_config_path=RELEASED / "xlnet_config.json")
+    return command.run("run_classifier.py", *arguments,
+                       *("--%s=%s" % item for item in dict(flags, **changes).items()))
+
+
+def test_a_new_kind_takes_one_short_file():
+    assert len((ROOT / "tests" / "ordinal.py").read_text().splitlines()) < 80
+
+
+def test_a_new_kind_is_trained_evaluated_selected_and_predicted_with(place, monkeypatch):
+    monkeypatch.setitem(known.TASKS, "stars", STARS)
+    done = run(place, "--do_train=True", "--do_eval=True", "--do_predict=True")
+    assert done.returncode == 0, done.stderr
+    assert "stars: 80 rows, labels 1, 2, 3, 4, 5" in done.stdout
+    model = place / "model"
+    kept = json.loads((model / "evaluations.json").read_text())
+    assert kept["metric"] == "closeness"
+    assert [one["step"] for one in kept["evaluations"]] == [30, 60, 90]
+    best = max(kept["evaluations"], key=lambda one: one["closeness"])
+    results = json.loads((model / "eval_results_dev.json").read_text())
+    assert results["best_step"] == best["step"]
+    assert best["closeness"] > results["baseline"]["closeness"] + 0.1
+    assert weights(model / "best")["model/ordinal_stars/logit/kernel"].shape == (16, 4)
+    assert json.loads((model / "best" / "task.json").read_text())["kind"] == "ordinal"
+    header, *lines = [line.split("\t") for line in
+                      (model / "predictions_stars_test.tsv").read_text().splitlines()]
+    assert header == ["id", "grade", "p_above_1", "p_above_2", "p_above_3", "p_above_4"]
+    above = np.array([line[2:] for line in lines], np.float64)
+    assert [line[1] for line in lines] == ["%d" % (1 + n) for n in (above >= .5).sum(axis=1)]
+
+
+def test_faults_of_a_new_kind_are_listed_as_others(place, tmp_path, monkeypatch):
+    monkeypatch.setitem(known.TASKS, "stars", STARS)
+    (tmp_path / "train.tsv").write_text("text\tstars\nkamat\t6\n")
+    done = run(place, "--do_train=True", data_dir=tmp_path, model_dir=tmp_path / "model")
+    assert done.returncode == 1
+    assert "train.tsv:2: grade '6', expected one of 1, 2, 3, 4, 5" in done.stderr

@@ -1,0 +1,162 @@
+"""Classification: one label out of several for each row."""
+
+from __future__ import annotations
+
+from typing import Any, Optional, Sequence
+
+import numpy as np
+
+from xlnet.errors import UserError, did_you_mean
+from xlnet.records.feature_spec import CLASS_ID
+from xlnet.tasks import metrics
+from xlnet.tasks.kind import THRESHOLD, Kind, LossOptions
+from xlnet.tasks.readers import to_text
+from xlnet.tasks.task import Row, Task
+
+
+class Classification(Kind):
+    """A softmax over the labels. An answer is their probabilities, float32 [L]; a decision and the
+    truth are a label's id."""
+    name = "classification"
+    has_labels = True
+    smooths_labels = True
+    default_metrics = ("accuracy", "macro_f1", "auc")
+    metrics = {"accuracy": metrics.accuracy, "macro_f1": metrics.macro_f1, "auc": metrics.auc,
+               "matthews": metrics.matthews, "micro_f1": metrics.micro_f1, "f1": metrics.f1}
+
+    def is_asked_for(self, settings: Any) -> bool:
+        return True
+
+    def find_labels(self, task: Task, rows: Sequence[Row], path: str) -> tuple:
+        """The names in the file, numbers by size and anything else by letter."""
+        names = {row.label for row in rows}
+        if len(names) < 2:
+            raise UserError("%s: column '%s' holds a single label, '%s'; expected two or more" % (
+                path, task.label[0], "".join(names)))
+        return sorted_names(names)
+
+    def known_metrics(self, task: Task) -> tuple:
+        return tuple(name for name in self.metrics if name != "f1" or len(task.labels) == 2)
+
+    # ---- files and records
+
+    def parse_label(self, task: Task, cells: list) -> tuple:
+        text = to_text(cells[0]).strip() if cells else ""
+        if not text:
+            return None, "column '%s' is empty" % task.label[0]
+        name = task.label_names.get(text, text)
+        return (None, fault) if (fault := unknown_label(task, name)) else (name, None)
+
+    def label_array(self, task: Task, rows: Sequence[Row]) -> np.ndarray:
+        """int32 [n] ids."""
+        position = {None: 0, **{label: id for id, label in enumerate(task.labels)}}
+        return np.array([position[row.label] for row in rows], np.int32)
+
+    def label_features(self, task: Task, length: int) -> tuple:
+        return (CLASS_ID,)
+
+    # ---- the output layer
+
+    def logits(self, nn: Any, task: Task, features: dict, is_training: bool) -> Any:
+        """[B,L]"""
+        return nn.dense(nn.summary(), len(task.labels), nn.scope + "/logit")
+
+    def loss(self, nn: Any, task: Task, logits: Any, features: dict,
+             options: Optional[LossOptions]) -> Any:
+        labels = features["label_ids"]                                        # int32 [B]
+        options = options or LossOptions()
+        loss = nn.softmax_cross_entropy(logits, labels, options.label_smoothing)
+        if options.class_weights is not None:
+            loss *= nn.tf.gather(nn.tf.constant(options.class_weights, nn.tf.float32), labels)
+        return loss
+
+    def answers(self, nn: Any, task: Task, logits: Any) -> dict:
+        return {"values": nn.tf.nn.softmax(logits)}
+
+    def class_weights(self, text: str, task: Task, rows: Optional[Sequence[Row]]) -> Optional[list]:
+        """As in `Kind`; text: "balanced" (rows / (L * rows of the label), so that labels count
+        alike), or "label:weight,...", 1 for labels that are not named."""
+        if text == "balanced":
+            if rows is None:
+                return None
+            counts = np.bincount(self.label_array(task, rows), minlength=len(task.labels))
+            return (len(rows) / (len(task.labels) * np.maximum(counts, 1))).tolist()
+        weights = dict.fromkeys(task.labels, 1.0)
+        for part in text.split(","):
+            name, _, weight = part.rpartition(":")
+            if name not in weights:
+                raise UserError("class_weights: no label '%s'%s (labels: %s)" % (
+                    name, did_you_mean(name, weights), ", ".join(weights)))
+            try:
+                weights[name] = float(weight)
+            except ValueError:
+                raise UserError("class_weights: '%s' is not a number" % weight) from None
+        return list(weights.values())
+
+    # ---- decisions and metrics
+
+    def decide(self, task: Task, values: np.ndarray, threshold: float = THRESHOLD) -> np.ndarray:
+        """int [n]"""
+        values = np.asarray(values)
+        if len(task.labels) == 2 and threshold != THRESHOLD:
+            return (values[:, 1] >= threshold).astype(np.int64)
+        return values.argmax(axis=1)
+
+    def constant_answer(self, task: Task, truth: np.ndarray) -> np.ndarray:
+        """The most frequent label."""
+        return np.eye(len(task.labels))[np.bincount(truth).argmax()]
+
+    def collapsed(self, task: Task, values: Any, truth: Any) -> Optional[str]:
+        """One class for all rows, while the true labels differ."""
+        decisions = self.decide(task, values)
+        if not differ(truth) or differ(decisions):
+            return None
+        return "every row is '%s'" % task.labels[int(decisions[0])]
+
+    def table(self, task: Task, values: Any, truth: Any, threshold: float) -> str:
+        decisions = self.decide(task, values, threshold)
+        matrix = metrics.confusion_matrix(task, decisions, truth)
+        return "\n\n".join([metrics.class_table(task, decisions, truth),
+                            metrics.confusion_text(task, matrix)])
+
+    def draw(self, path: str, task: Task, values: Any, truth: Any, threshold: float) -> None:
+        decisions = self.decide(task, values, threshold)
+        metrics.draw_confusion(path, task, metrics.confusion_matrix(task, decisions, truth))
+
+    # ---- prediction files
+
+    def prediction_columns(self, task: Task, rows: Sequence[Row], values: np.ndarray,
+                           threshold: float) -> list:
+        """`id label p_<label> ...`"""
+        return [("id", [row.id for row in rows]),
+                ("label", self.answer_texts(task, values, threshold)),
+                *probability_columns(task, values)]
+
+    def answer_texts(self, task: Task, values: np.ndarray, threshold: float) -> list:
+        return [task.labels[id] for id in self.decide(task, values, threshold)]
+
+
+# ---- what kinds with labels share
+
+def unknown_label(task: Task, name: str) -> Optional[str]:
+    """The fault of a name that is none of the labels; None where it is one, or where the task has
+    not found its `labels` yet: ()."""
+    if not task.labels or name in task.labels or name in task.skipped_labels:
+        return None
+    return "unknown label '%s' (labels: %s)" % (name, ", ".join(task.labels))
+
+
+def sorted_names(names: set) -> tuple:
+    """Numbers by size, and anything else by letter."""
+    return tuple(sorted(names, key=int) if all(map(str.isdecimal, names)) else sorted(names))
+
+
+def differ(values: Any) -> bool:
+    """Whether two rows have different values [n, ...]."""
+    return len(values) > 1 and bool(np.ptp(np.asarray(values), axis=0).any())
+
+
+def probability_columns(task: Task, values: np.ndarray) -> list:
+    """A column of probabilities for each label; values [n,L]."""
+    return [("p_" + label, ["%.6f" % p for p in column])
+            for label, column in zip(task.labels, np.asarray(values).T)]

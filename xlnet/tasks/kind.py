@@ -1,0 +1,308 @@
+"""What a kind of task is: one object that says all that differs from kind to kind.
+
+`Kind` lists the contract in the order in which a run needs it: from cells of a file to rows, to
+records, to an output layer and its loss, to answers, to metrics, to prediction files. A new kind is
+one file with one subclass; it goes into `registry.KINDS`, or straight into a `Task`, and nothing
+else changes. Methods that raise NotImplementedError every kind has to say; the others have the
+answer of the plain case: one text or pair of texts in a row, one array of numbers as the answer.
+
+Kinds do not import TensorFlow: the output layer is built from `nn`, which the network hands in
+(`network.heads.Layers`), and which has the rest of TensorFlow as `nn.tf`.
+
+What two kinds to come need, and where it goes:
+
+Span answers. A reader gives a question in each row, `label` is its answers with their offsets,
+which `check_row` compares with the text. `encode` makes several records of one row, one for each
+window of the document, with `label_features` for start, end and answerability. `logits` uses
+`nn.sequence`, and the true start in training; `answers` returns several arrays, of the best starts
+and their ends. `join` keeps all windows of a row together, and `decide` finds the best span over
+them. `prediction_files` writes JSON: the answers, the n best, and null scores.
+
+Tags. `label` is a tuple, one tag for each word; `encode` adds a feature [W] with the place of each
+word's first piece, so that `answers`, too, have a fixed shape [B,W,L]; `join` puts the windows of a
+long sentence end to end. `decide` returns a list of tags for each row, `evaluate` counts entities,
+`prediction_files` writes the input's own form with one column more.
+
+Shape letters: n rows, m records, L labels, C choices, B records of a batch, T tokens, D width.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from typing import Any, Optional, Sequence
+
+import numpy as np
+
+from xlnet.errors import UserError, did_you_mean
+from xlnet.tasks import encoding
+from xlnet.tasks.prediction_files import PredictionFile, tsv
+from xlnet.tasks.task import Row, Task
+
+THRESHOLD = 0.5      # of a label's probability, where labels are independent or there are two
+LABELS_SHOWN = 20    # labels of a task that are named, and whose tables are shown
+
+# What settings ask of the loss in training. class_weights: floats [L], how much a row counts, or
+# None: all rows alike.
+LossOptions = collections.namedtuple("LossOptions", "label_smoothing class_weights",
+                                     defaults=(0.0, None))
+
+# What a checkpoint says of n rows. values: probabilities float32 [n,L], scores float32 [n], or
+# whatever else `decide`, `evaluate` and `prediction_files` of the same kind take.
+# loss: float32 [n].
+Answers = collections.namedtuple("Answers", "values loss")
+
+
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    """A kind of task. Fields, where a subclass has some, are options that a `Task` chooses."""
+    name = ""                               # in task.json and in `registry.KINDS`
+    has_labels = False                      # whether a task has a list of labels
+    smooths_labels = False                  # whether `loss` knows label_smoothing
+    baseline_words = "majority class"       # what `baseline` answers
+    default_metrics = ()                    # of own data; the first one selects checkpoints
+    metrics = {}                            # name -> function of (task, decisions, truth, values)
+
+    # ---- from the command line to a task, for own files
+
+    def is_asked_for(self, settings: Any) -> bool:
+        """Whether the flags of own files (`config.ClassifierSettings`) ask for this kind; the first
+        one of the registry that says yes is taken."""
+        return False
+
+    def configured(self, task: Task, settings: Any) -> Task:
+        """The task with the options of this kind that the settings have."""
+        return task
+
+    def find_labels(self, task: Task, rows: Sequence[Row], path: str) -> Optional[tuple]:
+        """The labels of own data, from the rows of the train file `path`, whose labels were parsed
+        by a task with `labels` (); None for a kind without a list of labels.
+
+        Raises:
+          UserError: the file has too few of them.
+        """
+        return None
+
+    def check_metric(self, task: Task, name: str) -> None:
+        """Raises UserError unless checkpoints may be selected by the metric `name`."""
+        known = self.known_metrics(task)
+        if name not in known + task.metrics:
+            raise UserError("metric: task %s has no %s%s (metrics: %s)" % (
+                task.name, name, did_you_mean(name, known), ", ".join(known)))
+
+    def known_metrics(self, task: Task) -> tuple:
+        """Names of the metrics that this task may be judged by."""
+        return tuple(self.metrics)
+
+    # ---- from the cells of a file to rows
+
+    def parse_pairs(self, task: Task, text_a: str, text_b: Optional[str], choices: list) -> tuple:
+        """Returns (pairs of the `Row`, None) or (None, fault in words).
+
+        text_a, text_b: not empty; None where the task has no second text. choices: the cells of the
+        columns `task.choices`, a str each, or a list in JSON.
+        """
+        return ((text_a, text_b),), None
+
+    def parse_label(self, task: Task, cells: list) -> tuple:
+        """Returns (label, None) or (None, fault in words).
+
+        cells: of the columns `task.label`, [] where the file has none; a str, or any value in JSON.
+        The label may be of any type that `json` can write.
+        """
+        raise NotImplementedError
+
+    def check_row(self, task: Task, row: Row, seen: dict) -> Optional[str]:
+        """The fault of a row beside others or as a whole, in words; None if it has none.
+
+        seen: a dict that is empty at the first row of a file, for the kind's own use.
+        """
+        return None
+
+    def training_rows(self, task: Task, rows: list, seed: int, data_dir: str) -> list:
+        """Rows to train on, made of those of the train file in `data_dir`."""
+        return rows
+
+    def training_unit(self, task: Task) -> str:
+        """What `training_rows` returns, in a word."""
+        return "rows"
+
+    # ---- from rows to records
+
+    def label_array(self, task: Task, rows: Sequence[Row]) -> np.ndarray:
+        """The labels of rows as numbers [n, ...], int32 or float32; 0 where a row has none."""
+        raise NotImplementedError
+
+    def label_features(self, task: Task, length: int) -> tuple:
+        """The features that a record of T = `length` tokens has beside the ids:
+        `records.feature_spec.Feature`s."""
+        raise NotImplementedError
+
+    def num_choices(self, task: Task, is_training: bool) -> int:
+        """C, the texts that stand side by side in a record."""
+        return 1
+
+    def examples(self, task: Task, rows: Sequence[Row]) -> list:
+        """What `encode` takes of each row: n `encoding.Example`s that `json` can write."""
+        labels = self.label_array(task, rows).tolist()
+        return [encoding.Example(row.pairs, label) for row, label in zip(rows, labels)]
+
+    def encode(self, examples: list, tokenizer: Any, layout: encoding.Layout) -> tuple:
+        """Returns (dict of arrays [m, ...], one for each feature of the record; int [n], how many
+        of the m records each example has)."""
+        return encoding.arrays_of(examples, tokenizer, layout)
+
+    # ---- the output layer; nn: `network.heads.Layers`, features: a batch, dict of tensors [B, ...]
+
+    def head_scope(self, name: str) -> str:
+        """The output layer's name in a checkpoint, for the task `name`."""
+        return "%s_%s" % (self.name, name)
+
+    def logits(self, nn: Any, task: Task, features: dict, is_training: bool) -> Any:
+        """What the output layer computes of `nn.summary()` [B*C,D] or `nn.sequence` [B*C,T,D]."""
+        raise NotImplementedError
+
+    def loss(self, nn: Any, task: Task, logits: Any, features: dict,
+             options: Optional[LossOptions]) -> Any:
+        """The loss of each record, float32 [B]. options: None unless in training."""
+        raise NotImplementedError
+
+    def answers(self, nn: Any, task: Task, logits: Any) -> dict:
+        """What is kept of the logits: dict of name to tensor [B, ...] of fixed shape."""
+        return {"values": logits}
+
+    def class_weights(self, text: str, task: Task, rows: Optional[Sequence[Row]]) -> Optional[list]:
+        """The weight of each label in the training loss, floats [L], or None.
+
+        text: the flag. rows: those of the train file; None where nothing is trained.
+        """
+        raise UserError("class_weights: task %s is no classification into classes" % task.name)
+
+    # ---- from answers to decisions
+
+    def join(self, task: Task, outputs: dict, windows: Optional[np.ndarray]) -> Answers:
+        """The `Answers` to rows from the outputs of the network for records.
+
+        Args:
+          outputs: dict of arrays [m, ...], `loss` and what `answers` has. windows: int [n], the
+            records of each row, in order; None: one each.
+        """
+        return Answers(*(mean_over_windows(outputs[name], windows) for name in Answers._fields))
+
+    def answer_shape(self, task: Task) -> tuple:
+        """The shape of the answer to one row: () or (L,)."""
+        return () if task.labels is None else (len(task.labels),)
+
+    def decide(self, task: Task, values: np.ndarray, threshold: float = THRESHOLD) -> np.ndarray:
+        """What is predicted, in the form of `truth`.
+
+        threshold: least probability of a label of a multi-label task, and of the second one of two.
+        """
+        return np.asarray(values)
+
+    # ---- metrics
+
+    def truth(self, task: Task, rows: Sequence[Row]) -> Any:
+        """What answers to these rows are compared with."""
+        return self.label_array(task, rows)
+
+    def evaluate(self, task: Task, values: Any, truth: Any, threshold: float = THRESHOLD) -> dict:
+        """Returns an ordered dict of metric name to float, the task's main metric first.
+
+        Raises:
+          UserError: a prediction is not a finite number.
+        """
+        truth = np.asarray(truth)
+        values = self.checked(task, values, len(truth))
+        refuse_nan(task, values)
+        decisions = self.decide(task, values, threshold)
+        return {name: float(self.metrics[name](task, decisions, truth, values))
+                for name in task.metrics}
+
+    def baseline(self, task: Task, truth: Any) -> dict:
+        """Returns the metrics of a constant answer, that of `constant_answer`, in `evaluate`'s
+        form."""
+        constant = self.constant_answer(task, np.asarray(truth))
+        return self.evaluate(task, np.broadcast_to(constant, (len(truth), *np.shape(constant))),
+                             truth)
+
+    def constant_answer(self, task: Task, truth: np.ndarray) -> np.ndarray:
+        """The best answer that looks at no row."""
+        raise NotImplementedError
+
+    def collapsed(self, task: Task, values: Any, truth: Any) -> Optional[str]:
+        """Says in words that the answers no longer depend on the text although the true ones
+        differ, or returns None."""
+        return None
+
+    def mean_loss(self, task: Task, answers: Answers, truth: Any) -> float:
+        """The loss of a split."""
+        return float(np.mean(answers.loss, dtype=np.float64))
+
+    def table(self, task: Task, values: Any, truth: Any, threshold: float) -> Optional[str]:
+        """What was confused with what, as text; None for a kind without such a table."""
+        return None
+
+    def draw(self, path: str, task: Task, values: Any, truth: Any, threshold: float) -> None:
+        """Writes the same as a PNG, if the kind has a picture of it."""
+
+    # ---- prediction files
+
+    def prediction_files(self, task: Task, rows: Sequence[Row], values: Any,
+                         threshold: float = THRESHOLD) -> list:
+        """The contents of the files that are written, the main one first: `PredictionFile`s."""
+        return [PredictionFile("tsv", None, tsv(self.prediction_columns(
+            task, rows, self.checked(task, values, len(rows)), threshold)))]
+
+    def prediction_columns(self, task: Task, rows: Sequence[Row], values: np.ndarray,
+                           threshold: float) -> list:
+        """(name, n texts) of each column of the prediction file, that of the rows' ids first."""
+        raise NotImplementedError
+
+    def submission(self, task: Task, rows: Sequence[Row], values: Any) -> str:
+        """The columns `index` and `prediction`, as the GLUE server takes them."""
+        values = self.checked(task, values, len(rows))
+        return tsv([("index", [row.id for row in rows]),
+                    ("prediction", self.answer_texts(task, values, THRESHOLD))])
+
+    def answer_texts(self, task: Task, values: np.ndarray, threshold: float) -> list:
+        """The predicted label(s) or the score of each row as text."""
+        raise NotImplementedError
+
+    # ---- words
+
+    def words(self, task: Task) -> str:
+        """What the answers are, for the lines before a training."""
+        more = ", ..." if len(task.labels) > LABELS_SHOWN else ""
+        return "labels " + ", ".join(task.labels[:LABELS_SHOWN]) + more
+
+    # ---- for the methods above
+
+    def checked(self, task: Task, values: Any, count: int) -> np.ndarray:
+        """Values as an array [count, *answer_shape].
+
+        Raises:
+          ValueError: they have another shape.
+        """
+        values, expected = np.asarray(values), (count, *self.answer_shape(task))
+        if values.shape != expected:
+            raise ValueError("task %s: values have shape %s, expected %s"
+                             % (task.name, values.shape, expected))
+        return values
+
+
+def refuse_nan(task: Task, values: np.ndarray) -> None:
+    """Raises UserError where a prediction is NaN or infinite."""
+    bad = np.count_nonzero(~np.isfinite(values))
+    if bad:
+        raise UserError("task %s: %d of %d predictions are not finite numbers"
+                        % (task.name, bad, values.size))
+
+
+def mean_over_windows(values: np.ndarray, windows: Optional[np.ndarray]) -> np.ndarray:
+    """The mean over the records of each row: values [m, ...], windows int [n] -> [n, ...]."""
+    if windows is None:
+        return values
+    starts = np.concatenate([[0], np.cumsum(windows)[:-1]])
+    sums = np.add.reduceat(values, starts, axis=0)
+    return sums / windows.reshape([-1] + [1] * (values.ndim - 1))

@@ -1,0 +1,79 @@
+"""Multiple choice: the right one of several answers to a text, or to a text and a question."""
+
+from __future__ import annotations
+
+import re
+import string
+from typing import Any, Optional, Sequence
+
+from xlnet.errors import UserError
+from xlnet.tasks import metrics
+from xlnet.tasks.classification import Classification
+from xlnet.tasks.kind import Kind
+from xlnet.tasks.readers import to_text
+from xlnet.tasks.task import Row, Task
+
+
+class MultipleChoice(Classification):
+    """A classification whose labels are the C answers of a row, each read with the text, and each
+    scored by the same weights."""
+    name = "multiple_choice"
+    default_metrics = ("accuracy",)
+    metrics = {"accuracy": metrics.accuracy}
+    class_weights = Kind.class_weights
+
+    def is_asked_for(self, settings: Any) -> bool:
+        return bool(settings.choice_columns)
+
+    def find_labels(self, task: Task, rows: Sequence[Row], path: str) -> tuple:
+        """How the file names its answers: by their columns, by letters, by numbers from 0 or from
+        1."""
+        count = len(rows[0].pairs)
+        found = {row.label for row in rows}
+        for names in (task.choices, string.ascii_uppercase[:count], string.ascii_lowercase[:count],
+                      map(str, range(count)), map(str, range(1, count + 1))):
+            names = tuple(names)
+            if len(names) == count and found <= set(names):
+                return names
+        raise UserError("%s: column '%s' has %s; expected the right one of %d answers as a "
+                        "column's name, a letter or a number" % (
+                            path, task.label[0], ", ".join(sorted(found)[:6]), count))
+
+    def known_metrics(self, task: Task) -> tuple:
+        return tuple(self.metrics)
+
+    def head_scope(self, name: str) -> str:
+        return "logits"
+
+    def parse_pairs(self, task: Task, text_a: str, text_b: Optional[str], choices: list) -> tuple:
+        options = [to_text(cell) for cell in _listed(choices)]
+        if len(options) < 2 or not all(option.strip() for option in options):
+            return None, "column '%s': expected two or more answers, none of them empty" % " ".join(
+                task.choices)
+        if task.labels and len(options) != len(task.labels):
+            return None, "%d answers, expected %d" % (len(options), len(task.labels))
+        return tuple((text_a, _answered(text_b, option)) for option in options), None
+
+    def num_choices(self, task: Task, is_training: bool) -> int:
+        return len(task.labels)
+
+    def logits(self, nn: Any, task: Task, features: dict, is_training: bool) -> Any:
+        """[B,C]"""
+        scores = nn.dense(nn.summary(), 1, nn.scope + "/dense")               # [B*C,1]
+        return nn.tf.reshape(scores, [-1, len(task.labels)])
+
+
+def _listed(choices):
+    """The cells of several columns, or the list in the one column."""
+    if len(choices) > 1:
+        return choices
+    return choices[0] if isinstance(choices[0], list) else []
+
+
+def _answered(question, option):
+    """The answer in its question's gap, or after the question."""
+    if question is None:
+        return option
+    if "_" in question:
+        return re.sub("_+", lambda gap: option, question)
+    return "%s %s" % (question, option)

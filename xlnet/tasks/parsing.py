@@ -1,0 +1,172 @@
+"""Rows of a task from its files, whose forms `readers` knows; what a label is, its kind says.
+
+A file is read and checked whole before anything is done with it; all of its faults are listed.
+"""
+
+from __future__ import annotations
+
+import collections
+import logging
+from typing import Optional, Sequence
+
+import numpy as np
+
+from xlnet.errors import UserError, did_you_mean
+from xlnet.tasks import readers
+from xlnet.tasks.readers import to_text
+from xlnet.tasks.task import Row, Task, expand_split
+
+_log = logging.getLogger(__name__)
+
+_HELD_OUT_SEED = 0
+
+
+# --- Splits
+
+def read_rows(task: Task, data_dir: str, split: str,
+              need_labels: Optional[bool] = None) -> list:
+    """Reads and checks the whole of a split's file (or files, see `expand_split`).
+
+    Args:
+      need_labels: whether a row without a known label is a fault. Otherwise its label is None. By
+        default labels are needed except in test splits.
+
+    Returns:
+      A list of `Row`, in the order of the file.
+
+    Raises:
+      UserError: names the first fault with file and line, and the number of the others.
+    """
+    if need_labels is None:
+        need_labels = not split.startswith("test")
+    rows = []
+    for part in expand_split(task, split):
+        if part in ("train", "dev") and task.dev_share and "dev" not in task.files:
+            train = _read_part(task, data_dir, "train", need_labels)
+            rows += hold_out(train, task.dev_share)[part == "dev"]
+        else:
+            rows += _read_part(task, data_dir, part, need_labels)
+    return rows
+
+
+def hold_out(rows: Sequence[Row], share: float) -> tuple:
+    """Parts rows into (train, dev), always in the same way; dev is `share` of them, or of the
+    queries of a ranking."""
+    units = [i if row.query is None else row.query for i, row in enumerate(rows)]
+    names = list(dict.fromkeys(units))
+    order = np.random.default_rng(_HELD_OUT_SEED).permutation(len(names))
+    held_out = {names[i] for i in order[:max(1, round(share * len(names)))]}
+    return ([row for unit, row in zip(units, rows) if unit not in held_out],
+            [row for unit, row in zip(units, rows) if unit in held_out])
+
+
+def _read_part(task, data_dir, part, need_labels):
+    return read_file(task, readers.find_file(data_dir, task.files[part]), need_labels,
+                     header=task.headers.get(part))
+
+
+def read_file(task: Task, path: str, need_labels: bool, header: Optional[Sequence[str]] = None,
+              form: Optional[str] = None) -> list:
+    """Reads and checks one file; arguments as in `read_rows`.
+
+    Args:
+      path: file or directory; "-" is the standard input.
+      header: column names, for a file without a line of them.
+      form: a key of `readers.FORMS`; from the extension if not given.
+
+    Returns:
+      A list of `Row`.
+    """
+    table = readers.read_table(task, path, header, form)
+    columns = _find_columns(task, path, table.columns, need_labels)
+    if not table.rows:
+        raise UserError("%s: no rows%s" % (path, "" if header else " after the header"))
+    rows, faults, seen = [], [], {}
+    for i, values in enumerate(table.rows):
+        row, fault = (None, values) if isinstance(values, str) else _parse_row(
+            task, columns, values, i, need_labels)
+        if row and row is not _LEFT_OUT and not fault:
+            fault = task.kind.check_row(task, row, seen)
+        rows.append(row)
+        if fault:
+            faults.append((table.where(i), fault))
+    broken = sum(row is None for row in rows)
+    if broken and broken == len(faults) and broken <= _can_lose(task, len(rows), need_labels):
+        _log.warning("note: %s: left out %d row(s) of wrong width or without text", path, broken)
+    else:
+        readers.refuse(faults)
+    return [row for row in rows if row is not None and row is not _LEFT_OUT]
+
+
+def _can_lose(task, num_rows, need_labels):
+    """Returns how many broken rows the file may have: known ones, and none to be predicted."""
+    return num_rows // 100 if task.broken_rows and need_labels else 0
+
+
+# --- Columns and rows
+
+# Positions in a row's values: texts, label and choices tuples of int, id an int or None. only:
+# (position, value) of the wanted rows. width: columns of the header, None where rows have no order.
+_Columns = collections.namedtuple("_Columns", "text_a text_b choices label id query only width")
+
+_LEFT_OUT = Row(None, (), None)   # stands for a row that the task does not want
+
+
+def _find_columns(task, path, header, need_labels):
+    header = [task.renamed.get(name, name) for name in header]
+
+    def find(name, required=True):
+        if name in header:
+            return header.index(name)
+        if required:
+            raise UserError("%s: no column '%s'%s (columns: %s)" % (
+                path, name, did_you_mean(name, header), ", ".join(header)))
+        return None
+
+    texts = [tuple(map(find, names)) for names in (task.text_a, task.text_b, task.choices)]
+    label = tuple(find(name, need_labels) for name in task.label)
+    only = ((find(name, False), value) for name, value in task.only.items())
+    return _Columns(*texts, label=() if None in label else label,
+                    id=find(task.id, task.id_required) if task.id else None,
+                    query=find(task.query) if task.query else None,
+                    only=tuple(pair for pair in only if pair[0] is not None), width=len(header))
+
+
+def _parse_row(task, columns, values, number, need_labels):
+    """Returns (row, fault or None); no row where its width is wrong or a text is missing."""
+    used = (*columns.text_a, *columns.text_b, *columns.choices, *columns.label,
+            *([] if columns.query is None else [columns.query]))
+    if len(values) <= max(used) or any(values[columns.width:]):
+        return None, "%d column(s), expected %d" % (len(values), columns.width)
+    if any(values[position] != value for position, value in columns.only):
+        return _LEFT_OUT, None
+    pairs, fault = _parse_pairs(task, columns, values)
+    if fault:
+        return None, fault
+    label, fault = task.kind.parse_label(task, [values[position] for position in columns.label])
+    if label in task.skipped_labels:
+        return _LEFT_OUT, None
+    id = None if columns.id is None or len(values) <= columns.id else values[columns.id]
+    query = None if columns.query is None else to_text(values[columns.query])
+    return Row(str(number) if id is None else to_text(id), pairs, label, query), (
+        fault if need_labels else None)
+
+
+def _parse_pairs(task, columns, values):
+    text_a = _text(task, values, columns.text_a)
+    if not text_a.strip():
+        return None, "column '%s' is empty" % " ".join(task.text_a)
+    text_b = _text(task, values, columns.text_b) if columns.text_b else None
+    if text_b is not None and not text_b.strip():
+        return None, "column '%s' is empty" % " ".join(task.text_b)
+    return task.kind.parse_pairs(task, text_a, text_b,
+                                 [values[position] for position in columns.choices])
+
+
+def _text(task, values, positions):
+    """The text of one or several columns, joined with a blank."""
+    parts = [to_text(values[position]) for position in positions]
+    text = parts[0] if len(parts) == 1 else " ".join(filter(None, parts))
+    for old, new in task.replacements:
+        text = text.replace(old, new)
+    return text
