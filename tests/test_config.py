@@ -5,8 +5,8 @@ import inspect
 import itertools
 import json
 
-import command
 import pytest
+from helpers import command
 
 import xlnet
 from xlnet import config

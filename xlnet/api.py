@@ -5,7 +5,8 @@ Shape letters as in `modeling`; all tensors here have the length first and the b
 
 from __future__ import annotations
 
-from typing import List, Optional, Sequence
+from collections.abc import Sequence
+from typing import Optional
 
 import tensorflow.compat.v1 as tf
 
@@ -61,7 +62,7 @@ class XLNetModel:
                                       summary_type=summary_type, use_proj=use_summ_proj,
                                       seed=self._seed)
 
-    def get_new_memory(self) -> List[tf.Tensor]:
+    def get_new_memory(self) -> list[tf.Tensor]:
         """List over layers of float32 [M',B,D], to be given as `mems` with the next segment."""
         return [_transpose(mem, 1, 0, 2) for mem in self._new_mems or []]
 

@@ -6,8 +6,9 @@ import logging
 import os
 import sys
 import textwrap
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Callable, Dict, Mapping
+from typing import Any, Callable
 
 from absl import flags
 
@@ -21,7 +22,7 @@ _log = logging.getLogger(__name__)
 _CONFIG_HELP = ("JSON file of settings, their names without the dashes; a flag beside it goes "
                 "before it, and \"about\" is for readers")
 
-_DEFINE: Dict[type, Callable[..., object]] = {
+_DEFINE: dict[type, Callable[..., object]] = {
     bool: flags.DEFINE_boolean, int: flags.DEFINE_integer, float: flags.DEFINE_float,
     str: flags.DEFINE_string}
 
@@ -117,7 +118,7 @@ def given(name: str) -> bool:
 
 def _fields(groups):
     """The settings of all groups by name; those that two groups share once."""
-    fields: Dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for group in groups:
         for field in dataclasses.fields(group):
             fields.setdefault(field.name, field)

@@ -8,7 +8,8 @@ import dataclasses
 import logging
 import math
 import typing
-from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence, Type
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Optional
 
 from xlnet import files
 from xlnet.errors import UserError, did_you_mean
@@ -180,7 +181,7 @@ class XLNetConfig:
         for key in ARCHITECTURE_KEYS:
             object.__setattr__(self, key, values[key])
 
-    def to_dict(self) -> Dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
 
     def to_json(self, path: str) -> None:
@@ -206,7 +207,7 @@ def _check_architecture(values: Mapping[str, Any], source: str) -> None:
                         % (source, values["d_model"]))
 
 
-ArchitectureSettings: Type[Settings] = dataclasses.make_dataclass(
+ArchitectureSettings: type[Settings] = dataclasses.make_dataclass(
     "ArchitectureSettings",
     [(field.name, Optional[field.type], as_in(XLNetConfig, field.name, default=None))
      for field in dataclasses.fields(XLNetConfig)],
@@ -314,7 +315,7 @@ def create_run_config(is_training: bool, is_finetune: bool, FLAGS: Any) -> RunCo
 
     Fine-tuning (`is_finetune`) has no memory, so nothing of the recurrence is read.
     """
-    defaults: Dict[str, Any] = {
+    defaults: dict[str, Any] = {
         field.name: field.default
         for field in dataclasses.fields(RunConfig) + dataclasses.fields(NetworkSettings)}
     defaults["use_tpu"] = False

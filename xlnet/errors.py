@@ -1,7 +1,7 @@
 """The one exception that users see, and the hint that goes with a misspelt name."""
 
 import difflib
-from typing import Iterable
+from collections.abc import Iterable
 
 
 class UserError(ValueError):

@@ -7,7 +7,8 @@ import hashlib
 import json
 import os
 import shutil
-from typing import IO, Any, Dict, Iterator, List, Optional
+from collections.abc import Iterator
+from typing import IO, Any, Optional
 
 from xlnet.errors import UserError
 
@@ -37,7 +38,7 @@ def write_json(path: str, value: object) -> None:
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 
-def read_json(path: str, what: str) -> Dict[str, Any]:
+def read_json(path: str, what: str) -> dict[str, Any]:
     """Reads a JSON object, local or remote; `what` is its role in errors ("model config", ...)."""
     require_file(path, what)
     with open_binary(path) as f:
@@ -84,7 +85,7 @@ def is_remote(path: str) -> bool:
     return "://" in path
 
 
-def match(pattern: str) -> List[str]:
+def match(pattern: str) -> list[str]:
     """Returns the remote files that a pattern matches."""
     return [found.path for result in _file_systems().match([pattern])
             for found in result.metadata_list]

@@ -14,7 +14,8 @@ import os
 import re
 import sys
 import unicodedata
-from typing import Iterable, List, Optional, Sequence, Tuple
+from collections.abc import Iterable, Sequence
+from typing import Optional
 
 import numpy as np
 import sentencepiece
@@ -48,7 +49,7 @@ def clean_text(text: str, lower: bool = False, remove_space: bool = True,
     return _clean(text, lower, keep_accents)
 
 
-def clean_lines(lines: Sequence[str], lower: bool = False, keep_accents: bool = False) -> List[str]:
+def clean_lines(lines: Sequence[str], lower: bool = False, keep_accents: bool = False) -> list[str]:
     """Returns `[clean_text(line, lower, True, keep_accents) for line in lines]`, ten times faster.
 
     All lines are cleaned as one text and cut apart again. That gives the same, because no rule
@@ -146,22 +147,22 @@ class Tokenizer:
                            for piece, parts in self._split_pieces.items()}
         self._is_split = np.isin(np.arange(self.vocab_size), list(self._split_ids))
 
-    def pieces(self, text: str) -> List[str]:
+    def pieces(self, text: str) -> list[str]:
         """Returns the pieces of `text`, a list of str; unknown characters stand as they are."""
         pieces = self._model.encode(self.clean(text), out_type=str)
         return _replace(pieces, self._split_pieces)
 
-    def ids(self, text: str) -> List[int]:
+    def ids(self, text: str) -> list[int]:
         """Returns the ids of `text`, a list of int."""
         return self.encode_to_array([text])[0].tolist()
 
-    def encode_lines(self, lines: Sequence[str]) -> List[List[int]]:
+    def encode_lines(self, lines: Sequence[str]) -> list[list[int]]:
         """Returns the ids of each text: a list of str to a list of lists of int."""
         ids, lengths = self.encode_to_array(lines)
         ids, ends = ids.tolist(), np.cumsum(lengths).tolist()
         return [ids[begin:end] for begin, end in zip([0] + ends, ends)]
 
-    def encode_to_array(self, lines: Sequence[str]) -> Tuple[np.ndarray, np.ndarray]:
+    def encode_to_array(self, lines: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """Returns the ids of a list of N texts, T in all, as arrays: the fastest way to get them.
 
         Returns:
@@ -294,7 +295,7 @@ def description_path(path: str) -> str:
     return path + ".json"
 
 
-def descriptions_beside(*checkpoints: Optional[str]) -> List[str]:
+def descriptions_beside(*checkpoints: Optional[str]) -> list[str]:
     """The descriptions that may lie beside checkpoints: directories, prefixes, or None."""
     directories = [path if os.path.isdir(path) else os.path.dirname(path)
                    for path in checkpoints if path]

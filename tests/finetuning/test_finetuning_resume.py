@@ -6,9 +6,9 @@ import re
 import shutil
 import signal
 
-import command
 import numpy as np
 import pytest
+from helpers import command
 from helpers.finetuning import make_workspace, weights
 
 from xlnet.engine import reports

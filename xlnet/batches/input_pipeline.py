@@ -6,7 +6,8 @@ slots, N windows that are drawn together.
 
 from __future__ import annotations
 
-from typing import Optional, Sequence, Tuple, Union
+from collections.abc import Sequence
+from typing import Optional, Union
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -118,7 +119,7 @@ class _Source:
       num_rows: R. windows: int64 [groups], of each stream of a round. drawn_from: features that
       `targets` needs.
     """
-    drawn_from: Tuple[str, ...] = ("input", "word_start", "direction")
+    drawn_from: tuple[str, ...] = ("input", "word_start", "direction")
 
     def __init__(self, directory, manifest, batch_size, rows):
         self._features = feature_spec.pretraining_features(manifest.seq_len)

@@ -17,12 +17,7 @@ import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from xlnet import files
-from xlnet.config import (
-    ClassifierSettings,
-    OptimizationSettings,
-    PretrainingSettings,
-    XLNetConfig,
-)
+from xlnet.config import ClassifierSettings, OptimizationSettings, PretrainingSettings, XLNetConfig
 from xlnet.engine import (
     checkpoint,
     distribution,

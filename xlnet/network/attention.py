@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import collections
 import math
-from typing import List, Optional
+from typing import Optional
 
 import tensorflow.compat.v1 as tf
 
@@ -54,7 +54,7 @@ def attend(q: tf.Tensor, q_r: tf.Tensor, k: tf.Tensor, v: tf.Tensor, k_r: tf.Ten
     @tf.custom_gradient
     def run(*inputs):
         inputs, kept = _Inputs(*inputs), []
-        outputs: List[tf.Tensor] = []
+        outputs: list[tf.Tensor] = []
         for block in blocks:
             with tf.control_dependencies(outputs[-1:]):
                 kept.append(parts.probabilities(block, inputs))
@@ -119,7 +119,7 @@ class _Parts:
     def gradient(self, blocks, kept, inputs, output, dy):
         """Gradients of the inputs, in their order; block after block."""
         dq, dq_r = [], []
-        shared: List[tf.Tensor] = []        # of k, v and k_r: sums over the blocks
+        shared: list[tf.Tensor] = []        # of k, v and k_r: sums over the blocks
         for block, p in zip(blocks, kept):
             with tf.control_dependencies(shared or [dy]):
                 own = self._block_gradient(block, p, inputs, _rows(output, block), _rows(dy, block))

@@ -15,7 +15,8 @@ from __future__ import annotations
 import collections
 import functools
 import math
-from typing import Optional, Sequence
+from collections.abc import Sequence
+from typing import Optional
 
 import tensorflow.compat.v1 as tf
 

@@ -8,7 +8,8 @@ forty nodes to the graph for each draw.
 from __future__ import annotations
 
 import math
-from typing import Any, Optional, Sequence
+from collections.abc import Sequence
+from typing import Any, Optional
 
 import tensorflow.compat.v1 as tf
 

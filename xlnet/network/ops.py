@@ -6,7 +6,8 @@ They know tensors only, no variables and no settings. Shape letters as in `model
 from __future__ import annotations
 
 import math
-from typing import Any, Callable, List, Optional, Sequence, Tuple, Union
+from collections.abc import Sequence
+from typing import Any, Callable, Optional, Union
 
 import tensorflow.compat.v1 as tf
 
@@ -41,7 +42,7 @@ def recomputed(function: Callable[..., tf.Tensor], *inputs: Any) -> tf.Tensor:
     return forward(*(leaves[i] for i in places))
 
 
-def shape_of(x: tf.Tensor) -> List[Any]:
+def shape_of(x: tf.Tensor) -> list[Any]:
     """The shape as a list: Python ints where they are static, scalar tensors elsewhere."""
     sizes = x.shape.as_list()
     if None not in sizes:
@@ -183,7 +184,7 @@ def activated_dense(z: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor,
     return tf.reshape(y, sizes[:-1] + [kernel.shape[1]])
 
 
-def gelu(x: tf.Tensor, with_slope: bool = False) -> Union[tf.Tensor, Tuple[tf.Tensor, tf.Tensor]]:
+def gelu(x: tf.Tensor, with_slope: bool = False) -> Union[tf.Tensor, tuple[tf.Tensor, tf.Tensor]]:
     """Gaussian error linear unit, tanh form (https://arxiv.org/abs/1606.08415, section 2).
 
     0.5 x (1 + tanh(u)) = x sigmoid(2 u), with u = sqrt(2 / pi) (x + 0.044715 x^3). Returns the
@@ -199,7 +200,7 @@ def gelu(x: tf.Tensor, with_slope: bool = False) -> Union[tf.Tensor, Tuple[tf.Te
     return value, gate + value * (1. - gate) * (linear + 3. * cubic * square)
 
 
-def relu(x: tf.Tensor, with_slope: bool = False) -> Union[tf.Tensor, Tuple[tf.Tensor, tf.Tensor]]:
+def relu(x: tf.Tensor, with_slope: bool = False) -> Union[tf.Tensor, tuple[tf.Tensor, tf.Tensor]]:
     """The positive part of x; with the slope if asked for."""
     value = tf.nn.relu(x)
     return (value, tf.cast(x > 0, x.dtype)) if with_slope else value

@@ -8,7 +8,7 @@ Shape letters: n examples, R bytes of one.
 from __future__ import annotations
 
 import functools
-from typing import Dict, List, Mapping, Sequence, Tuple
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -31,7 +31,7 @@ class ExampleBytes:
             4 if f.dtype == "float" else self._varints.shape[1]) for f in layout}
         self._empty, self._slots = empty_example(layout, sizes)
 
-    def encode(self, columns: Mapping[str, np.ndarray]) -> List[bytes]:
+    def encode(self, columns: Mapping[str, np.ndarray]) -> list[bytes]:
         """Returns a list of n bytes objects.
 
         Args:
@@ -60,7 +60,7 @@ def varint_table(largest: int) -> np.ndarray:
 
 
 def empty_example(layout: Sequence[Feature], sizes: Mapping[str,
-                  int]) -> Tuple[bytes, Dict[str, slice]]:
+                  int]) -> tuple[bytes, dict[str, slice]]:
     """Returns the bytes of an example of zeros, and the slice of each feature's numbers, by name.
 
     Args:

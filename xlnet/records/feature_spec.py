@@ -6,12 +6,13 @@ Shape letters: Q tokens in a window, T tokens in a fine-tuning example.
 from __future__ import annotations
 
 import collections
-from typing import Any, Dict, Mapping, Sequence, Tuple
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 Feature = collections.namedtuple("Feature", "name shape dtype")  # dtype: "int" or "float"
 
 
-def pretraining_features(seq_len: int) -> Tuple[Feature, ...]:
+def pretraining_features(seq_len: int) -> tuple[Feature, ...]:
     """Layout of one pretraining window of `seq_len` = Q tokens."""
     return (
         Feature("input", (seq_len,), "int"),         # token ids
@@ -27,7 +28,7 @@ CLASS_ID = Feature("label_ids", (), "int")       # the label of a classification
 
 
 def finetuning_features(max_seq_length: int, label_features: Sequence[Feature] = (CLASS_ID,),
-                        num_choices: int = 1) -> Tuple[Feature, ...]:
+                        num_choices: int = 1) -> tuple[Feature, ...]:
     """Layout of one fine-tuning example of T = `max_seq_length` × `num_choices` tokens.
 
     `label_features`: what a kind of task adds: `tasks.kind.Kind.label_features`.
@@ -54,7 +55,7 @@ def encode(features: Sequence[Feature], values: Mapping[str, Any]) -> bytes:
     return example.SerializeToString(deterministic=True)
 
 
-def parse(features: Sequence[Feature], serialized: Any) -> Dict[str, Any]:
+def parse(features: Sequence[Feature], serialized: Any) -> dict[str, Any]:
     """Parses a batch of serialized examples to a dict of int32 and float32 tensors `[B, ...]`."""
     import tensorflow as tf
     kinds = {"int": tf.int64, "float": tf.float32}

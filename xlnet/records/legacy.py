@@ -13,7 +13,7 @@ import glob
 import os
 import re
 import struct
-from typing import Optional, Tuple
+from typing import Optional
 
 import numpy as np
 from google.protobuf.message import DecodeError
@@ -30,7 +30,7 @@ _NAME = re.compile(
     r"beta-[^.]+\.(?:fnp-(?P<num_predict>\d+)\.)?json")
 
 
-def features(seq_len: int) -> Tuple[Feature, ...]:
+def features(seq_len: int) -> tuple[Feature, ...]:
     """Layout of one window of `seq_len` = Q tokens; `target`, the next tokens, is not read."""
     return (
         Feature("input", (seq_len,), "int"),
@@ -79,7 +79,7 @@ class LegacyManifest:
         return (rows // half % 2 if self.bi_data else np.zeros_like(rows)).astype(np.int32)
 
     @classmethod
-    def read(cls, directory: str, spiece_model_file: Optional[str]) -> "LegacyManifest":
+    def read(cls, directory: str, spiece_model_file: Optional[str]) -> LegacyManifest:
         """Reads and checks the records in `directory`.
 
         Args:

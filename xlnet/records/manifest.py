@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from typing import Any, Dict, List, Mapping
+from collections.abc import Mapping
+from typing import Any
 
 from xlnet import files
 from xlnet.errors import UserError
@@ -47,7 +48,7 @@ class Manifest:
         files.write_json(os.path.join(directory, MANIFEST_NAME), dataclasses.asdict(self))
 
     @classmethod
-    def read(cls, directory: str) -> "Manifest":
+    def read(cls, directory: str) -> Manifest:
         """Reads and checks the manifest of `directory`: version, fields, sizes of the files."""
         path = os.path.join(directory, MANIFEST_NAME)
         if not os.path.exists(path):
@@ -71,11 +72,11 @@ class Manifest:
         return cls(**dict(values, streams=tuple(values["streams"]),
                           made_from=in_todays_units(values["made_from"])))
 
-    def stream_paths(self, directory: str) -> List[str]:
+    def stream_paths(self, directory: str) -> list[str]:
         return [os.path.join(directory, stream["file"]) for stream in self.streams]
 
 
-def in_todays_units(made_from: Mapping[str, Any]) -> Dict[str, Any]:
+def in_todays_units(made_from: Mapping[str, Any]) -> dict[str, Any]:
     """`made_from` of records of whose settings the held-out share was still a percentage, too."""
     values = dict(made_from)
     if "heldout_percent" in values:

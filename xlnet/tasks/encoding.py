@@ -13,7 +13,8 @@ import itertools
 import json
 import multiprocessing
 import os
-from typing import Any, Callable, Optional, Sequence
+from collections.abc import Sequence
+from typing import Any, Callable, Optional
 
 import numpy as np
 

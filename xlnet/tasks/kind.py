@@ -30,7 +30,8 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from typing import Any, Optional, Sequence
+from collections.abc import Sequence
+from typing import Any, Optional
 
 import numpy as np
 

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Optional, Sequence
+from collections.abc import Sequence
+from typing import Any, Optional
 
 import numpy as np
 
 from xlnet.errors import UserError
 from xlnet.records.feature_spec import Feature
 from xlnet.tasks import metrics
-from xlnet.tasks.classification import (
-    differ,
-    probability_columns,
-    sorted_names,
-    unknown_label,
-)
+from xlnet.tasks.classification import differ, probability_columns, sorted_names, unknown_label
 from xlnet.tasks.kind import THRESHOLD, Kind, LossOptions
 from xlnet.tasks.readers import to_text
 from xlnet.tasks.task import Row, Task

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import string
-from typing import Any, Optional, Sequence
+from collections.abc import Sequence
+from typing import Any, Optional
 
 from xlnet.errors import UserError
 from xlnet.tasks import metrics

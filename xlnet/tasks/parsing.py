@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import collections
 import logging
-from typing import Optional, Sequence
+from collections.abc import Sequence
+from typing import Optional
 
 import numpy as np
 

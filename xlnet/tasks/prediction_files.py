@@ -8,7 +8,8 @@ from __future__ import annotations
 import collections
 import logging
 import os
-from typing import Any, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 from xlnet import files
 from xlnet.tasks.task import Row, Task

@@ -10,7 +10,8 @@ from __future__ import annotations
 import collections
 import dataclasses
 import re
-from typing import Any, Optional, Sequence
+from collections.abc import Sequence
+from typing import Any, Optional
 
 import numpy as np
 

@@ -13,7 +13,8 @@ import logging
 import os
 import re
 import sys
-from typing import Any, Optional, Sequence
+from collections.abc import Sequence
+from typing import Any, Optional
 
 from xlnet import files
 from xlnet.errors import UserError

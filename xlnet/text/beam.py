@@ -12,7 +12,8 @@ import itertools
 import os
 import tempfile
 import uuid
-from typing import Any, Counter
+from collections import Counter
+from typing import Any
 
 import apache_beam as beam
 import numpy as np

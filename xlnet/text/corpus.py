@@ -10,7 +10,9 @@ from __future__ import annotations
 import collections
 import itertools
 import os
-from typing import Callable, Counter, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Callable, Optional
 
 import numpy as np
 
@@ -89,7 +91,7 @@ def _is_id(word, vocab_size):
 
 
 def mark(ids: np.ndarray, lengths: np.ndarray, ends: np.ndarray, eod_id: Optional[int],
-         in_document: bool, counts: Counter[str]) -> Tuple[np.ndarray, bool]:
+         in_document: bool, counts: Counter[str]) -> tuple[np.ndarray, bool]:
     """Marks where sentences and documents begin, and puts <eod> behind each document.
 
     Sentences and documents without tokens leave no trace.
@@ -155,7 +157,7 @@ class TokenStore:
 Block = collections.namedtuple("Block", "chunk begin size")
 
 
-def blocks_of(chunk_sizes: Sequence[int]) -> List[Block]:
+def blocks_of(chunk_sizes: Sequence[int]) -> list[Block]:
     """Cuts chunks, given by their sizes in tokens, into `Block`s."""
     return [Block(chunk, begin, min(BLOCK_TOKENS, size - begin))
             for chunk, size in enumerate(chunk_sizes) for begin in range(0, size, BLOCK_TOKENS)]
@@ -174,7 +176,7 @@ class Layout:
         self._first_blocks = {block.chunk: index for index, block in enumerate(self.blocks)
                               if not block.begin}
         self._seed = seed
-        self._orders: Dict[int, PassOrder] = {}
+        self._orders: dict[int, PassOrder] = {}
 
     def block_index(self, chunk: int, index: int) -> int:
         """Where in `blocks` block `index` of a chunk stands."""

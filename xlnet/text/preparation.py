@@ -21,21 +21,10 @@ import signal
 import sys
 import threading
 import time
-from typing import (
-    IO,
-    Any,
-    Callable,
-    ContextManager,
-    Counter,
-    Dict,
-    Iterable,
-    Iterator,
-    List,
-    Mapping,
-    Optional,
-    Sequence,
-    Tuple,
-)
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import IO, Any, Callable, Optional
 
 from xlnet import files
 from xlnet.config import WINDOW_SPECIAL_TOKENS, CorpusSettings
@@ -52,7 +41,7 @@ _NOT_DESCRIBED = ("input_glob", "save_dir", "sp_path", "num_workers", "overwrite
 
 
 # Of a description, a total and a unit: a context that yields a function `advance(n)`.
-Progress = Callable[[str, int, str], ContextManager[Callable[[int], object]]]
+Progress = Callable[[str, int, str], AbstractContextManager[Callable[[int], object]]]
 
 
 @contextlib.contextmanager
@@ -77,8 +66,8 @@ class Job:
     """
     settings: CorpusSettings
     directory: str
-    chunks: Tuple[reading.Chunk, ...]
-    description: Dict[str, Any]
+    chunks: tuple[reading.Chunk, ...]
+    description: dict[str, Any]
 
     @property
     def unfinished(self) -> str:
@@ -130,18 +119,18 @@ def plan_job(settings: CorpusSettings) -> Job:
     return Job(settings, task_directory(settings), share, _describe(settings, tokenizer, paths))
 
 
-def cut(paths: Sequence[str], num_task: int) -> List[reading.Chunk]:
+def cut(paths: Sequence[str], num_task: int) -> list[reading.Chunk]:
     """Returns the `reading.Chunk`s of the input."""
     total = sum(chunk.end for chunk in reading.cut(paths, sys.maxsize))
     most = CHUNK_BYTES if num_task == 1 else total // (CHUNKS_PER_TASK * num_task) + 1
     return reading.cut(paths, min(CHUNK_BYTES, most))
 
 
-def split_chunks(chunks: Sequence[reading.Chunk], num_task: int) -> List[List[reading.Chunk]]:
+def split_chunks(chunks: Sequence[reading.Chunk], num_task: int) -> list[list[reading.Chunk]]:
     """Cuts the list of chunks into `num_task` runs of about as many bytes each."""
     total = sum(chunk.end - chunk.begin for chunk in chunks)
     done = 0
-    shares: List[List[reading.Chunk]] = [[] for _ in range(num_task)]
+    shares: list[list[reading.Chunk]] = [[] for _ in range(num_task)]
     for chunk in chunks:
         size = chunk.end - chunk.begin
         shares[min(num_task - 1, (2 * done + size) * num_task // (2 * total))].append(chunk)
@@ -237,7 +226,7 @@ def _abandon(job):
 def _tokenize_all(job, progress):
     """Tokenizes all chunks; returns their counts, a list of dicts."""
     total = sum(chunk.end - chunk.begin for chunk in job.chunks)
-    counts: List[Dict[str, int]] = [{}] * len(job.chunks)
+    counts: list[dict[str, int]] = [{}] * len(job.chunks)
     with progress("reading", total, "B") as advance:
         for index, result in _in_processes(tokenize_chunk, job, range(len(job.chunks))):
             counts[index] = result
@@ -245,7 +234,7 @@ def _tokenize_all(job, progress):
     return counts
 
 
-def tokenize_chunk(job: Job, index: int) -> Dict[str, int]:
+def tokenize_chunk(job: Job, index: int) -> dict[str, int]:
     """Writes the tokens of one chunk, unless that was done before; returns the counts, a dict."""
     done = os.path.join(job.unfinished, "chunk-%06d.json" % index)
     if not os.path.exists(done):
@@ -261,7 +250,7 @@ def _write_all(job, chunk_counts, progress):
     """Writes all streams; returns the manifest."""
     layout = make_layout(job.settings, chunk_counts)
     plan = layout.plan
-    streams: List[Dict[str, Any]] = [{}] * plan.num_streams
+    streams: list[dict[str, Any]] = [{}] * plan.num_streams
     with progress("writing", plan.num_streams * plan.windows * job.settings.num_passes,
                   " windows") as advance:
         for index, entry in _in_processes(write_stream, job, range(plan.num_streams), layout):
@@ -282,7 +271,7 @@ def make_layout(settings: CorpusSettings, chunk_counts: Sequence[Mapping[str,
     return corpus.Layout(plan, sizes, settings.seed)
 
 
-def write_stream(job: Job, index: int, layout: corpus.Layout) -> Dict[str, Any]:
+def write_stream(job: Job, index: int, layout: corpus.Layout) -> dict[str, Any]:
     """Writes one stream, unless that was done before; returns its entry in the manifest."""
     done = os.path.join(job.unfinished, "stream-%06d.json" % index)
     if not os.path.exists(done):
@@ -301,7 +290,7 @@ def stream_name(stream: int, num_streams: int) -> str:
 
 
 def stream_entry(plan: windows.StreamPlan, stream: int, f: IO[bytes],
-                 batches: Iterable[Tuple[bytearray, int]]) -> Dict[str, Any]:
+                 batches: Iterable[tuple[bytearray, int]]) -> dict[str, Any]:
     """Writes a stream's records to the open file `f`; returns what the manifest says of it."""
     digest, size, count = hashlib.sha256(), 0, 0
     for batch, num_windows in batches:
@@ -314,7 +303,7 @@ def stream_entry(plan: windows.StreamPlan, stream: int, f: IO[bytes],
 
 
 def make_manifest(job: Job, plan: windows.StreamPlan, chunk_counts: Sequence[Mapping[str, int]],
-                  streams: Sequence[Dict[str, Any]]) -> Manifest:
+                  streams: Sequence[dict[str, Any]]) -> Manifest:
     """Returns the manifest of records whose chunks are counted and whose `streams` (entries) are
     written."""
     settings, tokenizer = job.settings, tokenizer_of(job.settings)

@@ -22,7 +22,9 @@ import itertools
 import os
 import sys
 import zlib
-from typing import Any, Counter, Dict, Iterator, List, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from xlnet import files
 from xlnet.config import InputSettings
@@ -41,7 +43,7 @@ _CUT = "cut"                 # an event, as END is: see `_owned`
 
 # Files and chunks.
 
-def find_files(patterns: str, what: str = "input_glob") -> List[str]:
+def find_files(patterns: str, what: str = "input_glob") -> list[str]:
     """Returns the files that comma-separated names, glob patterns and directories stand for.
 
     A directory stands for all *.txt, *.jsonl and *.gz in it and below it, hidden ones left out;
@@ -56,7 +58,7 @@ def find_files(patterns: str, what: str = "input_glob") -> List[str]:
     parts = [part.strip() for part in patterns.split(",") if part.strip()]
     if not parts:
         raise UserError("%s: no file given" % what)
-    found: Dict[Any, str] = {}
+    found: dict[Any, str] = {}
     for part in parts:
         paths = files.match(part) if files.is_remote(part) else _local_files(part)
         if not paths:
@@ -84,7 +86,7 @@ def _files_of(name):
     return paths
 
 
-def cut(paths: Sequence[str], chunk_bytes: int) -> List[Chunk]:
+def cut(paths: Sequence[str], chunk_bytes: int) -> list[Chunk]:
     """Returns the chunks of files, in order: `chunk_bytes` of plain ones each, `.gz` files whole.
 
     Empty files have none.
@@ -329,7 +331,7 @@ def _select(events, split, share):
     document in both parts.
     """
     size, is_cut = 0, False
-    document: List[Any] = []
+    document: list[Any] = []
     for event in events:
         if event is END or event is _CUT:
             is_cut = is_cut or event is _CUT

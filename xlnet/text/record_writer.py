@@ -9,7 +9,8 @@ Shape letters as in `windows`; R bytes of a record, frame included.
 
 from __future__ import annotations
 
-from typing import Callable, Iterator, Tuple
+from collections.abc import Iterator
+from typing import Callable
 
 import google_crc32c
 import numpy as np
@@ -24,7 +25,7 @@ _BATCH_WINDOWS = 1024
 
 def stream_records(settings: CorpusSettings, vocabulary: windows.Vocabulary,
                    plan: windows.StreamPlan, stream: int,
-                   read_part: Callable[[int], windows.ReadPart]) -> Iterator[Tuple[bytearray, int]]:
+                   read_part: Callable[[int], windows.ReadPart]) -> Iterator[tuple[bytearray, int]]:
     """Yields the records of a stream, all passes, some hundreds at a time, as (bytes, windows).
 
     Args:
@@ -58,7 +59,7 @@ class WindowEncoder:
         self.record_bytes = len(self._empty)                                   # R
 
     def batches(self, cell: windows.Cell, direction: int,
-                starts_stream: bool) -> Iterator[Tuple[bytearray, int]]:
+                starts_stream: bool) -> Iterator[tuple[bytearray, int]]:
         """Yields the records of a `windows.Cell`, some hundreds at a time, as (bytes, windows).
 
         Args:

@@ -22,7 +22,6 @@ abbreviations are those of English, and some of German, French and Spanish.
 from __future__ import annotations
 
 import re
-from typing import List
 
 _BEFORE_NAMES = frozenset(
     "Mr Mrs Ms Messrs Mx Mme Mlle Dr Drs Prof Rev Hon St Ste Mt Ft Gen Col Maj Capt Cpt Cmdr Lt "
@@ -45,7 +44,7 @@ _DOTTED = re.compile(r"(?:[^\W\d]{1,3}\.)+[^\W\d]{1,3}")
 _LONGEST_WORD = 16           # an abbreviation or a number is shorter
 
 
-def split_sentences(text: str) -> List[str]:
+def split_sentences(text: str) -> list[str]:
     """Returns the sentences of a text, stripped, none of them blank.
 
     One after the other they are the text: only spaces between sentences are lost.

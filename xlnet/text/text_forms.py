@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, Iterable, Iterator, List
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from xlnet.config import InputSettings
 from xlnet.text.sentences import split_sentences
@@ -153,7 +154,7 @@ def _paragraphs(texts, faults):
     chunk's own lines decides whether its first line begins one.
     """
     first, size = None, 0
-    lines: List[str] = []
+    lines: list[str] = []
     for offset, text in _book_lines(texts):
         if text in ("", "\f"):
             if lines:
@@ -193,7 +194,7 @@ _CJK = re.compile("[\u3000-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uff60\U000200
 
 def _join(lines):
     """Joins hard-wrapped lines: with a space, but not behind a hyphen or between CJK characters."""
-    joined: List[str] = []
+    joined: list[str] = []
     for line in filter(None, lines):
         if joined and not _joins_without_space(joined[-1][-1], line[0]):
             joined.append(" ")

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from typing import Callable, Iterator
+from collections.abc import Iterator
+from typing import Callable
 
 import numpy as np
 
@@ -108,7 +109,7 @@ class Vocabulary:
     cls_id: int
 
     @classmethod
-    def of(cls, tokenizer: Tokenizer) -> "Vocabulary":
+    def of(cls, tokenizer: Tokenizer) -> Vocabulary:
         stands_alone = tokenizer.is_punctuation.copy()
         special = (tokenizer.cls_id, tokenizer.sep_id, tokenizer.eod_id, tokenizer.eop_id)
         stands_alone[[id for id in special if id is not None]] = True

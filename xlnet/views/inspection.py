@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import dataclasses
 import unicodedata
-from typing import Callable, List, Optional, Sequence, Tuple, Union
+from collections.abc import Sequence
+from typing import Callable, Optional, Union
 
 import numpy as np
 
@@ -43,7 +44,7 @@ class Windows:
     def __len__(self):
         return len(self.label)
 
-    def segment_lengths(self, reuse_len: int) -> Tuple[np.ndarray, np.ndarray]:
+    def segment_lengths(self, reuse_len: int) -> tuple[np.ndarray, np.ndarray]:
         """Tokens of A and of B without <sep> and <cls>, each int [W]."""
         b = np.sum(self.seg_ids == 1, axis=1) - 1
         return self.input_ids.shape[1] - reuse_len - 3 - b, b
@@ -159,7 +160,7 @@ def sentence_excerpt(text: str, tokenizer: Tokenizer, permutation: permutations.
 
 
 def visibility(rank: np.ndarray, is_target: np.ndarray,
-               memory_length: int) -> Tuple[np.ndarray, np.ndarray]:
+               memory_length: int) -> tuple[np.ndarray, np.ndarray]:
     """What each position sees in the two streams (paper, figure 4 and appendix A.7).
 
     The content stream is the query stream and the token itself; all of the memory is visible.
@@ -316,7 +317,7 @@ def _wrapped(units, width):
 def _chunks(units, width):
     """Units that stay on one line: a word, cut where it is wider than a line."""
     used = 0
-    chunk: List[_Unit] = []
+    chunk: list[_Unit] = []
     for unit in units:
         if chunk and (unit.may_break or used + unit.columns > width):
             yield chunk
@@ -340,7 +341,7 @@ class Histogram:
     levels: dict = dataclasses.field(default_factory=dict)
 
 
-def summary(windows: Windows, reuse_len: int) -> List[str]:
+def summary(windows: Windows, reuse_len: int) -> list[str]:
     """Lines with what is counted in all windows."""
     spans = _spans(windows, reuse_len)
     tokens = windows.input_ids.size
@@ -384,7 +385,7 @@ def _spans(windows, reuse_len):
                   starts[begins] & starts[ends + 1])
 
 
-def histograms(windows: Windows, reuse_len: int) -> List[Histogram]:
+def histograms(windows: Windows, reuse_len: int) -> list[Histogram]:
     """The counts as a list of `Histogram`."""
     spans = _spans(windows, reuse_len)
     a_len, b_len = windows.segment_lengths(reuse_len)

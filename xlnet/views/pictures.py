@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import collections
 import functools
-from typing import Any, List, Sequence, Set, Tuple
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -30,7 +31,7 @@ _DPI = 110
 _Tokens = collections.namedtuple("_Tokens", "excerpt names places fonts memory_length")
 
 
-def draw_masks(path: str, excerpt: Excerpt, memory_length: int) -> Set[Tuple[int, str]]:
+def draw_masks(path: str, excerpt: Excerpt, memory_length: int) -> set[tuple[int, str]]:
     """Writes the content-stream and query-stream masks of an `inspection.Excerpt`.
 
     Rows see columns (paper, figure 4 and appendix A.7). Above, tokens stand as the model reads
@@ -45,7 +46,7 @@ def draw_masks(path: str, excerpt: Excerpt, memory_length: int) -> Set[Tuple[int
     return unshown
 
 
-def masks_figure(excerpt: Excerpt, memory_length: int) -> Tuple[Any, Set[Tuple[int, str]]]:
+def masks_figure(excerpt: Excerpt, memory_length: int) -> tuple[Any, set[tuple[int, str]]]:
     """The figure of `draw_masks`, and the set of `(id, piece)` that no font can show."""
     from matplotlib.figure import Figure
     heading, fonts, names, unshown = _shown(excerpt)
@@ -189,7 +190,7 @@ def _shown(excerpt):
     return title, fonts, names, unshown
 
 
-def choose_fonts(text: str) -> Tuple[List[str], Set[str]]:
+def choose_fonts(text: str) -> tuple[list[str], set[str]]:
     """Returns font families for `text` and the set of its characters that they have.
 
     Families come after matplotlib's own font in the order of how much they add.
@@ -199,7 +200,7 @@ def choose_fonts(text: str) -> Tuple[List[str], Set[str]]:
     covered = wanted & _characters(font_manager.findfont(_FONT))
     while wanted - covered:
         best: Any = None
-        added: Set[str] = set()
+        added: set[str] = set()
         for font in _installed():
             more = (wanted - covered) & _characters(font.fname)
             if len(more) > len(added):

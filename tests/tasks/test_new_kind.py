@@ -3,12 +3,12 @@
 import json
 import random
 
-import command
 import numpy as np
 import pytest
-from conftest import ROOT
-from ordinal import Ordinal
-from test_run_classifier import RELEASED, make_vocabulary, weights
+from helpers import command
+from helpers.finetuning import make_vocabulary, weights
+from helpers.ordinal import Ordinal
+from helpers.paths import RELEASED, ROOT
 
 from xlnet.tasks import known
 from xlnet.tasks.task import Task
@@ -42,7 +42,7 @@ def run(place, *arguments, **changes):
 
 
 def test_a_new_kind_takes_one_short_file():
-    assert len((ROOT / "tests" / "ordinal.py").read_text().splitlines()) < 80
+    assert len((ROOT / "tests" / "helpers" / "ordinal.py").read_text().splitlines()) < 80
 
 
 def test_a_new_kind_is_trained_evaluated_selected_and_predicted_with(place, monkeypatch):

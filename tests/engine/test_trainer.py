@@ -9,11 +9,11 @@ import shutil
 import signal
 import socket
 
-import command
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
-from pretraining_runs import curve, train, weights
+from helpers import command
+from helpers.pretraining import curve, train, weights
 
 from xlnet.engine import lock, reports
 from xlnet.engine.inference import Answering
