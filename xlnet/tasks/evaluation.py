@@ -61,9 +61,9 @@ class Evaluation:
     def keep_results(self, split: str, rows: Sequence[Row], baseline: dict,
                      results: Sequence[dict]) -> dict:
         """Writes `eval_results_<split>.json`; returns the best of `results`, dicts as of `score`
-        with their step, the earliest of equal ones."""
+        with their step; of equal ones that with the lower loss, then the earliest."""
         main_metric = self._task.metrics[0]
-        best = max(results, key=lambda result: result[main_metric])
+        best = max(results, key=lambda result: (result[main_metric], -result["loss"]))
         if len(results) > 1:
             _log.info("best %s %s  step %d  %s %.4f", self._task.name, split, best["step"],
                       main_metric, best[main_metric])
