@@ -4,6 +4,8 @@ all that makes of variables.
 A replica is one copy of the network on one device. Every host (machine) has as many.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import json
 import logging
@@ -15,6 +17,7 @@ from typing import Any
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
+from xlnet.config import DeviceSettings
 from xlnet.errors import UserError
 
 _log = logging.getLogger(__name__)
@@ -35,26 +38,26 @@ class Devices:
     parallel_ops: bool = False   # one CPU: see `session_config`
 
     @property
-    def replicas(self):
+    def replicas(self) -> int:
         return self.hosts * self.per_host
 
     @property
-    def is_chief(self):
+    def is_chief(self) -> bool:
         return self.host == 0
 
-    def check_divides(self, batch_size, micro_batches):
+    def check_divides(self, batch_size: int, micro_batches: int) -> None:
         """Raises UserError unless each replica has `micro_batches` equal parts of the batch."""
         if batch_size % (self.replicas * micro_batches):
             raise UserError("train_batch_size is %d, which %d replicas of %d micro-batches do not "
                             "divide" % (batch_size, self.replicas, micro_batches))
 
-    def rows(self, batch_size):
+    def rows(self, batch_size: int) -> slice:
         """The rows of the global batch that are this host's, as a slice."""
         share = batch_size // self.hosts
         return slice(self.host * share, (self.host + 1) * share)
 
 
-def connect(settings):
+def connect(settings: DeviceSettings) -> Devices:
     """The `Devices` that `DeviceSettings` and, for several hosts, TF_CONFIG describe.
 
     Raises:
@@ -94,7 +97,7 @@ def _cluster(settings):
     return settings.num_hosts, names.index(this) if names else 0
 
 
-def all_hosts():
+def all_hosts() -> list[tuple[str, str]]:
     """TensorFlow's name and the address of each host in TF_CONFIG; the first is the chief."""
     jobs = _tf_config().get("cluster", {})
     return [(_TASK % (job, index), address) for job in ("chief", "worker")
@@ -139,7 +142,7 @@ def _tpu(settings):
                    words="TPU, %d replicas" % strategy.num_replicas_in_sync)
 
 
-def session_config(devices):
+def session_config(devices: Devices) -> tf.ConfigProto:
     """Session settings: without GPUs, a CPU device for each replica.
 
     On one CPU operations run one after the other, each on all cores: side by side (`parallel_ops`)
@@ -155,12 +158,12 @@ def session_config(devices):
     return config
 
 
-def replica_number():
+def replica_number() -> int:
     """The number of the replica whose graph is being built, among all of all hosts: 0, 1, ..."""
     return tf2.distribute.get_replica_context().replica_id_in_sync_group
 
 
-def mean_over_replicas(tensors):
+def mean_over_replicas(tensors: list[tf.Tensor]) -> list[tf.Tensor]:
     """Means of a list of tensors over all replicas, on each of them."""
     context = tf2.distribute.get_replica_context()
     if context.num_replicas_in_sync == 1:
@@ -172,17 +175,17 @@ def mean_over_replicas(tensors):
     return context.merge_call(reduce, args=tuple(tensors))
 
 
-def local_parts(variable):
+def local_parts(variable: Any) -> tuple:
     """The variables of this host's replicas behind `variable`, in their order."""
     return tf2.distribute.get_strategy().experimental_local_results(variable)
 
 
-def base_name(variable):
+def base_name(variable: Any) -> str:
     """A variable's name in checkpoints: without its output number and its replica."""
     return re.sub(r"(/replica_\d+)?(:0)?$", "", variable.name)
 
 
-def zeros(shape, dtype, partition_info=None):
+def zeros(shape: Any, dtype: tf.DType, partition_info: Any = None) -> tf.Tensor:
     """An initializer for variables that are large: zeros of a size the graph optimizer does not
     know.
 

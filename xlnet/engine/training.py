@@ -4,6 +4,8 @@ One engine for any number of devices: see `distribution`. A step is that of the 
 whatever the number of replicas and of micro-batches that it is cut into.
 """
 
+from __future__ import annotations
+
 import contextlib
 import ctypes
 import dataclasses
@@ -12,13 +14,20 @@ import re
 import sys
 import warnings
 import zlib
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Optional
 
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from xlnet import files
-from xlnet.config import CONFIG_NAME, RunConfig, XLNetConfig
+from xlnet.config import (
+    CONFIG_NAME,
+    NetworkSettings,
+    OptimizationSettings,
+    RunConfig,
+    XLNetConfig,
+)
 from xlnet.engine import checkpoint, distribution, hosts, optimization
 from xlnet.errors import UserError
 from xlnet.network import modeling
@@ -30,11 +39,10 @@ _M_ARENA_MAX = -8          # of malloc.h
 
 # ---- Estimator ----
 
-def make_estimator(model_fn, *, model_dir, seed, devices=None):
-    """An Estimator that saves nothing by itself: see `saving`. `devices`: `distribution.Devices`,
-    None for one device."""
+def make_estimator(model_fn: Callable[..., tf2.estimator.EstimatorSpec], *, model_dir: str,
+                   seed: int, devices: distribution.Devices) -> tf2.estimator.Estimator:
+    """An Estimator that saves nothing by itself: see `saving`."""
     set_up_process()
-    devices = devices or distribution.Devices(None)
     return tf2.estimator.Estimator(model_fn, model_dir, tf2.estimator.RunConfig(
         tf_random_seed=seed, save_checkpoints_steps=None, save_checkpoints_secs=None,
         save_summary_steps=None, log_step_count_steps=None,
@@ -48,7 +56,7 @@ def set_up_process() -> None:
     warnings.filterwarnings("ignore", message="To make it possible to preserve tf.data options")
 
 
-def share_one_heap():
+def share_one_heap() -> None:
     """Makes all threads take memory from one heap.
 
     The GNU C library gives each thread its own, and what one thread frees is then of no use to the
@@ -60,7 +68,8 @@ def share_one_heap():
             set_option(_M_ARENA_MAX, 1)
 
 
-def train(estimator, input_fn, *, max_steps, hooks, devices):
+def train(estimator: tf2.estimator.Estimator, input_fn: Callable[[], tf.data.Dataset], *,
+          max_steps: int, hooks: list, devices: distribution.Devices) -> None:
     """Trains to step `max_steps`; on several hosts, together with them.
 
     Raises:
@@ -91,7 +100,7 @@ def _train(estimator, input_fn, max_steps, hooks, devices):
 
 
 @contextlib.contextmanager
-def user_errors():
+def user_errors() -> Iterator[None]:
     """Makes a UserError that was raised inside of the graph, by the input pipeline, one again."""
     try:
         yield
@@ -130,7 +139,7 @@ def keep_architecture(model_dir: str, config: XLNetConfig, tokenizer: Tokenizer)
     tokenizer.save(os.path.join(model_dir, SPIECE_NAME))
 
 
-def run_config(network, is_training, **recurrence):
+def run_config(network: NetworkSettings, is_training: bool, **recurrence: Any) -> RunConfig:
     """The `RunConfig` of `NetworkSettings`; `recurrence` is its mem_len, reuse_len, same_length."""
     return RunConfig(is_training, False, network.use_bfloat16, network.dropout, network.dropatt,
                      network.init, network.init_range, network.init_std,
@@ -139,17 +148,17 @@ def run_config(network, is_training, **recurrence):
                      position_dropout=network.position_dropout, **recurrence)
 
 
-def precision_in_words(network):
+def precision_in_words(network: NetworkSettings) -> str:
     """The number format that `NetworkSettings` lead to, for the banner."""
     return run_config(network, True).precision + ", recomputing" * network.recompute
 
 
-def dropout_seed(seed, step):
+def dropout_seed(seed: int, step: tf.Tensor) -> tf.Tensor:
     """int32 [2]: every step has noise of its own, the same whenever the step is run."""
     return tf.stack([tf.constant(seed, tf.int32), tf.cast(step, tf.int32)])
 
 
-def model_scope():
+def model_scope() -> tf.variable_scope:
     """The variable scope of the network. A weight starts from numbers that its name and the seed
     of the graph decide: the same for any devices and micro-batches."""
     def named(getter, name, *args, initializer=None, **kwargs):
@@ -161,7 +170,7 @@ def model_scope():
     return tf.variable_scope("model", custom_getter=named, reuse=tf.AUTO_REUSE)
 
 
-def start_from(init_checkpoint, config, model_dir):
+def start_from(init_checkpoint: Optional[str], config: XLNetConfig, model_dir: str) -> None:
     """Takes weights from `init_checkpoint` unless the run in `model_dir` has begun."""
     if init_checkpoint and not tf.train.latest_checkpoint(model_dir):
         checkpoint.warm_start(checkpoint.resolve(init_checkpoint), config)
@@ -169,12 +178,15 @@ def start_from(init_checkpoint, config, model_dir):
 
 # ---- one step ----
 
-def loss_scale(network):
+def loss_scale(network: NetworkSettings) -> Optional[optimization.LossScale]:
     """The `optimization.LossScale` that the precision of `NetworkSettings` needs, or None."""
     return optimization.LossScale() if network.precision == "fp16" else None
 
 
-def accumulate(compute, inputs, micro_batches, scale=None):
+def accumulate(compute: Callable[..., tuple[tf.Tensor, dict[str, tf.Tensor]]],
+               inputs: dict[str, tf.Tensor], micro_batches: int,
+               scale: Optional[optimization.LossScale] = None
+               ) -> tuple[tf.Tensor, list[tf.Tensor], dict[str, tf.Tensor]]:
     """Gradients of the mean loss over micro-batches, one after the other in the memory of one.
 
     Args:
@@ -231,7 +243,7 @@ class Step:
     stop: tf.Tensor
     stop_asked: Any
 
-    def scalars(self) -> dict:
+    def scalars(self) -> dict[str, tf.Tensor]:
         """The tensors that are reported."""
         return {name: getattr(self, name)
                 for name in ("loss", "learning_rate", "gradient_norm", "gradient_scale")}
@@ -242,7 +254,10 @@ def step_of_graph() -> Step:
     return tf.get_collection(_STEP)[0]
 
 
-def training_spec(loss, optimization_settings, gradients=None, scale=None, updates=()):
+def training_spec(loss: tf.Tensor, optimization_settings: OptimizationSettings,
+                  gradients: Optional[list[tf.Tensor]] = None,
+                  scale: Optional[optimization.LossScale] = None,
+                  updates: Sequence[tf.Operation] = ()) -> tf2.estimator.EstimatorSpec:
     """The part of a training step that is the same for all tasks. Its scalars are handed on as
     `step_of_graph`.
 

@@ -3,8 +3,12 @@
 Shape letters as in `modeling`; b rows of this replica, P predicted slots.
 """
 
-import dataclasses
+from __future__ import annotations
 
+import dataclasses
+from typing import Any
+
+import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from xlnet.config import NetworkSettings, OptimizationSettings, PretrainingSettings, XLNetConfig
@@ -26,7 +30,7 @@ class PretrainingModel:
     reuse_len: int
     tokenizer: Tokenizer
 
-    def model_fn(self, features):
+    def model_fn(self, features: dict[str, tf.Tensor]) -> tf2.estimator.EstimatorSpec:
         """features: dict of `input_pipeline.pretraining_batches`, [b,...]."""
         return self._training(*self._batch(features, is_training=True))
 
@@ -97,7 +101,7 @@ class PretrainingModel:
 
     # -- held-out evaluation
 
-    def held_out(self, features):
+    def held_out(self, features: dict[str, tf.Tensor]) -> dict[str, Any]:
         """What a batch of held-out windows says, dropout off; memories are carried along.
 
         Args:

@@ -21,7 +21,6 @@ from xlnet.errors import UserError
 from xlnet.pretraining import sources
 from xlnet.pretraining.held_out import HeldOut
 from xlnet.pretraining.model import PretrainingModel
-from xlnet.records.manifest import Manifest
 from xlnet.tokenization import Tokenizer, descriptions_beside
 
 HELD_OUT_NAME = "held_out.tsv"
@@ -40,7 +39,7 @@ class Run:
 
     def __init__(self, settings: PretrainingSettings, config: XLNetConfig,
                  network: NetworkSettings, optimization: OptimizationSettings,
-                 device_settings: DeviceSettings, manifest: Manifest,
+                 device_settings: DeviceSettings, manifest: sources.AnyManifest,
                  devices: distribution.Devices):
         self._settings = settings
         self._config = config

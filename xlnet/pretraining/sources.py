@@ -1,15 +1,21 @@
 """What a pretraining run reads: manifests, and the rule by which targets are drawn."""
 
+from __future__ import annotations
+
 import os
+from typing import Optional, Union
 
 from xlnet import files
 from xlnet.batches.permutation import Permutation
+from xlnet.config import PretrainingSettings
 from xlnet.errors import UserError
 from xlnet.records import legacy
 from xlnet.records.manifest import Manifest
 
+AnyManifest = Union[Manifest, legacy.LegacyManifest]
 
-def read_manifest(directory, spiece_model_file):
+
+def read_manifest(directory: str, spiece_model_file: Optional[str]) -> AnyManifest:
     """The `Manifest` of our records, the `LegacyManifest` of the reference's.
 
     Args:
@@ -27,7 +33,7 @@ def read_manifest(directory, spiece_model_file):
     return manifest
 
 
-def choose_permutation(settings, manifest):
+def choose_permutation(settings: PretrainingSettings, manifest: AnyManifest) -> Permutation:
     """How targets are drawn.
 
     Raises:
@@ -43,7 +49,8 @@ def choose_permutation(settings, manifest):
     return permutation
 
 
-def held_out_manifest(settings, manifest):
+def held_out_manifest(settings: PretrainingSettings,
+                      manifest: AnyManifest) -> Optional[AnyManifest]:
     """The manifest of the held-out records, checked to be cut like the training records."""
     if not settings.eval_record_info_dir:
         return None
