@@ -21,13 +21,7 @@ import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from xlnet import files
-from xlnet.config import (
-    CONFIG_NAME,
-    NetworkSettings,
-    OptimizationSettings,
-    RunConfig,
-    XLNetConfig,
-)
+from xlnet.config import CONFIG_NAME, NetworkSettings, OptimizationSettings, RunConfig, XLNetConfig
 from xlnet.engine import checkpoint, distribution, hosts, optimization
 from xlnet.errors import UserError
 from xlnet.network import modeling
