@@ -1,2 +1,5 @@
-"""Pretraining: `objectives`, the `model` that is trained on them, `sources` of data, `held_out`
-evaluation, `run`: what all this adds to the trainer."""
+"""Pretraining: what it adds to the engine's trainer.
+
+`objectives` says what is predicted, `model` is trained on them, `sources` finds the data, `held_out`
+evaluates, with a `sample` to read, `run` puts it together. How a run goes belongs in `engine`.
+"""

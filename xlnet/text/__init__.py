@@ -1,4 +1,4 @@
-"""Raw text to records.
+"""Raw text to pretraining records, without TensorFlow; tables of tasks are read in `tasks`.
 
 `reading`, `text_forms` and `sentences` make lines of files, `corpus` tokens of lines, `windows`
 streams of windows of tokens; `record_writer` writes them; `preparation` shares the work out and

@@ -1,1 +1,2 @@
-"""What records hold, to look at: `inspection` as text, `pictures` as images."""
+"""Records for the eye: `inspection` as text and counts, `pictures` as images. Nothing is drawn anew:
+windows, targets and orders are those that the trainer gets."""
