@@ -98,8 +98,8 @@ class Progress(tf.train.SessionRunHook):
                  keeps_journal: bool = False, with_perplexity: bool = False,
                  highest_loss: float = math.inf, is_chief: bool = True):
         self._model_dir = model_dir
-        self._journal = None
-        self._keeps_journal = keeps_journal and is_chief
+        self._journal: Optional[Journal] = None
+        self._journal_dir = model_dir if keeps_journal and is_chief else None
         self._train_steps = train_steps
         self._log_steps = log_steps
         self._per_step = per_step
@@ -119,11 +119,11 @@ class Progress(tf.train.SessionRunHook):
     def after_create_session(self, session, coord):
         step = int(session.run(tf.train.get_global_step()))
         self._start(step)
-        self._first_step_began = time.time()
-        if self._keeps_journal:
-            self._journal = Journal(self._model_dir, step)
+        self._first_step_began: Optional[float] = time.time()
+        if self._journal_dir:
+            self._journal = Journal(self._journal_dir, step)
             if self._banner is not None:
-                add_to_board(self._model_dir, step, texts={"run": markdown(self._banner)})
+                add_to_board(self._journal_dir, step, texts={"run": markdown(self._banner)})
 
     def _start(self, step):
         self._losses, self._since, self._since_step = [], time.time(), step

@@ -21,13 +21,7 @@ import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from xlnet import files
-from xlnet.config import (
-    CONFIG_NAME,
-    NetworkSettings,
-    OptimizationSettings,
-    RunConfig,
-    XLNetConfig,
-)
+from xlnet.config import CONFIG_NAME, NetworkSettings, OptimizationSettings, RunConfig, XLNetConfig
 from xlnet.engine import checkpoint, distribution, hosts, optimization
 from xlnet.errors import UserError
 from xlnet.network import modeling
@@ -150,7 +144,7 @@ def run_config(network: NetworkSettings, is_training: bool, **recurrence: Any) -
 
 def precision_in_words(network: NetworkSettings) -> str:
     """The number format that `NetworkSettings` lead to, for the banner."""
-    return run_config(network, True).precision + ", recomputing" * network.recompute
+    return "%s%s" % (run_config(network, True).precision, ", recomputing" * network.recompute)
 
 
 def dropout_seed(seed: int, step: tf.Tensor) -> tf.Tensor:
