@@ -102,7 +102,8 @@ class StopHook(tf.train.SessionRunHook):
     def __init__(self, selection: Selection):
         self._selection = selection
 
-    def after_run(self, run_context, run_values):
+    def after_run(self, run_context: tf.train.SessionRunContext,
+                  run_values: tf.train.SessionRunValues) -> None:
         if self._selection.is_over():
             run_context.request_stop()
 

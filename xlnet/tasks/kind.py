@@ -43,8 +43,8 @@ from xlnet.tasks.task import Row, Task
 THRESHOLD = 0.5      # of a label's probability, where labels are independent or there are two
 LABELS_SHOWN = 20    # labels of a task that are named, and whose tables are shown
 
+# A metric: function of (task, decisions, truth, values) to a number.
 Metric = Callable[[Task, np.ndarray, np.ndarray, np.ndarray], float]
-                     # of a task, the decisions, the truth and the values of `Answers`
 
 # What settings ask of the loss in training. class_weights: floats [L], how much a row counts, or
 # None: all rows alike.
