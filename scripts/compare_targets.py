@@ -35,7 +35,7 @@ class TargetSettings:
 
 def main(settings):
     manifest = legacy.LegacyManifest.read(settings.record_info_dir,
-                                                  settings.spiece_model_file)
+                                          settings.spiece_model_file)
     tokenizer = Tokenizer(manifest.sp_model, manifest.uncased, manifest.keep_accents)
     ids, is_masked, direction = read(manifest)
     is_special = np.isin(ids, [tokenizer.sep_id, tokenizer.cls_id])

@@ -622,7 +622,7 @@ class ClassifierSettings(RunSettings, TextSettings):
     overwrite_data: bool = setting(False, "tokenize again even if the records fit")
 
     eval_batch_size: int = setting(32, "examples that a device evaluates or predicts together",
-                                 minimum=1)
+                                   minimum=1)
     epochs: Optional[float] = setting(None, "train_steps in passes over the training rows",
                                       minimum=0.0, instead_of="train_steps")
     freeze_layers: int = setting(0, "so many of the lowest layers, and the embeddings, keep their "

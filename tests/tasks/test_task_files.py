@@ -81,7 +81,7 @@ def rows_of(name, directory, split, **more):
 def test_csv_with_line_breaks_and_quotation_marks(tmp_path):
     write(tmp_path, "train.csv", '"5","a ""b"", c', 'd"', '"1","x\\n\\ny \\""z\\"""')
     rows = parsing.read_file(TASKS["yelp-5"], str(tmp_path / "train.csv"), True,
-                                header=("label", "text"))
+                             header=("label", "text"))
     assert rows == [Row("0", (('a "b", c\nd', None),), "5"), Row("1", (('x  y "z"', None),), "1")]
 
 

@@ -22,6 +22,7 @@ from xlnet.text import windows
 
 # Streams.
 
+
 @pytest.mark.parametrize("seq_len, reuse_len", [(32, 12), (9, 1), (64, 32), (16, 11)])
 def test_count_windows_is_the_most_that_fit(seq_len, reuse_len):
     for part_len in range(200):

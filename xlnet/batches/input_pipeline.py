@@ -240,6 +240,7 @@ def for_replicas(dataset: tf.data.Dataset, replicas: int) -> tf.data.Dataset:
     """
     if replicas == 1:
         return dataset
+
     def part(value):
         lengths = [-1 if size is None else size for size in value.shape.as_list()[1:]]
         return tf.reshape(value, [replicas, value.shape[0] // replicas] + lengths)

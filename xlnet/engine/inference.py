@@ -106,6 +106,7 @@ class Answering:
             with tf.device("/cpu:0"):
                 self._path = tf.placeholder(tf.string, [])
                 source = tf.data.make_initializable_iterator(self._make_batches(self._path))
+
             def copy():
                 with tf.device("/cpu:0"):
                     batch = source.get_next()

@@ -114,7 +114,6 @@ class MemoryFiles:
             raise UserError("model_dir: after %d s %s is not there from all hosts, which must "
                             "share the directory" % (_SECONDS_FOR_OTHER_HOSTS, pattern))
 
-
     def forget(self) -> None:
         """Drops the memories of checkpoints that are gone, or never came to be."""
         kept = {step for step, _ in checkpoint.all_prefixes(self._model_dir)}

@@ -10,7 +10,6 @@ import tensorflow.compat.v1 as tf
 
 from xlnet.config import OptimizationSettings
 from xlnet.engine.distribution import base_name, zeros
-from xlnet.errors import UserError
 
 BETA1, BETA2 = 0.9, 0.999
 AVERAGE = "average"            # the slot with a weight's moving average: <variable>/average
@@ -19,18 +18,9 @@ STEPS_BETWEEN_DOUBLINGS = 2000
 
 
 def warmup_steps(settings: OptimizationSettings) -> int:
-    """Steps of warm-up, given as a count or as a share of `train_steps`.
-
-    Raises:
-      UserError: both are given, or the share is above 1.
-    """
+    """Steps of warm-up, given as a count or as a share of `train_steps`."""
     if not settings.warmup_share:
         return settings.warmup_steps
-    if settings.warmup_steps:
-        raise UserError("warmup_share is %s and warmup_steps is %d; give one of them"
-                        % (settings.warmup_share, settings.warmup_steps))
-    if settings.warmup_share > 1:
-        raise UserError("warmup_share is %s, expected at most 1" % settings.warmup_share)
     return int(round(settings.warmup_share * settings.train_steps))
 
 

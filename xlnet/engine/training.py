@@ -21,7 +21,7 @@ import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from xlnet import files
-from xlnet.config import CONFIG_NAME, NetworkSettings, OptimizationSettings, RunConfig, XLNetConfig
+from xlnet.config import CONFIG_NAME, NetworkSettings, OptimizationSettings, XLNetConfig
 from xlnet.engine import checkpoint, distribution, hosts, optimization
 from xlnet.errors import UserError
 from xlnet.network import modeling
@@ -133,18 +133,10 @@ def keep_architecture(model_dir: str, config: XLNetConfig, tokenizer: Tokenizer)
     tokenizer.save(os.path.join(model_dir, SPIECE_NAME))
 
 
-def run_config(network: NetworkSettings, is_training: bool, **recurrence: Any) -> RunConfig:
-    """The `RunConfig` of `NetworkSettings`; `recurrence` is its mem_len, reuse_len, same_length."""
-    return RunConfig(is_training, False, network.use_bfloat16, network.dropout, network.dropatt,
-                     network.init, network.init_range, network.init_std,
-                     clamp_len=network.clamp_len, precision=network.precision,
-                     recompute=network.recompute,
-                     position_dropout=network.position_dropout, **recurrence)
-
-
 def precision_in_words(network: NetworkSettings) -> str:
     """The number format that `NetworkSettings` lead to, for the banner."""
-    return "%s%s" % (run_config(network, True).precision, ", recomputing" * network.recompute)
+    return "%s%s" % (network.run_config(is_training=True).precision,
+                     ", recomputing" * network.recompute)
 
 
 def dropout_seed(seed: int, step: tf.Tensor) -> tf.Tensor:

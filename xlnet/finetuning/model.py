@@ -80,8 +80,8 @@ class ClassifierModel:
         training.
         """
         settings, task, is_training = self.settings, self.task, seed is not None
-        run = training.run_config(
-            self.network, is_training,
+        run = self.network.run_config(
+            is_training,
             mem_len=settings.max_seq_length if settings.long_document == "memory" else None)
         with training.model_scope(), tf.variable_scope(
                 tf.get_variable_scope(),

@@ -87,7 +87,6 @@ class Run:
     def _check(self):
         settings, model_dir = self._settings, self._settings.model_dir
         encoding.check_max_seq_length(settings.max_seq_length)
-        training.run_config(self._network, is_training=True)
         if settings.freeze_layers > self._config.n_layer:
             raise UserError("freeze_layers is %d, but the network has %d layers"
                             % (settings.freeze_layers, self._config.n_layer))

@@ -62,9 +62,9 @@ class PretrainingModel:
     def _predict(self, batch, first_row, is_training):
         """`objectives.Predictions` of some rows, and what they leave behind."""
         settings = self.settings
-        run = training.run_config(
-            self.network, is_training, mem_len=self._mem_len(is_training),
-            reuse_len=self.reuse_len, same_length=settings.same_length)
+        run = self.network.run_config(
+            is_training, mem_len=self._mem_len(is_training), reuse_len=self.reuse_len,
+            same_length=settings.same_length)
         mems = tf.unstack(batch["memory"], axis=1) if "memory" in batch else None
         seed = training.dropout_seed(settings.seed, tf.train.get_global_step())
         with training.model_scope():

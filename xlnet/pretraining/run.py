@@ -14,7 +14,7 @@ from xlnet.config import (
     PretrainingSettings,
     XLNetConfig,
 )
-from xlnet.engine import checkpoint, distribution, memory, optimization, training
+from xlnet.engine import checkpoint, distribution, memory, training
 from xlnet.engine.kept_settings import KeptSettings
 from xlnet.engine.selection import Selection
 from xlnet.engine.trainer import Job, Trainer
@@ -73,13 +73,9 @@ class Run:
     def _check(self):
         settings = self._settings
         input_pipeline.steps_per_epoch(self._manifest, settings.train_batch_size)
-        training.run_config(self._network, is_training=True)
-        optimization.warmup_steps(self._optimization)
         self._devices.check_divides(settings.train_batch_size, settings.grad_accum_steps)
         if settings.objective == "masked" and self._tokenizer.mask_id is None:
             raise UserError("objective is masked, but %s has no <mask>" % self._tokenizer.path)
-        if settings.same_length and settings.objective != "causal":
-            raise UserError("same_length is True; it belongs to --objective=causal")
         if settings.on_nan == "rollback" and self._devices.hosts > 1:
             raise UserError("on_nan is rollback, which runs on one host; use stop")
         if settings.init_checkpoint:

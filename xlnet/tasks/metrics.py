@@ -15,6 +15,7 @@ from xlnet.tasks.task import Task
 # --- Each metric: labels and decisions are ids [n], 0 and 1 [n,L], or scores [n]; values are
 # probabilities [n,L] or scores [n].
 
+
 def accuracy(task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarray) -> float:
     """Share of the rows whose label, or whose set of labels, is right."""
     same = decisions == labels

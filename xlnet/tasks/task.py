@@ -45,7 +45,7 @@ class Task:
     choices: tuple = ()              # columns of the C answers, or one column that lists them
     query: Optional[str] = None      # column of the query's name; rows are documents to be ranked
     files: dict = dataclasses.field(default_factory=lambda: dict(_THREE_FILES))
-                                     # by split: a name, or names of which the first one found is it
+    # by split: a name, or names of which the first one found is it
     tree: Optional[str] = None       # form of the directories: "folders" or "race"
     groups: dict = dataclasses.field(default_factory=dict)        # a split that stands for others
     headers: dict = dataclasses.field(default_factory=dict)       # column names, by split

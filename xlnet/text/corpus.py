@@ -196,7 +196,7 @@ class Layout:
 
         def read(low, high):
             return self.order(pass_index).read(first + low, first + high,
-                                           lambda block: store.read(self.blocks[block]))
+                                               lambda block: store.read(self.blocks[block]))
         return read
 
 
