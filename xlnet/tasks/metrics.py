@@ -59,7 +59,7 @@ def auc(task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarra
     A label that all rows have, or none, has no curve and is left out; 0.5 where none is left.
     """
     from sklearn import metrics
-    truth = labels if labels.ndim > 1 else np.eye(len(task.class_names))[labels]        # [n,L]
+    truth = labels if labels.ndim > 1 else np.eye(len(task.class_names))[labels]   # [n,L]
     count = truth.shape[1]
     curves = [positive_label(task)] if count == 2 and labels.ndim == 1 else range(count)
     curves = [id for id in curves if 0 < truth[:, id].sum() < len(truth)]
