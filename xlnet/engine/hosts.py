@@ -101,16 +101,17 @@ class Watch(tf.train.SessionRunHook):
         self._ended = threading.Event()
         self.lost: Optional[str] = None    # what to call the lost host
 
-    def after_create_session(self, session, coord):
+    def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
         threading.Thread(target=self._look, args=(session,), daemon=True).start()
 
-    def before_run(self, run_context):
+    def before_run(self, run_context: tf.train.SessionRunContext) -> None:
         self._in_step = True
 
-    def after_run(self, run_context, run_values):
+    def after_run(self, run_context: tf.train.SessionRunContext,
+                  run_values: tf.train.SessionRunValues) -> None:
         self._in_step = False
 
-    def end(self, session):
+    def end(self, session: tf.Session) -> None:
         self._ended.set()
 
     def _look(self, session):

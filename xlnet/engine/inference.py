@@ -47,9 +47,9 @@ class Answering:
         self._answers = answers
         self._make_batches = make_batches
         self._devices = devices
-        self._session = None
+        self._session: Any = None       # a `tf.Session`, once `build` has made it
 
-    def all_records(self, made: Any, prefix: str, name: str) -> dict[str, np.ndarray]:
+    def all_records(self, made: Any, prefix: Optional[str], name: str) -> dict[str, np.ndarray]:
         """Runs the checkpoint `prefix` over all records of `made`, an `encoding.Records`.
 
         Args:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import glob
 import logging
 import os
-import re
 from typing import Optional
 
 import numpy as np
@@ -119,7 +118,7 @@ class MemoryFiles:
         """Drops the memories of checkpoints that are gone, or never came to be."""
         kept = {step for step, _ in checkpoint.all_prefixes(self._model_dir)}
         for path in glob.glob(_path(self._model_dir, "*", "*")):
-            if int(re.search(r"memory-(\d+)-\d+\.npy$", path).group(1)) not in kept:
+            if _step_and_row(path)[0] not in kept:
                 os.remove(path)
 
 
@@ -129,10 +128,15 @@ def read(model_dir: str, step: int) -> Optional[np.ndarray]:
     Raises:
       ValueError, OSError, EOFError: a file is damaged.
     """
-    paths = glob.glob(_path(model_dir, step, "*"))
-    paths.sort(key=lambda path: int(re.search(r"-(\d+)\.npy$", path).group(1)))
+    paths = sorted(glob.glob(_path(model_dir, step, "*")), key=_step_and_row)
     return np.concatenate([np.load(path) for path in paths]) if paths else None
 
 
 def _path(model_dir, step, first_row):
     return os.path.join(model_dir, "memory-%s-%s.npy" % (step, first_row))
+
+
+def _step_and_row(path: str) -> tuple[int, int]:
+    """The step and the first row in a name of `_path`."""
+    _, step, row = os.path.basename(path)[:-len(".npy")].split("-")
+    return int(step), int(row)

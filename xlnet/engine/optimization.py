@@ -1,6 +1,10 @@
 """Learning-rate schedules, AdamW, loss scaling, and the step from gradients to new weights."""
 
+from __future__ import annotations
+
 import re
+from collections.abc import Callable, Sequence
+from typing import Any, Optional
 
 import tensorflow.compat.v1 as tf
 
@@ -59,8 +63,10 @@ class AdamW(tf.train.Optimizer):
         None: always valid.
     """
 
-    def __init__(self, rate, step, *, epsilon, weight_decay=0., bias_correction=True,
-                 share=lambda name: 1., average_decay=0., is_valid=None):
+    def __init__(self, rate: tf.Tensor, step: tf.Tensor, *, epsilon: float,
+                 weight_decay: float = 0., bias_correction: bool = True,
+                 share: Callable[[str], float] = lambda name: 1., average_decay: float = 0.,
+                 is_valid: Optional[tf.Tensor] = None):
         super().__init__(use_locking=False, name="Adam")
         self._rate = rate
         self._epsilon = epsilon
@@ -130,7 +136,7 @@ class AdamW(tf.train.Optimizer):
         raise ValueError("gradient of %s is sparse; make it dense first" % var.name)
 
 
-def layer_share(decay_rate, n_layer):
+def layer_share(decay_rate: float, n_layer: int) -> Callable[[str], float]:
     """Share of the learning rate by variable name: top layer and heads 1, embedding the least.
 
     The stacked biases (`r_w_bias` and its like, `seg_embed`) belong to all layers: share 1.
@@ -165,7 +171,7 @@ class LossScale:
             self._scale, self._good_steps = state("scale", FIRST_SCALE), state("good_steps", 0.)
         self.value = tf.identity(self._scale.read_value())
 
-    def update(self, is_valid):
+    def update(self, is_valid: tf.Tensor) -> tf.Operation:
         """The operation after a step whose gradients were finite, or were not."""
         good = tf.where(is_valid, self._good_steps.read_value() + 1., 0.)
         is_due = good >= STEPS_BETWEEN_DOUBLINGS
@@ -175,7 +181,7 @@ class LossScale:
                         self._good_steps.assign(tf.where(is_due, 0., good), read_value=False))
 
 
-def gradients_of(loss):
+def gradients_of(loss: tf.Tensor) -> list[tf.Tensor]:
     """Dense gradients of `loss` for `tf.trainable_variables()`.
 
     Raises:
@@ -190,7 +196,9 @@ def gradients_of(loss):
     return [tf.convert_to_tensor(gradient) for gradient in gradients]
 
 
-def minimize(loss, settings, step, gradients_and_variables=None, loss_scale=None):
+def minimize(loss: tf.Tensor, settings: OptimizationSettings, step: tf.Variable,
+             gradients_and_variables: Optional[Sequence[tuple[tf.Tensor, tf.Variable]]] = None,
+             loss_scale: Optional[LossScale] = None) -> tuple[tf.Operation, dict[str, Any]]:
     """One update of all trainable variables.
 
     Args:

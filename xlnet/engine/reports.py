@@ -98,8 +98,8 @@ class Progress(tf.train.SessionRunHook):
                  keeps_journal: bool = False, with_perplexity: bool = False,
                  highest_loss: float = math.inf, is_chief: bool = True):
         self._model_dir = model_dir
-        self._journal = None
-        self._keeps_journal = keeps_journal and is_chief
+        self._journal: Optional[Journal] = None
+        self._journal_dir = model_dir if keeps_journal and is_chief else None
         self._train_steps = train_steps
         self._log_steps = log_steps
         self._per_step = per_step
@@ -109,29 +109,30 @@ class Progress(tf.train.SessionRunHook):
         self._highest_loss = highest_loss
         self._is_chief = is_chief
 
-    def begin(self):
+    def begin(self) -> None:
         self._fetches = training.step_of_graph().scalars()
         if self._banner is not None and self._is_chief:
             count = sum(v.shape.num_elements() for v in tf.trainable_variables())
             self._banner = dict(self._banner, parameters="{:,}".format(count))
             show_banner(self._banner)
 
-    def after_create_session(self, session, coord):
+    def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
         step = int(session.run(tf.train.get_global_step()))
         self._start(step)
-        self._first_step_began = time.time()
-        if self._keeps_journal:
-            self._journal = Journal(self._model_dir, step)
+        self._first_step_began: Optional[float] = time.time()
+        if self._journal_dir:
+            self._journal = Journal(self._journal_dir, step)
             if self._banner is not None:
-                add_to_board(self._model_dir, step, texts={"run": markdown(self._banner)})
+                add_to_board(self._journal_dir, step, texts={"run": markdown(self._banner)})
 
     def _start(self, step):
         self._losses, self._since, self._since_step = [], time.time(), step
 
-    def before_run(self, run_context):
+    def before_run(self, run_context: tf.train.SessionRunContext) -> tf.train.SessionRunArgs:
         return tf.train.SessionRunArgs(self._fetches)
 
-    def after_run(self, run_context, run_values):
+    def after_run(self, run_context: tf.train.SessionRunContext,
+                  run_values: tf.train.SessionRunValues) -> None:
         values = run_values.results
         # The step is read before or after the update, as the graph pleases; the count is sure.
         step = self._since_step + len(self._losses) + 1

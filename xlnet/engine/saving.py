@@ -58,12 +58,12 @@ class Saving(tf.train.SessionRunHook):
         self.stopped_at: Optional[int] = None    # the step in which the run was told to stop
         self.stopped_by: Optional[str] = None    # the name of the signal
 
-    def begin(self):
+    def begin(self) -> None:
         for kept in self._beside:
             kept.begin()
         self._stop.begin()
 
-    def after_create_session(self, session, coord):
+    def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
         self._saver = tf.get_collection(tf.GraphKeys.SAVERS)[0]
         self._step = self._saved = int(session.run(tf.train.get_global_step()))
         if self._start_step != self._step:
@@ -77,10 +77,11 @@ class Saving(tf.train.SessionRunHook):
         if self._save_start and not self._step:
             self._save(session)
 
-    def before_run(self, run_context):
+    def before_run(self, run_context: tf.train.SessionRunContext) -> tf.train.SessionRunArgs:
         return tf.train.SessionRunArgs(self._stop.before_run(run_context.session))
 
-    def after_run(self, run_context, run_values):
+    def after_run(self, run_context: tf.train.SessionRunContext,
+                  run_values: tf.train.SessionRunValues) -> None:
         self._step += 1
         is_told = run_values.results > 0
         if is_told or self._is_due(self._step):
@@ -89,7 +90,7 @@ class Saving(tf.train.SessionRunHook):
             self.stopped_at, self.stopped_by = self._step, self._stop.name
             run_context.request_stop()
 
-    def end(self, session):
+    def end(self, session: tf.Session) -> None:
         if self._saved != self._step:
             self._save(session)
 
@@ -119,7 +120,7 @@ class StopSignal:
     def __init__(self):
         self._asked, self._before = None, {}
 
-    def begin(self):
+    def begin(self) -> None:
         step = training.step_of_graph()
         self._seen = step.stop
         self._raise = tf.group(*[part.assign(1., read_value=False)
@@ -128,7 +129,7 @@ class StopSignal:
             self._before = {number: signal.signal(number, self._ask) for number in self._SIGNALS}
 
     @property
-    def name(self):
+    def name(self) -> str:
         """What the run was stopped by; on a host that heard of it from another, SIGTERM."""
         return signal.Signals(self._asked or signal.SIGTERM).name
 
@@ -136,12 +137,12 @@ class StopSignal:
         self._asked = number
         signal.signal(signal.SIGINT, self._before[signal.SIGINT])
 
-    def before_run(self, session):
+    def before_run(self, session: tf.Session) -> tf.Tensor:
         """What to fetch in the next step: 0 until somebody was told to stop."""
         if self._asked:
             session.run(self._raise)
         return self._seen
 
-    def end(self):
+    def end(self) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)

@@ -53,9 +53,10 @@ class Selection:
         others = [one for one in self.evaluations if one["step"] != step]
         self.evaluations = sorted(others + [dict(step=step, **result)],
                                   key=lambda one: one["step"])
-        is_exported = prefix is not None and self.best()["step"] == step
-        if is_exported:
+        is_exported = False
+        if prefix is not None and self._best_step() == step:
             export(prefix, os.path.join(self._model_dir, BEST), sidecar_files(self._model_dir))
+            is_exported = True
         self._write()
         return is_exported
 
@@ -78,12 +79,16 @@ class Selection:
         return max(self.evaluations, default=None, key=lambda one: (
             self._sign * one[self.metric], -one.get("loss", 0), -one["step"]))
 
+    def _best_step(self) -> Optional[int]:
+        best = self.best()
+        return best["step"] if best else None
+
     def is_over(self) -> bool:
         """Whether the last `patience` evaluations brought nothing better."""
         if not self.patience or not self.evaluations:
             return False
         steps = [one["step"] for one in self.evaluations]
-        return len(steps) - 1 - steps.index(self.best()["step"]) >= self.patience
+        return len(steps) - 1 - steps.index(self._best_step()) >= self.patience
 
 
 def is_due(step: int, every: int, last: int) -> bool:
@@ -97,7 +102,8 @@ class StopHook(tf.train.SessionRunHook):
     def __init__(self, selection: Selection):
         self._selection = selection
 
-    def after_run(self, run_context, run_values):
+    def after_run(self, run_context: tf.train.SessionRunContext,
+                  run_values: tf.train.SessionRunValues) -> None:
         if self._selection.is_over():
             run_context.request_stop()
 

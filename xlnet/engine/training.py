@@ -135,7 +135,8 @@ def keep_architecture(model_dir: str, config: XLNetConfig, tokenizer: Tokenizer)
 
 def precision_in_words(network: NetworkSettings) -> str:
     """The number format that `NetworkSettings` lead to, for the banner."""
-    return network.run_config(is_training=True).precision + ", recomputing" * network.recompute
+    return "%s%s" % (network.run_config(is_training=True).precision,
+                     ", recomputing" * network.recompute)
 
 
 def dropout_seed(seed: int, step: tf.Tensor) -> tf.Tensor:

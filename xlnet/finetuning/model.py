@@ -123,18 +123,21 @@ def read_on(config: XLNetConfig, run: RunConfig, ids: tf.Tensor, segments: tf.Te
     Returns:
       The last segment's sequence [B,T,D] and padding [B,T].
     """
+    mem_len = run.mem_len
+    assert mem_len, "there is no memory to read on with"
+
     def read(number, mems):
         part = [tf.slice(x, [0, number * length], [-1, length]) for x in (ids, segments, padding)]
         outputs = modeling.transformer_xl(
             config, run, input_ids=part[0], seg_ids=part[1], hidden=part[2][:, None] > 0,
             mems=mems, seed=None if seed is None else fold_in(seed, number))
-        real = tf.pad(1. - part[2], [[0, 0], [run.mem_len, 0]], constant_values=1.)
-        real = real[:, -run.mem_len:, None]                                           # [B,M,1]
+        real = tf.pad(1. - part[2], [[0, 0], [mem_len, 0]], constant_values=1.)
+        real = real[:, -mem_len:, None]                                               # [B,M,1]
         kept = [tf.stop_gradient(tf.cast(mem, tf.float32) * real) for mem in outputs.new_mems]
         return outputs.sequence, kept, part[2]
 
     batch, total = modeling.shape_of(ids)
-    mems = [tf.zeros([batch, run.mem_len, config.d_model])] * config.n_layer
+    mems = [tf.zeros([batch, mem_len, config.d_model])] * config.n_layer
     modeling.transformer_xl(config, run, input_ids=ids[:1, :1], seg_ids=segments[:1, :1],
                             seed=seed)       # makes the variables, which a loop cannot
     last = total // length - 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from typing import Any
+from typing import Any, Union
 
 from xlnet.batches import input_pipeline
 from xlnet.config import ClassifierSettings
@@ -25,7 +25,7 @@ class Rows:
         self._tokenizer = tokenizer
         self._layout = encoding.Layout(row_length(settings), task.cut_first,
                                        settings.long_document)
-        self._read = {}
+        self._read: dict[Union[str, tuple[str, bool]], list] = {}
 
     def of_split(self, split: str, need_labels: bool) -> dict:
         """The rows of each file that `split` stands for: dict of split to list of `Row`."""

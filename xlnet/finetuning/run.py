@@ -73,7 +73,7 @@ class Run:
         self._selection = selection.Selection(settings.model_dir, task.metrics[0],
                                               settings.patience)
         self._evaluation = Evaluation(task, settings.model_dir, settings.predict_threshold)
-        weights = self._class_weights() if settings.class_weights else None
+        weights = self._class_weights()
         self._model = ClassifierModel(self._config, task, self._network, self._optimization,
                                       settings, self._description["head"], weights)
         self._answering = Answering(
@@ -119,6 +119,8 @@ class Run:
 
     def _class_weights(self):
         settings, task = self._settings, self._task
+        if not settings.class_weights:
+            return None
         rows = self._rows.of_split("train", need_labels=True)["train"] if settings.do_train \
             else None
         return task.kind.class_weights(settings.class_weights, task, rows)
@@ -256,12 +258,12 @@ class Run:
 class _OnTheWay:
     """Evaluates while training: a `trainer.Evaluator`."""
     answering: Answering
-    select: Callable[[int, str], dict[str, Any]]
+    select: Callable[[int, Optional[str]], dict[str, Any]]
 
     def build(self) -> None:
         self.answering.build()
 
-    def __call__(self, step: int, prefix: str) -> dict[str, Any]:
+    def __call__(self, step: int, prefix: Optional[str]) -> dict[str, Any]:
         return self.select(step, prefix)
 
 

@@ -70,7 +70,9 @@ def learning_rates(settings: ClassifierSettings,
 def _take_best(model_dir, trial_dir):
     """Makes the best model of a trial `model_dir/best`."""
     best = os.path.join(trial_dir, selection.BEST)
-    selection.export(checkpoint.noted(best)[1], os.path.join(model_dir, selection.BEST),
+    noted = checkpoint.noted(best)
+    assert noted, "a trial that ended has evaluated, and so has a best checkpoint"
+    selection.export(noted[1], os.path.join(model_dir, selection.BEST),
                      selection.sidecar_files(best))
 
 

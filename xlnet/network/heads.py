@@ -69,7 +69,6 @@ class Layers:
       padding: [B*C,T], 1 where there is no token.
       summarize: function without arguments to one vector of each text, [B*C,D].
     """
-    tf = tf                          # for all that is not below: kinds do not import TensorFlow
 
     def __init__(self, run: RunConfig, scope: str, sequence: tf.Tensor, padding: tf.Tensor,
                  summarize: Callable[[], tf.Tensor]):
@@ -89,3 +88,6 @@ class Layers:
     def sigmoid_cross_entropy(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         """logits, labels: float32 of one shape; labels from 0 to 1."""
         return tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits)
+
+    # For all else: kinds do not import TensorFlow. At the end, as above tf is the module.
+    tf = tf

@@ -9,10 +9,15 @@ causal: each token from those on its left (Transformer-XL, https://arxiv.org/abs
 Shape letters as in `modeling`; P predicted slots.
 """
 
+from __future__ import annotations
+
 import collections
+from collections.abc import Mapping, Sequence
+from typing import Optional
 
 import tensorflow.compat.v1 as tf
 
+from xlnet.config import RunConfig, XLNetConfig
 from xlnet.network import heads, modeling
 from xlnet.network.noise import fold_in, uniform
 
@@ -26,7 +31,8 @@ Predictions = collections.namedtuple("Predictions", "losses guesses new_mems seg
 Noise = collections.namedtuple("Noise", "seed first_row")
 
 
-def targets(objective, features, special_ids):
+def targets(objective: str, features: Mapping[str, tf.Tensor],
+            special_ids: Sequence[int]) -> tuple[tf.Tensor, tf.Tensor]:
     """What is predicted: ids int32 [B,P], weights float32 [B,P] (0: does not count).
 
     The causal objective leaves out `special_ids`, which depend on how windows are cut.
@@ -40,7 +46,9 @@ def targets(objective, features, special_ids):
     return ids, features.get("weights", tf.ones(ids.shape, tf.float32))
 
 
-def predict(objective, config, run, features, mems, *, ids, noise, mask_id, with_segments=False):
+def predict(objective: str, config: XLNetConfig, run: RunConfig, features: Mapping[str, tf.Tensor],
+            mems: Optional[Sequence[tf.Tensor]], *, ids: tf.Tensor, noise: Noise,
+            mask_id: Optional[int], with_segments: bool = False) -> Predictions:
     """Runs the network on a batch.
 
     Args:
@@ -56,6 +64,7 @@ def predict(objective, config, run, features, mems, *, ids, noise, mask_id, with
         features = dict(features, input_ids=_mask(config, features, noise, mask_id))
     slots, summary, outputs = _SEQUENCES[objective](config, run, features, mems, noise,
                                                     with_segments)
+    assert run.precision, "a RunConfig has a number format from its making on"
     losses = heads.lm_loss(slots, ids, outputs.embedding_table, run.precision)
     segment_logits = None
     if with_segments:

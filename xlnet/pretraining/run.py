@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from typing import Optional
 
 from xlnet.batches import input_pipeline
 from xlnet.config import (
@@ -99,13 +100,19 @@ class Run:
             per_step=settings.train_batch_size * manifest.seq_len, examples="windows",
             epoch_steps=input_pipeline.steps_per_epoch(manifest, settings.train_batch_size),
             banner=self._banner(), begin=self._begin,
-            evaluator=HeldOut(model, self._held_out_batches, self._devices)
-            if self._held_out else None,
+            evaluator=self._evaluator(model),
             evaluates_start=True, keep_every=settings.keep_every,
             beside=(memory.MemoryFiles(settings.model_dir, self._devices,
                                        settings.train_batch_size),),
             rolls_back=settings.on_nan == "rollback", keeps_journal=True, with_perplexity=True,
             highest_loss=_TIMES_CHANCE * math.log(self._config.n_token))
+
+    def _evaluator(self, model: PretrainingModel) -> Optional[HeldOut]:
+        """On held-out records, if there are any."""
+        directory, manifest = self._settings.eval_record_info_dir, self._held_out
+        if not directory:
+            return None
+        return HeldOut(model, lambda: self._held_out_batches(directory, manifest), self._devices)
 
     def _begin(self):
         training.keep_architecture(self._settings.model_dir, self._config, self._tokenizer)
@@ -121,11 +128,11 @@ class Run:
             seed=settings.seed, start_step=start,
             rows=devices.rows(settings.train_batch_size)), devices.per_host)
 
-    def _held_out_batches(self):
-        settings, manifest = self._settings, self._held_out
+    def _held_out_batches(self, directory, manifest):
+        settings = self._settings
         most = settings.train_batch_size // self._devices.replicas // settings.grad_accum_steps
         return input_pipeline.pretraining_batches(
-            settings.eval_record_info_dir, manifest, permutation=self._permutation,
+            directory, manifest, permutation=self._permutation,
             batch_size=_largest_divisor(manifest.num_streams, most),
             **self._vocabulary(), seed=0, epochs=1)
 

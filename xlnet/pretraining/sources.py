@@ -54,6 +54,7 @@ def held_out_manifest(settings: PretrainingSettings,
     """The manifest of the held-out records, checked to be cut like the training records."""
     if not settings.eval_record_info_dir:
         return None
+    held_out: AnyManifest
     if legacy.is_in(settings.eval_record_info_dir):
         held_out = legacy.LegacyManifest.read(
             settings.eval_record_info_dir,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Optional
+from typing import Any, ClassVar, Optional
 
 import numpy as np
 
@@ -21,7 +21,7 @@ class Classification(Kind):
     name = "classification"
     has_labels = True
     smooths_labels = True
-    default_metrics = ("accuracy", "macro_f1", "auc")
+    default_metrics: ClassVar[tuple[str, ...]] = ("accuracy", "macro_f1", "auc")
     metrics = {"accuracy": metrics.accuracy, "macro_f1": metrics.macro_f1, "auc": metrics.auc,
                "matthews": metrics.matthews, "micro_f1": metrics.micro_f1, "f1": metrics.f1}
 
@@ -37,7 +37,7 @@ class Classification(Kind):
         return sorted_names(names)
 
     def known_metrics(self, task: Task) -> tuple:
-        return tuple(name for name in self.metrics if name != "f1" or len(task.labels) == 2)
+        return tuple(name for name in self.metrics if name != "f1" or len(task.class_names) == 2)
 
     # ---- files and records
 
@@ -50,8 +50,9 @@ class Classification(Kind):
 
     def label_array(self, task: Task, rows: Sequence[Row]) -> np.ndarray:
         """int32 [n] ids."""
-        position = {None: 0, **{label: id for id, label in enumerate(task.labels)}}
-        return np.array([position[row.label] for row in rows], np.int32)
+        position = {label: id for id, label in enumerate(task.class_names)}
+        return np.array([0 if row.label is None else position[row.label] for row in rows],
+                        np.int32)
 
     def label_features(self, task: Task, length: int) -> tuple:
         return (CLASS_ID,)
@@ -60,7 +61,7 @@ class Classification(Kind):
 
     def logits(self, nn: Any, task: Task, features: dict, is_training: bool) -> Any:
         """[B,L]"""
-        return nn.dense(nn.summary(), len(task.labels), nn.scope + "/logit")
+        return nn.dense(nn.summary(), len(task.class_names), nn.scope + "/logit")
 
     def loss(self, nn: Any, task: Task, logits: Any, features: dict,
              options: Optional[LossOptions]) -> Any:
@@ -80,9 +81,9 @@ class Classification(Kind):
         if text == "balanced":
             if rows is None:
                 return None
-            counts = np.bincount(self.label_array(task, rows), minlength=len(task.labels))
-            return (len(rows) / (len(task.labels) * np.maximum(counts, 1))).tolist()
-        weights = dict.fromkeys(task.labels, 1.0)
+            counts = np.bincount(self.label_array(task, rows), minlength=len(task.class_names))
+            return (len(rows) / (len(task.class_names) * np.maximum(counts, 1))).tolist()
+        weights = dict.fromkeys(task.class_names, 1.0)
         for part in text.split(","):
             name, _, weight = part.rpartition(":")
             if name not in weights:
@@ -99,20 +100,20 @@ class Classification(Kind):
     def decide(self, task: Task, values: np.ndarray, threshold: float = THRESHOLD) -> np.ndarray:
         """int [n]"""
         values = np.asarray(values)
-        if len(task.labels) == 2 and threshold != THRESHOLD:
+        if len(task.class_names) == 2 and threshold != THRESHOLD:
             return (values[:, 1] >= threshold).astype(np.int64)
         return values.argmax(axis=1)
 
     def constant_answer(self, task: Task, truth: np.ndarray) -> np.ndarray:
         """The most frequent label."""
-        return np.eye(len(task.labels))[np.bincount(truth).argmax()]
+        return np.eye(len(task.class_names))[np.bincount(truth).argmax()]
 
     def collapsed(self, task: Task, values: Any, truth: Any) -> Optional[str]:
         """One class for all rows, while the true labels differ."""
         decisions = self.decide(task, values)
         if not differ(truth) or differ(decisions):
             return None
-        return "every row is '%s'" % task.labels[int(decisions[0])]
+        return "every row is '%s'" % task.class_names[int(decisions[0])]
 
     def table(self, task: Task, values: Any, truth: Any, threshold: float) -> str:
         decisions = self.decide(task, values, threshold)
@@ -134,7 +135,7 @@ class Classification(Kind):
                 *probability_columns(task, values)]
 
     def answer_texts(self, task: Task, values: np.ndarray, threshold: float) -> list:
-        return [task.labels[id] for id in self.decide(task, values, threshold)]
+        return [task.class_names[id] for id in self.decide(task, values, threshold)]
 
 
 # ---- what kinds with labels share
@@ -160,4 +161,4 @@ def differ(values: Any) -> bool:
 def probability_columns(task: Task, values: np.ndarray) -> list:
     """A column of probabilities for each label; values [n,L]."""
     return [("p_" + label, ["%.6f" % p for p in column])
-            for label, column in zip(task.labels, np.asarray(values).T)]
+            for label, column in zip(task.class_names, np.asarray(values).T)]

@@ -36,7 +36,7 @@ def get_task(settings: Any, labels: Optional[Sequence[str]] = None) -> Task:
         task = task.kind.configured(task, settings)
         if settings.is_regression and not task.is_regression:
             raise UserError("is_regression is True, but task %s has the labels %s"
-                            % (task.name, ", ".join(task.labels)))
+                            % (task.name, ", ".join(task.class_names)))
     if settings.dev_share is not None and "dev" not in (*task.files, *task.groups) \
             and "train" in task.files:
         task = dataclasses.replace(task, dev_share=settings.dev_share)

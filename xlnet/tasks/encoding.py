@@ -258,6 +258,9 @@ def _encoded(encoder, examples, workers):
         yield from pool.map(_work, blocks)
 
 
+_worker_encoder: _Encoder        # that of a worker process, from its start on
+
+
 def _start_worker(encoder):
     global _worker_encoder
     _worker_encoder = encoder

@@ -30,8 +30,8 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Sequence
-from typing import Any, Optional
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Optional
 
 import numpy as np
 
@@ -42,6 +42,9 @@ from xlnet.tasks.task import Row, Task
 
 THRESHOLD = 0.5      # of a label's probability, where labels are independent or there are two
 LABELS_SHOWN = 20    # labels of a task that are named, and whose tables are shown
+
+# A metric: function of (task, decisions, truth, values) to a number.
+Metric = Callable[[Task, np.ndarray, np.ndarray, np.ndarray], float]
 
 # What settings ask of the loss in training. class_weights: floats [L], how much a row counts, or
 # None: all rows alike.
@@ -57,12 +60,12 @@ Answers = collections.namedtuple("Answers", "values loss")
 @dataclasses.dataclass(frozen=True)
 class Kind:
     """A kind of task. Fields, where a subclass has some, are options that a `Task` chooses."""
-    name = ""                               # in task.json and in `registry.KINDS`
-    has_labels = False                      # whether a task has a list of labels
-    smooths_labels = False                  # whether `loss` knows label_smoothing
-    baseline_words = "majority class"       # what `baseline` answers
-    default_metrics = ()                    # of own data; the first one selects checkpoints
-    metrics = {}                            # name -> function of (task, decisions, truth, values)
+    name: ClassVar[str] = ""                # in task.json and in `registry.KINDS`
+    has_labels: ClassVar[bool] = False      # whether a task has a list of labels
+    smooths_labels: ClassVar[bool] = False  # whether `loss` knows label_smoothing
+    baseline_words: ClassVar[str] = "majority class"    # what `baseline` answers
+    default_metrics: ClassVar[tuple[str, ...]] = ()     # of own data; the first selects checkpoints
+    metrics: ClassVar[Mapping[str, Metric]] = {}        # by name
 
     # ---- from the command line to a task, for own files
 
@@ -274,8 +277,9 @@ class Kind:
 
     def words(self, task: Task) -> str:
         """What the answers are, for the lines before a training."""
-        more = ", ..." if len(task.labels) > LABELS_SHOWN else ""
-        return "labels " + ", ".join(task.labels[:LABELS_SHOWN]) + more
+        names = task.class_names
+        more = ", ..." if len(names) > LABELS_SHOWN else ""
+        return "labels " + ", ".join(names[:LABELS_SHOWN]) + more
 
     # ---- for the methods above
 

@@ -24,7 +24,8 @@ def accuracy(task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.n
 
 def positive_label(task: Task) -> int:
     """The id of the label that F1 and AUC of two labels are about: "1", or else the last one."""
-    return task.labels.index("1") if "1" in task.labels else len(task.labels) - 1
+    names = task.class_names
+    return names.index("1") if "1" in names else len(names) - 1
 
 
 def f1(task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarray) -> float:
@@ -37,7 +38,7 @@ def f1(task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarray
 def _averaged_f1(average):
     def f1(task, decisions, labels, values):
         from sklearn import metrics
-        return metrics.f1_score(labels, decisions, labels=range(len(task.labels)),
+        return metrics.f1_score(labels, decisions, labels=range(len(task.class_names)),
                                 average=average, zero_division=0)
     return f1
 
@@ -58,9 +59,9 @@ def auc(task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarra
     A label that all rows have, or none, has no curve and is left out; 0.5 where none is left.
     """
     from sklearn import metrics
-    truth = labels if labels.ndim > 1 else np.eye(len(task.labels))[labels]        # [n,L]
-    curves = [positive_label(task)] if len(task.labels) == 2 and labels.ndim == 1 else range(
-        len(task.labels))
+    truth = labels if labels.ndim > 1 else np.eye(len(task.class_names))[labels]   # [n,L]
+    count = truth.shape[1]
+    curves = [positive_label(task)] if count == 2 and labels.ndim == 1 else range(count)
     curves = [id for id in curves if 0 < truth[:, id].sum() < len(truth)]
     return np.mean([metrics.roc_auc_score(truth[:, id], values[:, id]) for id in curves]
                    or [0.5])
@@ -93,10 +94,10 @@ def class_table(task: Task, predictions: np.ndarray, labels: np.ndarray) -> str:
     them."""
     from sklearn import metrics
     columns = metrics.precision_recall_fscore_support(
-        labels, predictions, labels=range(len(task.labels)), zero_division=0)
-    width = max(map(len, (*task.labels, "label")))
+        labels, predictions, labels=range(len(task.class_names)), zero_division=0)
+    width = max(map(len, (*task.class_names, "label")))
     lines = ["%-*s  precision  recall      f1    rows" % (width, "label")]
-    for name, precision, recall, f1, count in zip(task.labels, *columns):
+    for name, precision, recall, f1, count in zip(task.class_names, *columns):
         lines.append("%-*s  %9.4f  %6.4f  %6.4f  %6d" % (width, name, precision, recall, f1, count))
     return "\n".join(lines)
 
@@ -104,13 +105,13 @@ def class_table(task: Task, predictions: np.ndarray, labels: np.ndarray) -> str:
 def confusion_matrix(task: Task, predictions: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """int [L,L]: rows of true label i that were predicted as j."""
     from sklearn import metrics
-    return metrics.confusion_matrix(labels, predictions, labels=range(len(task.labels)))
+    return metrics.confusion_matrix(labels, predictions, labels=range(len(task.class_names)))
 
 
 def confusion_text(task: Task, matrix: np.ndarray) -> str:
     """The confusion matrix as a text table; a line for each true label."""
-    width = max(*map(len, task.labels), len(str(matrix.max())), len("true"))
-    names = ["%*s" % (width, name) for name in ("true", *task.labels)]
+    width = max(*map(len, task.class_names), len(str(matrix.max())), len("true"))
+    names = ["%*s" % (width, name) for name in ("true", *task.class_names)]
     lines = ["  ".join(names) + "   <- predicted"]
     for name, row in zip(names[1:], matrix):
         lines.append("  ".join([name] + ["%*d" % (width, count) for count in row]))
@@ -121,14 +122,14 @@ def draw_confusion(path: str, task: Task, matrix: np.ndarray) -> None:
     """Writes the confusion matrix as a PNG; colours are shares of the true label's rows."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
-    size = len(task.labels)
+    size = len(task.class_names)
     figure = Figure(figsize=(3 + 0.45 * size, 2.5 + 0.4 * size), layout="constrained")
     axes = figure.add_subplot()
     shares = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
     image = axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
     figure.colorbar(image, label="share of the true label's rows")
-    axes.set_xticks(range(size), task.labels, rotation=90 if size > 5 else 0)
-    axes.set_yticks(range(size), task.labels)
+    axes.set_xticks(range(size), task.class_names, rotation=90 if size > 5 else 0)
+    axes.set_yticks(range(size), task.class_names)
     axes.set_xlabel("predicted")
     axes.set_ylabel("true")
     for i, row in enumerate(matrix if size <= 30 else ()):

@@ -58,9 +58,9 @@ class MultiLabel(Kind):
             return self._parse_indicators(task, cells)
         if not cells or cells[0] is None:
             return None, "no '%s'" % task.label[0]
-        names = map(to_text, cells[0]) if isinstance(cells[0], list) else to_text(cells[0]).split(
+        texts = map(to_text, cells[0]) if isinstance(cells[0], list) else to_text(cells[0]).split(
             self.separator)
-        names = tuple(sorted({name.strip() for name in names} - {""}))
+        names = tuple(sorted({text.strip() for text in texts} - {""}))
         faults = [fault for fault in (unknown_label(task, name) for name in names) if fault]
         return (None, faults[0]) if faults else (names, None)
 
@@ -74,20 +74,20 @@ class MultiLabel(Kind):
 
     def label_array(self, task: Task, rows: Sequence[Row]) -> np.ndarray:
         """float32 [n,L] of 0 and 1."""
-        position = {label: id for id, label in enumerate(task.labels)}
-        array = np.zeros([len(rows), len(task.labels)], np.float32)
+        position = {label: id for id, label in enumerate(task.class_names)}
+        array = np.zeros([len(rows), len(task.class_names)], np.float32)
         for i, row in enumerate(rows):
             array[i, [position[name] for name in row.label or ()]] = 1
         return array
 
     def label_features(self, task: Task, length: int) -> tuple:
-        return (Feature("label_ids", (len(task.labels),), "float"),)
+        return (Feature("label_ids", (len(task.class_names),), "float"),)
 
     # ---- the output layer
 
     def logits(self, nn: Any, task: Task, features: dict, is_training: bool) -> Any:
         """[B,L]"""
-        return nn.dense(nn.summary(), len(task.labels), nn.scope + "/logit")
+        return nn.dense(nn.summary(), len(task.class_names), nn.scope + "/logit")
 
     def loss(self, nn: Any, task: Task, logits: Any, features: dict,
              options: Optional[LossOptions]) -> Any:
@@ -116,7 +116,7 @@ class MultiLabel(Kind):
         decisions = self.decide(task, values)
         if not differ(truth) or differ(decisions):
             return None
-        names = [name for name, is_on in zip(task.labels, decisions[0]) if is_on]
+        names = [name for name, is_on in zip(task.class_names, decisions[0]) if is_on]
         return "every row has the labels %s" % (", ".join(names) or "(none)")
 
     def table(self, task: Task, values: Any, truth: Any, threshold: float) -> str:
@@ -133,5 +133,5 @@ class MultiLabel(Kind):
 
     def answer_texts(self, task: Task, values: np.ndarray, threshold: float) -> list:
         return [self.separator.join(
-            name for name, is_on in zip(task.labels, row) if is_on)
+            name for name, is_on in zip(task.class_names, row) if is_on)
             for row in self.decide(task, values, threshold)]

@@ -56,12 +56,12 @@ class MultipleChoice(Classification):
         return tuple((text_a, _answered(text_b, option)) for option in options), None
 
     def num_choices(self, task: Task, is_training: bool) -> int:
-        return len(task.labels)
+        return len(task.class_names)
 
     def logits(self, nn: Any, task: Task, features: dict, is_training: bool) -> Any:
         """[B,C]"""
         scores = nn.dense(nn.summary(), 1, nn.scope + "/dense")               # [B*C,1]
-        return nn.tf.reshape(scores, [-1, len(task.labels)])
+        return nn.tf.reshape(scores, [-1, len(task.class_names)])
 
 
 def _listed(choices):

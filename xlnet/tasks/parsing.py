@@ -82,7 +82,8 @@ def read_file(task: Task, path: str, need_labels: bool, header: Optional[Sequenc
     columns = _find_columns(task, path, table.columns, need_labels)
     if not table.rows:
         raise UserError("%s: no rows%s" % (path, "" if header else " after the header"))
-    rows, faults, seen = [], [], {}
+    rows, faults = [], []
+    seen: dict = {}
     for i, values in enumerate(table.rows):
         row, fault = (None, values) if isinstance(values, str) else _parse_row(
             task, columns, values, i, need_labels)
@@ -124,10 +125,11 @@ def _find_columns(task, path, header, need_labels):
                 path, name, did_you_mean(name, header), ", ".join(header)))
         return None
 
-    texts = [tuple(map(find, names)) for names in (task.text_a, task.text_b, task.choices)]
+    text_a, text_b, choices = (
+        tuple(map(find, names)) for names in (task.text_a, task.text_b, task.choices))
     label = tuple(find(name, need_labels) for name in task.label)
     only = ((find(name, False), value) for name, value in task.only.items())
-    return _Columns(*texts, label=() if None in label else label,
+    return _Columns(text_a, text_b, choices, label=() if None in label else label,
                     id=find(task.id, task.id_required) if task.id else None,
                     query=find(task.query) if task.query else None,
                     only=tuple(pair for pair in only if pair[0] is not None), width=len(header))

@@ -178,7 +178,7 @@ def by_query(rows: Sequence[Row]) -> list:
     A query's rows are sorted by the document's name, backwards. Documents of equal scores stay in
     this order, as trec_eval has them, so that no measure depends on the order of a file.
     """
-    found = {}
+    found: dict[str, list[int]] = {}
     for number, row in enumerate(rows):
         found.setdefault(row.query, []).append(number)
     return [np.array(sorted(numbers, key=lambda number: rows[number].id, reverse=True))

@@ -167,7 +167,7 @@ def _flat(value):
         return "expected a JSON object, found %s" % type(value).__name__
     if not any(isinstance(inner, dict) for inner in value.values()):
         return value
-    flat = {}
+    flat: dict[str, Any] = {}
     for key, inner in value.items():
         if isinstance(inner, dict):
             flat.update(("%s.%s" % (key, name), each) for name, each in _flat(inner).items())
@@ -251,19 +251,22 @@ def _read_texts(path, wanted):
     """The texts of the names `wanted` from a file of `name<TAB>text`, which may be a collection
     larger than the memory."""
     files.require_file(path, "ranking")
-    found, faults = {}, []
+    found: dict[str, str] = {}
+    faults = []
     with open(path, "rb") as f:
         for number, line in enumerate(f, 1):
-            name, tab, text = line.rstrip(b"\r\n").partition(b"\t")
+            start, tab, text = line.rstrip(b"\r\n").partition(b"\t")
             try:
-                name = name.decode("utf-8-sig" if number == 1 else "utf-8").strip()
+                name = start.decode("utf-8-sig" if number == 1 else "utf-8").strip()
+                if not tab and not name:        # an empty line is nobody's
+                    continue
                 fault = None if tab else "expected a name, a tab and a text"
                 if tab and name in wanted:
                     fault = "'%s' for the second time" % name if name in found else None
                     found.setdefault(name, text.decode("utf-8").replace("\t", " "))
             except UnicodeDecodeError as e:
                 fault = "not UTF-8: byte 0x%02x" % e.object[e.start]
-            if fault and (tab or name):         # an empty line is nobody's
+            if fault:
                 faults.append(("%s:%d" % (path, number), fault))
     refuse(faults)
     return found
@@ -278,7 +281,7 @@ FORMS = {"tsv": _read_tsv, "txt": _read_tsv, "csv": _read_csv, "jsonl": _read_js
 
 def _read_folders(task, path):
     """A text in each file, its label the name of the folder: LABEL/NAME.txt."""
-    names = [(label, name) for label in task.labels
+    names = [(label, name) for label in task.class_names
              for name in sorted(_files_in(os.path.join(path, label), task), key=_natural)]
     rows = [["%s/%s" % (label, name[:-len(".txt")]), label,
              _whole_text(os.path.join(path, label, name))] for label, name in names]
@@ -305,13 +308,14 @@ def _read_race(task, path):
 def _race_questions(path):
     """One row for each question of an article."""
     value = files.read_json(path, "RACE")
-    lists = [value.get(key) for key in ("questions", "options")]
-    if not all(isinstance(each, list) for each in lists) or len(lists[0]) != len(lists[1]):
+    questions, options = value.get("questions"), value.get("options")
+    if not isinstance(questions, list) or not isinstance(options, list) \
+            or len(questions) != len(options):
         return ["expected article, questions and as many lists of options"]
-    answers = value.get("answers") or [None] * len(lists[0])
+    answers = value.get("answers") or [None] * len(questions)
     return [["%s/%d" % (value.get("id") or os.path.basename(path), i), value.get("article"),
-             question, options, answer]
-            for i, (question, options, answer) in enumerate(zip(*lists, answers))]
+             question, choices, answer]
+            for i, (question, choices, answer) in enumerate(zip(questions, options, answers))]
 
 
 _TREES = {"folders": _read_folders, "race": _read_race}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Optional
+from typing import Any, ClassVar, Optional
 
 import numpy as np
 
@@ -21,7 +21,7 @@ _NARROW = 0.01       # scores whose spread is less than this share of the labels
 class Regression(Kind):
     """The squared error of a score. Answer, decision and truth are a float32."""
     name = "regression"
-    default_metrics = ("pearson", "spearman")
+    default_metrics: ClassVar[tuple[str, ...]] = ("pearson", "spearman")
     metrics = {"pearson": metrics.pearson, "spearman": metrics.spearman}
     baseline_words = "mean score"
 

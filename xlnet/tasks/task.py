@@ -61,6 +61,12 @@ class Task:
     dev_share: float = 0.0           # share of the training rows held out where there is no dev
 
     @property
+    def class_names(self) -> tuple[str, ...]:
+        """`labels`, for what only tasks with labels come to."""
+        assert self.labels is not None, "task %s has scores, not labels" % self.name
+        return self.labels
+
+    @property
     def is_regression(self) -> bool:
         """Whether answers are scores: what the flag of this name is compared with."""
         return self.labels is None
