@@ -7,8 +7,8 @@ from helpers.pretraining import curve, start_hosts, train, weights
 STEPS = 50      # of every run; bi_data is on: every batch has rows of both directions
 # Dropout is on, with noise that belongs to rows, and the next-segment head has its own: where that
 # agrees, so does what has no noise. The sinusoids have noise too: some are all but constant, which
-# softmax ignores, so that without it gradients of r/kernel are zero but for rounding, and Adam makes
-# of that what it makes of any gradient.
+# softmax ignores, so that without it gradients of r/kernel are zero but for rounding, and Adam
+# makes of that what it makes of any gradient.
 SETTINGS = dict(train_steps=STEPS, next_segment_loss=1., position_dropout="row")
 
 

@@ -1,2 +1,4 @@
-"""Records for the eye: `inspection` as text and counts, `pictures` as images. Nothing is drawn anew:
-windows, targets and orders are those that the trainer gets."""
+"""Records for the eye: `inspection` as text and counts, `pictures` as images.
+
+Nothing is drawn anew: windows, targets and orders are those that the trainer gets.
+"""
