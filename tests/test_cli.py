@@ -43,6 +43,8 @@ def program(tmp_path):
 
 
 def start(command, **options):
+    # Where the tests run in the background of a shell, Ctrl-C is ignored, and would be here too.
+    options.setdefault("preexec_fn", lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                             env=dict(os.environ, PYTHONPATH=str(ROOT)), **options)
 

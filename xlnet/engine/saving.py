@@ -113,7 +113,11 @@ class Saving(tf.train.SessionRunHook):
 
 class StopSignal:
     """SIGTERM or SIGINT (Ctrl-C) on any host, seen by all hosts in the same step: a number that
-    each step sums. A second Ctrl-C ends the program at once."""
+    each step sums. A second Ctrl-C ends the program at once.
+
+    A signal that the program was started to ignore, as shells start what runs in the background to
+    ignore SIGINT, stays ignored.
+    """
 
     _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
@@ -126,7 +130,8 @@ class StopSignal:
         self._raise = tf.group(*[part.assign(1., read_value=False)
                                  for part in distribution.local_parts(step.stop_asked)])
         if threading.current_thread() is threading.main_thread():
-            self._before = {number: signal.signal(number, self._ask) for number in self._SIGNALS}
+            self._before = {number: signal.signal(number, self._ask) for number in self._SIGNALS
+                            if signal.getsignal(number) != signal.SIG_IGN}
 
     @property
     def name(self) -> str:
@@ -135,7 +140,8 @@ class StopSignal:
 
     def _ask(self, number, frame):
         self._asked = number
-        signal.signal(signal.SIGINT, self._before[signal.SIGINT])
+        if signal.SIGINT in self._before:
+            signal.signal(signal.SIGINT, self._before[signal.SIGINT])
 
     def before_run(self, session: tf.Session) -> tf.Tensor:
         """What to fetch in the next step: 0 until somebody was told to stop."""
