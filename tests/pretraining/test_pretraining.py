@@ -168,7 +168,8 @@ def test_memories_are_carried_through_evaluation(objective):
     model = PretrainingModel(
         settings.XLNetConfig(**dict(TINY, n_token=VOCABULARY)),
         settings.NetworkSettings(init_std=0.3), settings.OptimizationSettings(),
-        settings.PretrainingSettings("", "", mem_len=8, objective=objective), 16,
+        settings.PretrainingSettings(record_info_dir="", model_dir="", mem_len=8,
+                                     objective=objective), 16,
         types.SimpleNamespace(sep_id=4, cls_id=3, mask_id=6))
     for starts, is_same in ((0, False), (1, True)):
         with tf.Graph().as_default(), tf.Session() as session:
