@@ -107,7 +107,7 @@ def test_replicas_and_micro_batches_change_nothing(place):
     for name, changes in (("one", {}), ("parts", dict(
             num_core_per_host=2, grad_accum_steps=2, recompute=True))):
         out = place.succeed("--do_train=True", **dict(flags, model_dir=place.path(name), **changes))
-    assert "4 examples over 2 replicas of 2 micro-batches" in out
+    assert "4 examples = 1 x 2 replicas x 2 micro-batches" in out
     assert "precision   fp32, recomputing\n" in out
     one, parts = weights(place.path("one")), weights(place.path("parts"))
     assert set(one) == set(parts)

@@ -244,11 +244,12 @@ class Trainer:
 
     def _banner(self, step):
         job, settings, replicas = self._job, self._settings, self._devices.replicas
+        each = settings.train_batch_size // (replicas * settings.grad_accum_steps)
         return {
             "devices": self._devices.words,
             **job.banner,
-            "batch": "%d %s over %d replicas of %d micro-batches; an epoch is %s steps" % (
-                settings.train_batch_size, job.examples, replicas, settings.grad_accum_steps,
+            "batch": "%d %s = %d x %d replicas x %d micro-batches; an epoch is %s steps" % (
+                settings.train_batch_size, job.examples, each, replicas, settings.grad_accum_steps,
                 "{:,.1f}".format(job.epoch_steps).replace(".0", "")),
             "steps": "%d to %d, %d of warm-up" % (
                 step, self._last, optimization.warmup_steps(self._optimization)),
