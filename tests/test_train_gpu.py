@@ -137,7 +137,7 @@ BAD = {
     "two kinds of warm-up": (dict(warmup_share=0.5), 1,
                              "warmup_share and warmup_steps are both given"),
     "same_length alone": (dict(same_length=True), 1, "it belongs to --objective=causal"),
-    "loss is no number": (dict(learning_rate=1e30, clip=1e30, warmup_steps=0, train_steps=9), 1,
+    "loss is not finite": (dict(learning_rate=1e30, clip=1e30, warmup_steps=0, train_steps=9), 1,
                           "at step"),
 }
 
@@ -151,7 +151,7 @@ def test_bad_input_is_one_line(place, trained, case):
               if line and not line.startswith("WARNING")]
     assert len(errors) == 1 and errors[0].startswith("train_gpu.py: "), done.stderr
     assert message in errors[0]
-    if case != "loss is no number":
+    if case != "loss is not finite":
         assert not (place / ("bad_" + re.sub(r"\W", "_", case))).exists()
 
 

@@ -112,7 +112,7 @@ def test_which_checkpoints_stay(whole):
 
 
 def test_rollback_skips_the_data(whole, monkeypatch):
-    """A loss that is no number at step 8, once: back to step 6, two batches are passed over."""
+    """A loss that is NaN at step 8, once: back to step 6, two batches are passed over."""
     from xlnet.batches import input_pipeline
     starts, real, check = [], input_pipeline.pretraining_batches, reports.Progress._check
 

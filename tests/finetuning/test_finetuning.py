@@ -144,8 +144,8 @@ def test_long_texts_with_memory(place):
 
 
 def test_windows_add_up_in_the_order_of_rows():
-    parts = [dict(values=np.array([[2.], [4.]]), loss=np.array([2., 4.]), number=np.array([3, 1])),
-             dict(values=np.array([[6.], [8.]]), loss=np.array([6., 8.]), number=np.array([0, 2]))]
+    parts = [dict(values=np.array([[2.], [4.]]), loss=np.array([2., 4.]), index=np.array([3, 1])),
+             dict(values=np.array([[6.], [8.]]), loss=np.array([6., 8.]), index=np.array([0, 2]))]
     answers = KINDS["regression"].join(None, inference.in_order(parts), np.array([1, 3]))
     assert answers.values.tolist() == [[6], [14 / 3]] and answers.loss.tolist() == [6, 14 / 3]
     assert inference.in_order(parts)["loss"].tolist() == [6, 4, 8, 2]

@@ -41,13 +41,13 @@ def read(path, count=None, **how):
 
 
 def numbers(batches):
-    return [batch["number"].tolist() for batch in batches]
+    return [batch["index"].tolist() for batch in batches]
 
 
 def test_every_example_is_evaluated_once(path):
     batches = read(path, batch_size=4)
     assert sorted(sum(numbers(batches), [])) == list(range(ROWS))
-    assert [len(batch["number"]) for batch in batches] == [4] * 11 + [2]
+    assert [len(batch["index"]) for batch in batches] == [4] * 11 + [2]
     for batch in batches:
         tokens = (1 - batch["input_mask"]).sum(axis=1)
         assert batch["input_ids"].shape[1] == -(-tokens.max() // 8) * 8
@@ -91,5 +91,5 @@ def test_replicas_take_a_batch_in_parts(path):
         parts = input_pipeline.for_replicas(input_pipeline.finetuning_batches(
             path, feature_spec.finetuning_features(LENGTH), row_length=LENGTH, num_examples=ROWS,
             batch_size=4, shuffle_seed=3), 2)
-        part = tf.data.make_one_shot_iterator(parts).get_next()["number"]
+        part = tf.data.make_one_shot_iterator(parts).get_next()["index"]
         assert sum((session.run(part).tolist() for _ in range(6)), []) == sum(whole, [])

@@ -108,7 +108,7 @@ def two_at_a_time(counts):
     def answers(number):
         weight = tf.get_variable("weight", initializer=0., use_resource=True)
         number = tf.numpy_function(meet, [number], tf.int64)
-        return {"number": number, "values": tf.cast(number, tf.float32) * weight}
+        return {"index": number, "values": tf.cast(number, tf.float32) * weight}
     return answers
 
 
@@ -123,7 +123,7 @@ def test_all_devices_work_and_each_example_comes_once(tmp_path):
         batches = list(answering(str(rows), make_checkpoint(tmp_path, value)))
         assert sorted(counts) == [1] + [2] * (rows // 2)
         number, values = (np.concatenate([batch[name] for batch in batches])
-                          for name in ("number", "values"))
+                          for name in ("index", "values"))
         assert sorted(number) == list(range(rows))
         assert np.array_equal(values, number * value)
     (tmp_path / "weight-5.data-00000-of-00001").unlink()

@@ -209,10 +209,10 @@ def test_queries_are_held_out_whole(tmp_path):
     (["q\tred\td\tkite\thigh"], "dev.tsv:2: column 'grade': 'high', expected a whole number"),
     (["q\tred\td\tkite\t0.5"], "dev.tsv:2: column 'grade': '0.5', expected a whole number below"),
     (["q\tred\td\tkite\t"], "dev.tsv:2: column 'grade' is empty"),
-    (["\tred\td\tkite\t1"], "dev.tsv:2: query '': expected a name without blanks"),
-    (["q\tred\ta b\tkite\t1"], "dev.tsv:2: document 'a b': expected a name without blanks"),
+    (["\tred\td\tkite\t1"], "dev.tsv:2: query '': expected a name without spaces"),
+    (["q\tred\ta b\tkite\t1"], "dev.tsv:2: document 'a b': expected a name without spaces"),
     (["q\tred\td\tkite\t1", "q\tred\td\tkite\t1"],
-     "dev.tsv:3: document 'd' of query 'q' for the second time"),
+     "dev.tsv:3: duplicate document 'd' of query 'q'"),
     (["q\tred\td\tkite\t1", "q\tblue\te\tkite\t1"],
      "dev.tsv:3: query 'q' has another text than in the rows before"),
     (["q\tred\td\tkite\t5"], "dev.tsv:2: column 'grade': 5 is above highest_grade 4"),
@@ -234,7 +234,7 @@ def test_faults_of_a_table(tmp_path, lines, message):
     ("dev.qrels", ["7 0 x 1", "7 0 x 0"], "dev.qrels:2: document 'x' of query '7' for the second"),
     ("dev.run", ["7 Q0 x 1 0.5"], "dev.run:1: 5 column(s), expected 6: query Q0 document rank"),
     ("queries.tsv", ["7 red kite", "8\tsky"], "queries.tsv:1: expected a name, a tab and a text"),
-    ("queries.tsv", ["7\tred", "8\tsky", "7\tblue"], "queries.tsv:3: '7' for the second time"),
+    ("queries.tsv", ["7\tred", "8\tsky", "7\tblue"], "queries.tsv:3: duplicate '7'"),
     ("documents.tsv", ["x\tred", "y\tb\udcff"], "documents.tsv:2: not UTF-8: byte 0xff"),
     ("documents.tsv", None, "no such file: ")])
 def test_faults_of_trec_files(tmp_path, name, lines, message):

@@ -265,7 +265,7 @@ def finetuning_batches(path: str, features: Sequence[Feature], *, batch_size: in
         [tokens]; with T all of them are equally long, as TPUs and XLA want them.
 
     Returns:
-      A `tf.data.Dataset` of dicts as `features` says, and `number` int64 [B]: which record it is.
+      A `tf.data.Dataset` of dicts as `features` says, and `index` int64 [B]: which record it is.
     """
     dataset = tf.data.TFRecordDataset(path, buffer_size=1 << 20).enumerate()
     is_training = shuffle_seed is not None
@@ -281,7 +281,7 @@ def finetuning_batches(path: str, features: Sequence[Feature], *, batch_size: in
 
     def sort(index, serialized):
         """A pool of examples with the shortest first."""
-        parsed = dict(feature_spec.parse(features, serialized), number=index)
+        parsed = dict(feature_spec.parse(features, serialized), index=index)
         order = tf.argsort(_lengths(parsed["input_mask"], row_length), stable=True)
         return {name: tf.gather(values, order) for name, values in parsed.items()}
 

@@ -158,7 +158,7 @@ def session_config(devices: Devices) -> tf.ConfigProto:
     return config
 
 
-def replica_number() -> int:
+def replica_index() -> int:
     """The number of the replica whose graph is being built, among all of all hosts: 0, 1, ..."""
     return tf2.distribute.get_replica_context().replica_id_in_sync_group
 

@@ -32,11 +32,11 @@ class Lost(UserError):
 
 def missing() -> Optional[str]:
     """What to call a host that does not answer; None if all do."""
-    for number, (name, address) in enumerate(distribution.all_hosts()):
+    for index, (name, address) in enumerate(distribution.all_hosts()):
         try:
             private_tf.check_host_answers(name, _SECONDS_FOR_AN_ANSWER)
         except tf.errors.OpError:
-            return "host %d (%s)" % (number, address)
+            return "host %d (%s)" % (index, address)
     return None
 
 

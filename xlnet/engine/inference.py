@@ -168,8 +168,8 @@ def _real_rows(batch):
 
 
 def in_order(parts: Sequence[dict]) -> dict:
-    """Joins batches: dict of arrays [m, ...] in the order of the records, without their numbers."""
+    """Joins batches: dict of arrays [m, ...] in the order of the records, without their indices."""
     joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    order = np.argsort(joined.pop("number"), kind="stable")
+    order = np.argsort(joined.pop("index"), kind="stable")
     joined.pop("is_real_example", None)
     return {name: values[order] for name, values in joined.items()}

@@ -28,20 +28,20 @@ def learning_rate(settings: OptimizationSettings, step: tf.Tensor) -> tf.Tensor:
     """float32 scalar for int64 `step` (0 is the first): linear warm-up from 0, then decay.
 
     The decay runs from the end of the warm-up to `train_steps` and ends at `min_lr_ratio` of the
-    highest rate: "poly" along a line, "cos" along half a cosine; "constant" stays.
+    peak rate: "poly" along a line, "cos" along half a cosine; "constant" stays.
     """
-    highest, warmup = settings.learning_rate, warmup_steps(settings)
+    peak, warmup = settings.learning_rate, warmup_steps(settings)
     after = tf.cast(step - warmup, tf.float32)
     steps = max(settings.train_steps - warmup, 1)
     if settings.decay_method == "poly":
-        rate = tf.train.polynomial_decay(highest, after, steps, highest * settings.min_lr_ratio)
+        rate = tf.train.polynomial_decay(peak, after, steps, peak * settings.min_lr_ratio)
     elif settings.decay_method == "cos":
-        rate = tf.train.cosine_decay(highest, after, steps, alpha=settings.min_lr_ratio)
+        rate = tf.train.cosine_decay(peak, after, steps, alpha=settings.min_lr_ratio)
     else:
-        rate = tf.constant(highest, tf.float32)
+        rate = tf.constant(peak, tf.float32)
     if not warmup:
         return rate
-    rising = tf.cast(step, tf.float32) / warmup * highest
+    rising = tf.cast(step, tf.float32) / warmup * peak
     return tf.where(step < warmup, rising, rate)
 
 

@@ -130,16 +130,16 @@ class StopSignal:
         self._raise = tf.group(*[part.assign(1., read_value=False)
                                  for part in distribution.local_parts(step.stop_asked)])
         if threading.current_thread() is threading.main_thread():
-            self._before = {number: signal.signal(number, self._ask) for number in self._SIGNALS
-                            if signal.getsignal(number) != signal.SIG_IGN}
+            self._before = {signum: signal.signal(signum, self._ask) for signum in self._SIGNALS
+                            if signal.getsignal(signum) != signal.SIG_IGN}
 
     @property
     def name(self) -> str:
         """What the run was stopped by; on a host that heard of it from another, SIGTERM."""
         return signal.Signals(self._asked or signal.SIGTERM).name
 
-    def _ask(self, number, frame):
-        self._asked = number
+    def _ask(self, signum, frame):
+        self._asked = signum
         if signal.SIGINT in self._before:
             signal.signal(signal.SIGINT, self._before[signal.SIGINT])
 
@@ -150,5 +150,5 @@ class StopSignal:
         return self._seen
 
     def end(self) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
+        for signum, handler in self._before.items():
+            signal.signal(signum, handler)

@@ -188,8 +188,8 @@ def accumulate(compute: Callable[..., tuple[tf.Tensor, dict[str, tf.Tensor]]],
     parts = {name: tf.reshape(value, [micro_batches, rows] + modeling.shape_of(value)[1:])
              for name, value in inputs.items()}
 
-    def one(number):
-        loss, kept = compute({name: part[number] for name, part in parts.items()}, number * rows)
+    def one(index):
+        loss, kept = compute({name: part[index] for name, part in parts.items()}, index * rows)
         return loss, optimization.gradients_of(loss * scale.value if scale else loss), kept
 
     loss, gradients, kept = one(0)   # makes the variables too
@@ -202,12 +202,12 @@ def _add_the_rest(one, micro_batches, loss, gradients, kept):
     arrays = {name: tf.TensorArray(value.dtype, micro_batches, element_shape=value.shape)
               .write(0, value) for name, value in kept.items()}
 
-    def body(number, loss, gradients, arrays):
-        more_loss, more, kept = one(number)
-        return (number + 1, loss + more_loss, [a + b for a, b in zip(gradients, more)],
-                {name: arrays[name].write(number, value) for name, value in kept.items()})
+    def body(index, loss, gradients, arrays):
+        more_loss, more, kept = one(index)
+        return (index + 1, loss + more_loss, [a + b for a, b in zip(gradients, more)],
+                {name: arrays[name].write(index, value) for name, value in kept.items()})
     _, loss, gradients, arrays = tf.while_loop(
-        lambda number, *_: number < micro_batches, body, [1, loss, gradients, arrays],
+        lambda index, *_: index < micro_batches, body, [1, loss, gradients, arrays],
         parallel_iterations=1, maximum_iterations=micro_batches - 1)
     kept = {name: tf.reshape(arrays[name].concat(), [-1] + value.shape.as_list()[1:])
             for name, value in kept.items()}

@@ -42,7 +42,7 @@ class ClassifierModel:
 
     def model_fn(self, features: dict) -> Any:
         """features: dict of `input_pipeline.finetuning_batches`, this replica's rows."""
-        first_row = distribution.replica_number() * features["is_real_example"].shape.as_list()[0]
+        first_row = distribution.replica_index() * features["is_real_example"].shape.as_list()[0]
         scale = training.loss_scale(self.network)
         loss, gradients, _ = training.accumulate(
             lambda part, row: (self._loss(part, first_row + row), {}), features,
@@ -67,10 +67,10 @@ class ClassifierModel:
         return mixout.mixing(names, settings.mixout, seed)
 
     def answers(self, features: dict) -> dict:
-        """What is predicted: dict of `loss`, `number`, `is_real_example` [B], and of what the kind
+        """What is predicted: dict of `loss`, `index`, `is_real_example` [B], and of what the kind
         of task answers, [B, ...]."""
         loss, answers = self._outputs(features, None, None)
-        return dict(answers, loss=loss, number=features["number"],
+        return dict(answers, loss=loss, index=features["index"],
                     is_real_example=features["is_real_example"])
 
     def _outputs(self, features, seed, options):
@@ -126,11 +126,11 @@ def read_on(config: XLNetConfig, run: RunConfig, ids: tf.Tensor, segments: tf.Te
     mem_len = run.mem_len
     assert mem_len, "there is no memory to read on with"
 
-    def read(number, mems):
-        part = [tf.slice(x, [0, number * length], [-1, length]) for x in (ids, segments, padding)]
+    def read(index, mems):
+        part = [tf.slice(x, [0, index * length], [-1, length]) for x in (ids, segments, padding)]
         outputs = modeling.transformer_xl(
             config, run, input_ids=part[0], seg_ids=part[1], hidden=part[2][:, None] > 0,
-            mems=mems, seed=None if seed is None else fold_in(seed, number))
+            mems=mems, seed=None if seed is None else fold_in(seed, index))
         real = tf.pad(1. - part[2], [[0, 0], [mem_len, 0]], constant_values=1.)
         real = real[:, -mem_len:, None]                                               # [B,M,1]
         kept = [tf.stop_gradient(tf.cast(mem, tf.float32) * real) for mem in outputs.new_mems]
@@ -142,8 +142,8 @@ def read_on(config: XLNetConfig, run: RunConfig, ids: tf.Tensor, segments: tf.Te
                             seed=seed)       # makes the variables, which a loop cannot
     last = total // length - 1
     _, *mems = tf.while_loop(
-        lambda number, *_: number < last,
-        lambda number, *mems: [number + 1, *read(number, mems)[1]], [tf.constant(0), *mems])
+        lambda index, *_: index < last,
+        lambda index, *mems: [index + 1, *read(index, mems)[1]], [tf.constant(0), *mems])
     sequence, _, padding = read(last, [tf.stop_gradient(mem) for mem in mems])
     return sequence, padding
 

@@ -80,7 +80,7 @@ class PretrainingModel:
     def _training(self, batch, store):
         settings = self.settings
         rows = batch["ids"].shape.as_list()[0]
-        first_row = distribution.replica_number() * rows
+        first_row = distribution.replica_index() * rows
         # Every target of the global batch counts the same, whichever micro-batch it is in.
         targets, = distribution.mean_over_replicas([tf.reduce_sum(batch["weights"])])
         targets /= settings.grad_accum_steps

@@ -135,7 +135,7 @@ def _find_columns(task, path, header, need_labels):
                     only=tuple(pair for pair in only if pair[0] is not None), width=len(header))
 
 
-def _parse_row(task, columns, values, number, need_labels):
+def _parse_row(task, columns, values, index, need_labels):
     """Returns (row, fault or None); no row where its width is wrong or a text is missing."""
     used = (*columns.text_a, *columns.text_b, *columns.choices, *columns.label,
             *([] if columns.query is None else [columns.query]))
@@ -151,7 +151,7 @@ def _parse_row(task, columns, values, number, need_labels):
         return _LEFT_OUT, None
     id = None if columns.id is None or len(values) <= columns.id else values[columns.id]
     query = None if columns.query is None else to_text(values[columns.query])
-    return Row(str(number) if id is None else to_text(id), pairs, label, query), (
+    return Row(str(index) if id is None else to_text(id), pairs, label, query), (
         fault if need_labels else None)
 
 

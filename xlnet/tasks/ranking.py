@@ -72,12 +72,12 @@ class Ranking(Regression):
         """seen: the text of each query and the (query, document) pairs of the rows before."""
         for what, name in (("query", row.query), ("document", row.id)):
             if not name or name.split() != [name]:
-                return "%s '%s': expected a name without blanks" % (what, name)
+                return "%s '%s': expected a name without spaces" % (what, name)
         text = row.pairs[0][0]
         if seen.setdefault(row.query, text) != text:
             return "query '%s' has another text than in the rows before" % row.query
         if (row.query, row.id) in seen:
-            return "document '%s' of query '%s' for the second time" % (row.id, row.query)
+            return "duplicate document '%s' of query '%s'" % (row.id, row.query)
         seen[row.query, row.id] = True
         return None
 
@@ -163,9 +163,9 @@ def run_text(rows: Sequence[Row], scores: np.ndarray) -> str:
     scores = np.asarray(scores)
     lines = []
     for query in by_query(rows):
-        for rank, number in enumerate(best_first(scores, query), 1):
-            lines.append("%s Q0 %s %d %.9g xlnet" % (rows[number].query, rows[number].id, rank,
-                                                     scores[number]))
+        for rank, index in enumerate(best_first(scores, query), 1):
+            lines.append("%s Q0 %s %d %.9g xlnet" % (rows[index].query, rows[index].id, rank,
+                                                     scores[index]))
     return "\n".join(lines) + "\n"
 
 
@@ -179,8 +179,8 @@ def by_query(rows: Sequence[Row]) -> list:
     this order, as trec_eval has them, so that no measure depends on the order of a file.
     """
     found: dict[str, list[int]] = {}
-    for number, row in enumerate(rows):
-        found.setdefault(row.query, []).append(number)
+    for index, row in enumerate(rows):
+        found.setdefault(row.query, []).append(index)
     return [np.array(sorted(numbers, key=lambda number: rows[number].id, reverse=True))
             for numbers in found.values()]
 
@@ -206,7 +206,7 @@ def pair_rows(rows: Sequence[Row], most: int, seed: int) -> list:
     random = np.random.default_rng(seed)
     made = []
     for query in by_query(rows):
-        better, worse = _unequal(np.array([rows[number].label for number in query]))
+        better, worse = _unequal(np.array([rows[index].label for index in query]))
         if most and len(better) > most:
             drawn = np.sort(random.choice(len(better), most, replace=False))
             better, worse = better[drawn], worse[drawn]

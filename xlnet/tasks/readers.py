@@ -209,7 +209,7 @@ def _read_run(task, path, lines, header):
 
 
 def _split(line, expected):
-    """The cells of a line between blanks, or its fault."""
+    """The cells of a line between spaces, or its fault."""
     cells, count = line.split(), len(expected.split())
     return cells if len(cells) == count else "%d column(s), expected %d: %s" % (
         len(cells), count, expected)
@@ -262,7 +262,7 @@ def _read_texts(path, wanted):
                     continue
                 fault = None if tab else "expected a name, a tab and a text"
                 if tab and name in wanted:
-                    fault = "'%s' for the second time" % name if name in found else None
+                    fault = "duplicate '%s'" % name if name in found else None
                     found.setdefault(name, text.decode("utf-8").replace("\t", " "))
             except UnicodeDecodeError as e:
                 fault = "not UTF-8: byte 0x%02x" % e.object[e.start]
