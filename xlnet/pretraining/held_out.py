@@ -16,7 +16,7 @@ import tensorflow.compat.v1 as tf
 
 from xlnet.engine import distribution, reports
 from xlnet.engine.inference import Answering
-from xlnet.pretraining import sample
+from xlnet.pretraining import filled_window
 from xlnet.pretraining.model import PretrainingModel
 
 _log = logging.getLogger(__name__)
@@ -52,11 +52,11 @@ class HeldOut:
                   result["loss"], result["perplexity"], result["bits_per_token"],
                   "  next segment %.4f" % result["next_segment_accuracy"]
                   if "next_segment_accuracy" in result else "")
-        window = {name: batches[0]["sample"][name] for name in sample.NAMES}
+        window = {name: batches[0]["window"][name] for name in filled_window.NAMES}
         reports.add_to_board(
             self._model.settings.model_dir, step,
             {"held_out/" + name: result[name] for name in ("loss", "perplexity", "bits_per_token")},
-            {"held_out/sample": sample.filled_in(self._model.tokenizer, **window)})
+            {"held_out/sample": filled_window.filled_in(self._model.tokenizer, **window)})
         return result
 
 

@@ -13,7 +13,7 @@ import tensorflow.compat.v1 as tf
 
 from xlnet.config import NetworkSettings, OptimizationSettings, PretrainingSettings, XLNetConfig
 from xlnet.engine import distribution, memory, training
-from xlnet.pretraining import objectives, sample
+from xlnet.pretraining import filled_window, objectives
 from xlnet.tokenization import Tokenizer
 
 
@@ -108,8 +108,8 @@ class PretrainingModel:
           features: as of `model_fn`.
 
         Returns:
-          Dict: losses, weights float32 [b,P]; sample: dict of `sample.NAMES`, of row 0. If segments
-          are judged: label, continues int [b], whether segment B continues A, and is said to.
+          Dict: losses, weights float32 [b,P]; window: dict of `filled_window.NAMES`, of row 0. If
+          segments are judged: label, continues int [b], whether segment B continues A, and is said to.
         """
         tf.train.get_or_create_global_step()
         batch, store = self._batch(features, is_training=False)
@@ -117,9 +117,9 @@ class PretrainingModel:
         training.start_from(self.settings.init_checkpoint, self.config, self.settings.model_dir)
         with tf.control_dependencies([store.update(kept["memory"])] if store else []):
             losses = tf.identity(predictions.losses)
-        window = {name: batch[name][0] for name in sample.NAMES if name in batch}
+        window = {name: batch[name][0] for name in filled_window.NAMES if name in batch}
         outputs = dict(losses=losses, weights=batch["weights"],
-                       sample=dict(window, guesses=predictions.guesses))
+                       window=dict(window, guesses=predictions.guesses))
         if self.settings.next_segment_loss:
             outputs.update(label=batch["label"],
                            continues=tf.argmax(predictions.segment_logits, axis=1))
