@@ -231,7 +231,7 @@ def test_faults_of_a_table(tmp_path, lines, message):
     ("dev.qrels", ["7 0 u 1"], "dev.qrels:1: document 'u' is not in "),
     ("dev.qrels", ["7 0 w 1"], "dev.qrels:1: column 'document' is empty"),
     ("dev.qrels", ["7 0 x best"], "dev.qrels:1: column 'grade': 'best', expected a whole number"),
-    ("dev.qrels", ["7 0 x 1", "7 0 x 0"], "dev.qrels:2: document 'x' of query '7' for the second"),
+    ("dev.qrels", ["7 0 x 1", "7 0 x 0"], "dev.qrels:2: duplicate document 'x' of query '7'"),
     ("dev.run", ["7 Q0 x 1 0.5"], "dev.run:1: 5 column(s), expected 6: query Q0 document rank"),
     ("queries.tsv", ["7 red kite", "8\tsky"], "queries.tsv:1: expected a name, a tab and a text"),
     ("queries.tsv", ["7\tred", "8\tsky", "7\tblue"], "queries.tsv:3: duplicate '7'"),

@@ -109,7 +109,8 @@ class PretrainingModel:
 
         Returns:
           Dict: losses, weights float32 [b,P]; window: dict of `filled_window.NAMES`, of row 0. If
-          segments are judged: label, continues int [b], whether segment B continues A, and is said to.
+          segments are judged: label, continues int [b], whether segment B continues A, and is said
+          to.
         """
         tf.train.get_or_create_global_step()
         batch, store = self._batch(features, is_training=False)
