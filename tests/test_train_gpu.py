@@ -138,7 +138,7 @@ BAD = {
                              "warmup_share and warmup_steps are both given"),
     "same_length alone": (dict(same_length=True), 1, "it belongs to --objective=causal"),
     "loss is not finite": (dict(learning_rate=1e30, clip=1e30, warmup_steps=0, train_steps=9), 1,
-                          "at step"),
+                           "at step"),
 }
 
 
