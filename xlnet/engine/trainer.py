@@ -115,6 +115,7 @@ class Trainer:
           UserError: another run trains in the directory, its checkpoints are damaged, or the run
             went wrong.
         """
+        training.set_up_process()
         with lock.held(self._model_dir) if self._devices.is_chief else contextlib.nullcontext():
             step = self._take_up()
             if step >= self._last:
