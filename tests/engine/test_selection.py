@@ -102,3 +102,13 @@ def test_an_exported_checkpoint_can_be_exported_again(tmp_path):
         np.testing.assert_array_equal(*(reader.get_tensor(name) for reader in readers))
     assert checkpoint.noted(str(tmp_path / "two"))[0] == 4
     assert checkpoint.noted(str(tmp_path / "nowhere")) is None
+
+
+def test_a_run_that_has_a_table_alone_goes_on(tmp_path):
+    """Before, pretraining kept held_out.tsv and nothing else."""
+    (tmp_path / "held_out.tsv").write_text("step\tloss\n0\t7.250000\n20\t6.500000\n")
+    choice = selection.Selection(str(tmp_path), "loss", lower_is_better=True, table="held_out.tsv")
+    assert choice.best() == {"step": 20, "loss": 6.5}
+    choice.add(40, {"loss": 6.75}, None)
+    assert (tmp_path / "held_out.tsv").read_text() == (
+        "step\tloss\n0\t7.250000\n20\t6.500000\n40\t6.750000\n")

@@ -40,6 +40,14 @@ class Selection:
         self.evaluations: list[dict[str, Any]] = []   # of step, metrics, loss, collapsed
         if os.path.exists(self._path):
             self.evaluations = files.read_json(self._path, "evaluations")["evaluations"]
+        elif self._table and os.path.exists(self._table):
+            self.evaluations = self._read_table(self._table)
+
+    def _read_table(self, path):
+        """The evaluations of a run that was begun when there was the table alone."""
+        with open(path, encoding="utf-8") as f:
+            rows = [line.split("\t") for line in f][1:]
+        return [{"step": int(step), self.metric: float(value)} for step, value in rows]
 
     def add(self, step: int, result: dict[str, Any], prefix: Optional[str]) -> bool:
         """Notes a result; exports the checkpoint of `step` if it is the best so far.
