@@ -235,7 +235,7 @@ class NetworkSettings(Settings):
     init_std: float = setting(0.02, "standard deviation of normal initialization", minimum=0.0)
     init_range: float = setting(0.1, "half width of uniform initialization", minimum=0.0)
     clamp_len: int = setting(-1, "relative distances beyond it count as it [tokens]; -1: none")
-    use_bfloat16: bool = setting(False, "the reference's name of --precision=bf16")
+    use_bfloat16: bool = setting(False, "the authors' name of --precision=bf16")
     precision: Optional[str] = setting(None, "number format of matrix products; fp32 if not given",
                                        choices=PRECISIONS)
     recompute: bool = setting(False, "keep no activations of a layer, compute them again in the "
@@ -404,7 +404,7 @@ class CorpusSettings(InputSettings, TextSettings):
     seed: int = as_in(RunSettings, "seed")
     num_workers: int = setting(0, "processes; 0: one for each core", minimum=0)
     num_task: int = setting(1, "machines, or runs, that share the input", minimum=1)
-    task: int = setting(0, "which of them this is, from 0", minimum=0)
+    task: int = setting(0, "index of this machine or run, from 0", minimum=0)
     overwrite: bool = setting(False, "replace records of other settings in save_dir")
     bsz_per_host: Optional[int] = setting(None, "the reference's name for num_streams", minimum=1)
 
@@ -437,7 +437,7 @@ class CorpusSettings(InputSettings, TextSettings):
 class OptimizationSettings(Settings):
     """Learning rate, optimizer and clipping."""
     learning_rate: float = setting(1e-4, "peak learning rate", minimum=0.0)
-    train_steps: int = setting(100000, "optimizer steps in all", minimum=1)
+    train_steps: int = setting(100000, "total number of optimizer steps", minimum=1)
     warmup_steps: int = setting(0, "steps over which the learning rate rises from 0", minimum=0)
     warmup_share: float = share(0.0, "warmup_steps as a share of train_steps",
                                 instead_of="warmup_steps")
@@ -447,7 +447,7 @@ class OptimizationSettings(Settings):
     weight_decay: float = setting(0.0, "decoupled weight decay, not on biases and layer norms",
                                   minimum=0.0)
     adam_epsilon: float = setting(1e-8, "Adam's epsilon", minimum=0.0)
-    clip: float = setting(1.0, "largest global norm of the gradients", minimum=0.0)
+    clip: float = setting(1.0, "gradients are clipped to this global norm", minimum=0.0)
     lr_layer_decay_rate: float = setting(1.0, "learning rate of a layer as a share of the next "
                                               "higher one's; the embedding is the lowest",
                                          minimum=0.0)
@@ -469,7 +469,7 @@ class OptimizationSettings(Settings):
 @dataclasses.dataclass(frozen=True)
 class DeviceSettings(Settings):
     """Where to run; see the README's chapter on pretraining."""
-    num_hosts: int = setting(1, "machines; above 1 each has TF_CONFIG", minimum=1)
+    num_hosts: int = setting(1, "number of machines; above 1 set TF_CONFIG on each", minimum=1)
     num_core_per_host: int = setting(1, "GPUs of a machine; without GPUs, replicas on its CPU",
                                      minimum=1)
     use_tpu: bool = setting(False, "run on a TPU (never tried)")
@@ -625,13 +625,13 @@ class ClassifierSettings(RunSettings, TextSettings):
                                    minimum=1)
     epochs: Optional[float] = setting(None, "train_steps in passes over the training rows",
                                       minimum=0.0, instead_of="train_steps")
-    freeze_layers: int = setting(0, "so many of the lowest layers, and the embeddings, keep their "
-                                    "weights; 0: none", minimum=0)
+    freeze_layers: int = setting(0, "freeze the embeddings and this many of the lowest layers; "
+                                    "0: none", minimum=0)
     mixout: float = rate(0.0, "chance that a weight of a dense kernel is its pretrained value in a "
                               "training step; needs init_checkpoint")
-    class_weights: Optional[str] = setting(None, "how much labels count in training: balanced, or "
+    class_weights: Optional[str] = setting(None, "weights of the labels in the loss: balanced, or "
                                                  "label:weight,...")
-    label_smoothing: float = share(0.0, "share of the target spread over all labels")
+    label_smoothing: float = share(0.0, "probability spread evenly over all labels")
     summary_type: str = setting("last", "how a text becomes one vector",
                                 choices=("last", "first", "mean", "attn"))
     use_summ_proj: bool = setting(True, "dense tanh layer over the summary")
