@@ -176,6 +176,12 @@ def test_finished_records_are_kept_unless_told_otherwise(workspace, made):
     assert "other settings or input: seed 0 there, 5 now; give another directory" in done.stderr
     assert read_manifest(workspace, "out") == before
     shutil.copytree(workspace.path("out"), workspace.path("replaced"))
+    older = dict(before, format_version=2, made_from={
+        name: value for name, value in before["made_from"].items() if name != "format_version"})
+    with open(workspace.path("replaced", "manifest.json"), "w", encoding="utf-8") as f:
+        json.dump(older, f)
+    done = workspace.run(*same, save_dir="replaced")
+    assert done.returncode == 1 and "input: format_version 2 there, 3 now; give" in done.stderr
     done = workspace.run(*SHAPE, "--num_streams=2", "--overwrite=True", save_dir="replaced")
     assert done.returncode == 0, done.stderr
     assert sorted(os.listdir(workspace.path("replaced"))) == [

@@ -168,8 +168,10 @@ def is_finished(job: Job) -> bool:
     path = os.path.join(job.directory, MANIFEST_NAME)
     if job.settings.overwrite or not files.exists(path):
         return False
-    made = files.read_json(path, "save_dir").get("made_from")
-    _refuse_difference(in_todays_units(made or {}), job.description, "has records")
+    manifest = files.read_json(path, "save_dir")
+    made = dict(in_todays_units(manifest.get("made_from") or {}),
+                format_version=manifest.get("format_version"))
+    _refuse_difference(made, job.description, "has records")
     return True
 
 
