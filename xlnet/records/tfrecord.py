@@ -1,11 +1,17 @@
-"""The frame of a TFRecord, without TensorFlow: length, its checksum, the data, their checksum."""
+"""The frame of a TFRecord, without TensorFlow: length, its checksum, the data, their checksum.
+
+Shape letters: n records, R bytes of one.
+"""
 
 from __future__ import annotations
 
+import os
 import struct
 
 import google_crc32c
 import numpy as np
+
+from xlnet.errors import UserError
 
 _HEADER = struct.Struct("<Q")
 BEFORE, BEHIND = _HEADER.size + 4, 4       # [bytes] of a record around its data
@@ -26,3 +32,43 @@ def masked(checksum: np.ndarray) -> np.ndarray:
     """TFRecord's form of a CRC-32C, so that data may hold checksums itself; uint32."""
     rotated = checksum >> 15 | checksum << 17 & 0xffffffff
     return (rotated + 0xa282ead8 & 0xffffffff).astype("<u4")
+
+
+class EqualRecords:
+    """The records of a file that are all of one size, as ours are: any of them without the others.
+
+    Args:
+      path: of the file, which is not read yet, but for its first bytes.
+
+    Raises:
+      UserError: the file has no records of one size: it is empty, or was cut short.
+    """
+
+    def __init__(self, path: str):
+        self._path = path
+        with open(path, "rb") as f:
+            head = f.read(_HEADER.size)
+        total = os.path.getsize(path)
+        size = _HEADER.unpack(head)[0] + BEFORE + BEHIND if len(head) == _HEADER.size else 0
+        if not size or total % size:
+            raise UserError("%s: %d bytes are no whole number of records of %d bytes; the file was "
+                            "cut short: remove it, it is made again" % (path, total, size))
+        self._records = np.memmap(path, np.uint8, "r", shape=(total // size, size))
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def read(self, numbers: np.ndarray) -> list[bytes]:
+        """The data of the records `numbers`, int [n], counted from 0.
+
+        Raises:
+          UserError: a record is damaged.
+        """
+        found = self._records[numbers]                                             # [n,R]
+        data = [record[BEFORE:-BEHIND].tobytes() for record in found]
+        checksums = masked(np.array([google_crc32c.value(each) for each in data], np.int64))
+        damaged = checksums.view(np.uint8).reshape(-1, BEHIND) != found[:, -BEHIND:]
+        if damaged.any():
+            raise UserError("%s: record %d is damaged; remove the file, it is made again" % (
+                self._path, numbers[damaged.any(axis=1).argmax()]))
+        return data
