@@ -581,6 +581,12 @@ class ClassifierSettings(RunSettings, TextSettings):
                                   minimum=1)
     highest_grade: int = setting(0, "ranking: grade of a perfect document, for ERR; 0: the highest "
                                     "one of the file", minimum=0)
+    encoding: Optional[str] = setting(
+        None, "of the files' text (cp1252, gb18030, ...); if not given UTF-16 where a file shows "
+              "it, or UTF-8")
+    delimiter: Optional[str] = setting(
+        None, "between the columns of .csv, .tsv and .txt files: a character, or tab; found by the "
+              "columns' names if not given")
     dev_share: Optional[float] = share(
         None, "share of the training rows held out as dev where there is no dev file; 0.05 for "
               "known tasks and 0.1 for custom if not given")
@@ -603,6 +609,9 @@ class ClassifierSettings(RunSettings, TextSettings):
         None, "form of predict_file; from its extension if not given. text: a text on each line, "
               "tabs between a pair; run, qrels: TREC's",
         choices=("tsv", "csv", "json", "jsonl", "text", "run", "qrels"))
+    on_error: str = setting(
+        "fail", "rows of predict_file that cannot be read: fail, or skip them, each with an empty "
+                "answer in its place, and count them", choices=("fail", "skip"))
     predict_dir: Optional[str] = setting(None, "directory for predictions; model_dir if not given")
     predict_threshold: float = share(0.5, "least probability for the second of two labels, or for "
                                           "each one of multi_label")
@@ -645,3 +654,6 @@ class ClassifierSettings(RunSettings, TextSettings):
         if (self.patience or self.num_trials > 1) and not self.eval_steps:
             raise UserError("%s needs --eval_steps: it looks at evaluations while training"
                             % ("patience" if self.patience else "num_trials"))
+        if self.on_error == "skip" and not (self.do_predict and self.predict_file):
+            raise UserError("on_error is skip, which is for the rows of predict_file; give "
+                            "--do_predict=True and --predict_file, or mend the file")

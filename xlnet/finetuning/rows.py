@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from typing import Any, Union
 
@@ -50,11 +49,8 @@ class Rows:
         path = settings.predict_file
         name = "stdin" if path == "-" else os.path.splitext(os.path.basename(path))[0]
         if name not in self._read:
-            form = settings.predict_form or ("text" if path == "-" or path.endswith(".txt")
-                                             else None)
-            self._read[name] = parsing.read_file(
-                dataclasses.replace(self._task, only={}, skipped_labels=(), broken_rows=False),
-                path, need_labels=False, form=form)
+            self._read[name] = parsing.read_to_predict(
+                self._task, path, settings.predict_form, settings.on_error == "skip")
         return {name: self._read[name]}
 
     def records(self, split: str, rows: list) -> encoding.Records:

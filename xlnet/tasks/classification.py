@@ -15,6 +15,9 @@ from xlnet.tasks.readers import to_text
 from xlnet.tasks.task import Row, Task
 
 
+_SEPARATORS = (",", ";", "|")      # of labels in a cell
+
+
 class Classification(Kind):
     """A softmax over the labels. An answer is their probabilities, float32 [L]; a decision and the
     truth are a label's id."""
@@ -34,6 +37,11 @@ class Classification(Kind):
         if len(names) < 2:
             raise UserError("%s: column '%s' holds a single label, '%s'; expected two or more" % (
                 path, task.label[0], "".join(names)))
+        listed = sorted(name for name in names if _is_list(name, names))
+        if listed:
+            raise UserError("%s: column '%s' has '%s' beside its parts; several labels in a row "
+                            "are for --multi_label=True; one label is written without %s" % (
+                                path, task.label[0], listed[0], " ".join(_SEPARATORS)))
         return sorted_names(names)
 
     def known_metrics(self, task: Task) -> tuple:
@@ -42,7 +50,11 @@ class Classification(Kind):
     # ---- files and records
 
     def parse_label(self, task: Task, cells: list) -> tuple:
-        text = to_text(cells[0]).strip() if cells else ""
+        cell = cells[0] if cells else None
+        if isinstance(cell, list) and len(cell) > 1:
+            return None, "column '%s' has %d labels: %s; several in a row are for " \
+                "--multi_label=True" % (task.label[0], len(cell), ", ".join(map(to_text, cell)))
+        text = to_text(cell).strip()
         if not text:
             return None, "column '%s' is empty" % task.label[0]
         name = task.label_names.get(text, text)
@@ -146,6 +158,12 @@ def unknown_label(task: Task, name: str) -> Optional[str]:
     if not task.labels or name in task.labels or name in task.skipped_labels:
         return None
     return "unknown label '%s' (labels: %s)" % (name, ", ".join(task.labels))
+
+
+def _is_list(name, names):
+    """Whether a label is a list of other labels."""
+    return any(separator in name and {part.strip() for part in name.split(separator)} <= names
+               for separator in _SEPARATORS)
 
 
 def sorted_names(names: set) -> tuple:

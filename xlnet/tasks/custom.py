@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from typing import Any, Optional
 
 from xlnet.errors import UserError
-from xlnet.tasks import known, parsing, readers
+from xlnet.tasks import decoding, known, parsing, readers
 from xlnet.tasks.kind import Kind
 from xlnet.tasks.known import CUSTOM
 from xlnet.tasks.registry import KINDS
 from xlnet.tasks.task import Task
 
 _EXTENSIONS = ("tsv", "csv", "jsonl", "json")
+_NEXT_EXTENSIONS = ("txt", *readers.FOREIGN)     # looked for where there is none of these
 
 
 def get_task(settings: Any, labels: Optional[Sequence[str]] = None) -> Task:
@@ -40,7 +41,17 @@ def get_task(settings: Any, labels: Optional[Sequence[str]] = None) -> Task:
     if settings.dev_share is not None and "dev" not in (*task.files, *task.groups) \
             and "train" in task.files:
         task = dataclasses.replace(task, dev_share=settings.dev_share)
-    return with_metric(task, settings.metric)
+    return with_metric(_as_written(task, settings), settings.metric)
+
+
+def _as_written(task, settings):
+    """The task with files of the encoding and with the delimiter of the settings."""
+    if settings.encoding is not None:
+        decoding.check_encoding(settings.encoding)
+    delimiter = {"tab": "\t", "\\t": "\t"}.get(settings.delimiter, settings.delimiter)
+    if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
+        raise UserError("delimiter is '%s', expected one character, or tab" % settings.delimiter)
+    return dataclasses.replace(task, encoding=settings.encoding, delimiter=delimiter)
 
 
 def with_metric(task: Task, name: Optional[str]) -> Task:
@@ -71,7 +82,7 @@ def _own_task(settings, labels):
                 id=settings.id_column, id_required=True, files=found, dev_share=dev_share,
                 choices=_listed(settings.choice_columns),
                 cut_first=bool(settings.choice_columns), **columns)
-    task = kind.configured(task, settings)
+    task = _as_written(kind.configured(task, settings), settings)
     if kind.has_labels:
         task = dataclasses.replace(task, labels=tuple(labels or _find_labels(task, settings)))
     return task
@@ -102,13 +113,18 @@ def _own_files(data_dir):
     found = {}
     for split in ("train", "dev", "test"):
         names = ["%s.%s" % (split, extension) for extension in _EXTENSIONS]
-        there = [name for name in names if os.path.exists(os.path.join(data_dir, name))]
+        there = _there(data_dir, names) or _there(
+            data_dir, ["%s.%s" % (split, extension) for extension in _NEXT_EXTENSIONS])
         if len(there) > 1:
             raise UserError("data_dir: %s has %s; expected one of them"
                             % (data_dir, " and ".join(there)))
         if there or split != "dev":
             found[split] = there[0] if there else tuple(names)
     return found, 0.0 if "dev" in found else 0.1
+
+
+def _there(data_dir, names):
+    return [name for name in names if os.path.exists(os.path.join(data_dir, name))]
 
 
 def _find_labels(task, settings):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from xlnet.tasks.kind import Kind
 
 # id: str. pairs: ((text_a, text_b or None), ...), one pair, or C of them where a choice is to be
-# made. label: as the kind's `parse_label` returns it, or None where it is not known. query: name of
+# made; () for a row to be predicted that was skipped. label: as the kind's `parse_label` returns it, or None where it is not known. query: name of
 # the query that the row, a document, is ranked for; None in other tasks.
 Row = collections.namedtuple("Row", "id pairs label query", defaults=(None,))
 
@@ -59,6 +59,8 @@ class Task:
     broken_rows: bool = False            # the official train file has some: left out, with a note
     cut_first: bool = False          # what is too long is cut off the first text
     dev_share: float = 0.0           # share of the training rows held out where there is no dev
+    encoding: Optional[str] = None   # of the files' text; None: UTF-8, or as the file shows
+    delimiter: Optional[str] = None  # between the columns of tables; None: as the header shows
 
     @property
     def class_names(self) -> tuple[str, ...]:
