@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import IO, Any, Optional
 
 from xlnet.errors import UserError
@@ -28,9 +28,14 @@ def replacing(path: str) -> Iterator[str]:
 
 def write_text(path: str, text: str) -> None:
     """Writes a UTF-8 text file, whole or not at all."""
+    write_lines(path, [text])
+
+
+def write_lines(path: str, lines: Iterable[str]) -> None:
+    """Writes a UTF-8 text file of lines that have their ends, whole or not at all."""
     with replacing(path) as temporary:
         with open(temporary, "w", encoding="utf-8", newline="\n") as f:
-            f.write(text)
+            f.writelines(lines)
 
 
 def write_json(path: str, value: object) -> None:

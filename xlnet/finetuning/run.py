@@ -71,7 +71,8 @@ class Run:
         self._check()
         self._optimization = self._steps(self._optimization)
         self._selection = selection.Selection(settings.model_dir, task.metrics[0],
-                                              settings.patience)
+                                              settings.patience,
+                                              lower_is_better=task.lower_is_better)
         self._evaluation = Evaluation(task, settings.model_dir, settings.predict_threshold)
         weights = self._class_weights()
         self._model = ClassifierModel(self._config, task, self._network, self._optimization,
@@ -248,7 +249,7 @@ class Run:
         directory = settings.predict_dir or settings.model_dir
         step, prefix = self._checkpoints()[-1]
         for split, rows in self._rows.to_predict().items():
-            values = self._answer(split, rows, prefix).values
+            values = self._answer(split, [row for row in rows if row.pairs], prefix).values
             prediction_files.write(
                 directory, task, split, rows, values, step=step,
                 threshold=settings.predict_threshold, is_official=not settings.predict_file)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, ClassVar, Optional
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from xlnet.errors import UserError, did_you_mean
 from xlnet.records.feature_spec import CLASS_ID
-from xlnet.tasks import metrics
+from xlnet.tasks import confusion, metrics
 from xlnet.tasks.kind import THRESHOLD, Kind, LossOptions
 from xlnet.tasks.readers import to_text
 from xlnet.tasks.task import Row, Task
@@ -97,7 +98,10 @@ class Classification(Kind):
             return (len(rows) / (len(task.class_names) * np.maximum(counts, 1))).tolist()
         weights = dict.fromkeys(task.class_names, 1.0)
         for part in text.split(","):
-            name, _, weight = part.rpartition(":")
+            name, colon, weight = part.rpartition(":")
+            if not colon:
+                raise UserError("class_weights: '%s', expected balanced, or label:weight, ... with "
+                                "the labels %s" % (part, ", ".join(weights)))
             if name not in weights:
                 raise UserError("class_weights: no label '%s'%s (labels: %s)" % (
                     name, did_you_mean(name, weights), ", ".join(weights)))
@@ -105,6 +109,9 @@ class Classification(Kind):
                 weights[name] = float(weight)
             except ValueError:
                 raise UserError("class_weights: '%s' is not a number" % weight) from None
+            if not 0 <= weights[name] < math.inf:
+                raise UserError("class_weights: %s of label '%s', expected a number from 0 on"
+                                % (weight, name))
         return list(weights.values())
 
     # ---- decisions and metrics
@@ -118,7 +125,8 @@ class Classification(Kind):
 
     def constant_answer(self, task: Task, truth: np.ndarray) -> np.ndarray:
         """The most frequent label."""
-        return np.eye(len(task.class_names))[np.bincount(truth).argmax()]
+        most_frequent = np.bincount(truth).argmax()
+        return (np.arange(len(task.class_names)) == most_frequent).astype(np.float64)
 
     def collapsed(self, task: Task, values: Any, truth: Any) -> Optional[str]:
         """One class for all rows, while the true labels differ."""
@@ -129,13 +137,14 @@ class Classification(Kind):
 
     def table(self, task: Task, values: Any, truth: Any, threshold: float) -> str:
         decisions = self.decide(task, values, threshold)
-        matrix = metrics.confusion_matrix(task, decisions, truth)
-        return "\n\n".join([metrics.class_table(task, decisions, truth),
-                            metrics.confusion_text(task, matrix)])
+        names = task.class_names
+        return "\n\n".join([metrics.class_table(task, decisions, truth), confusion.text(
+            names, confusion.pairs(decisions, truth, len(names)))])
 
     def draw(self, path: str, task: Task, values: Any, truth: Any, threshold: float) -> None:
-        decisions = self.decide(task, values, threshold)
-        metrics.draw_confusion(path, task, metrics.confusion_matrix(task, decisions, truth))
+        names = task.class_names
+        confusion.draw(path, names, confusion.pairs(
+            self.decide(task, values, threshold), truth, len(names)))
 
     # ---- prediction files
 
@@ -177,6 +186,7 @@ def differ(values: Any) -> bool:
 
 
 def probability_columns(task: Task, values: np.ndarray) -> list:
-    """A column of probabilities for each label; values [n,L]."""
-    return [("p_" + label, ["%.6f" % p for p in column])
+    """A column of probabilities for each label; values [n,L]. The texts are made one by one, so
+    that there are never those of all rows and labels."""
+    return [("p_" + label, map("%.6f".__mod__, column))
             for label, column in zip(task.class_names, np.asarray(values).T)]

@@ -62,8 +62,8 @@ class Evaluation:
                      results: Sequence[dict]) -> dict:
         """Writes `eval_results_<split>.json`; returns the best of `results`, dicts as of `score`
         with their step; of equal ones that with the lower loss, then the earliest."""
-        main_metric = self._task.metrics[0]
-        best = max(results, key=lambda result: (result[main_metric], -result["loss"]))
+        main_metric, sign = self._task.metrics[0], -1 if self._task.lower_is_better else 1
+        best = max(results, key=lambda result: (sign * result[main_metric], -result["loss"]))
         if len(results) > 1:
             _log.info("best %s %s  step %d  %s %.4f", self._task.name, split, best["step"],
                       main_metric, best[main_metric])

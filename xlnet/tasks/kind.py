@@ -30,14 +30,14 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Optional
 
 import numpy as np
 
 from xlnet.errors import UserError, did_you_mean
 from xlnet.tasks import encoding
-from xlnet.tasks.prediction_files import PredictionFile, tsv
+from xlnet.tasks.prediction_files import PredictionFile, json_lines, tsv
 from xlnet.tasks.task import Row, Task
 
 THRESHOLD = 0.5      # of a label's probability, where labels are independent or there are two
@@ -66,6 +66,7 @@ class Kind:
     baseline_words: ClassVar[str] = "majority class"    # what `baseline` answers
     default_metrics: ClassVar[tuple[str, ...]] = ()     # of own data; the first selects checkpoints
     metrics: ClassVar[Mapping[str, Metric]] = {}        # by name
+    lower_is_better: ClassVar[frozenset[str]] = frozenset()     # names of metrics
 
     # ---- from the command line to a task, for own files
 
@@ -254,20 +255,28 @@ class Kind:
 
     def prediction_files(self, task: Task, rows: Sequence[Row], values: Any,
                          threshold: float = THRESHOLD) -> list:
-        """The contents of the files that are written, the main one first: `PredictionFile`s."""
+        """The contents of the files that are written, the main one first: `PredictionFile`s.
+
+        rows: n, of which those without texts were skipped and have no values.
+        """
+        answered = [row for row in rows if row.pairs]
         return [PredictionFile("tsv", None, tsv(self.prediction_columns(
-            task, rows, self.checked(task, values, len(rows)), threshold)))]
+            task, answered, self.checked(task, values, len(answered)), threshold), rows))]
 
     def prediction_columns(self, task: Task, rows: Sequence[Row], values: np.ndarray,
                            threshold: float) -> list:
-        """(name, n texts) of each column of the prediction file, that of the rows' ids first."""
+        """(name, n texts) of each column of the prediction file, the rows' names under "id"."""
         raise NotImplementedError
 
-    def submission(self, task: Task, rows: Sequence[Row], values: Any) -> str:
-        """The columns `index` and `prediction`, as the GLUE server takes them."""
+    def submission(self, task: Task, rows: Sequence[Row], values: Any) -> Iterator[str]:
+        """The lines that the server of the task takes: the columns `index` and `prediction` for
+        GLUE's, JSON for CLUE's."""
         values = self.checked(task, values, len(rows))
-        return tsv([("index", [row.id for row in rows]),
-                    ("prediction", self.answer_texts(task, values, THRESHOLD))])
+        answers = self.answer_texts(task, values, THRESHOLD)
+        if task.submission_form == "json":
+            return json_lines({"id": int(row.id) if row.id.isdecimal() else row.id, "label": answer}
+                              for row, answer in zip(rows, answers))
+        return tsv([("index", [row.id for row in rows]), ("prediction", answers)], rows)
 
     def answer_texts(self, task: Task, values: np.ndarray, threshold: float) -> list:
         """The predicted label(s) or the score of each row as text."""

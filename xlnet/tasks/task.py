@@ -54,7 +54,8 @@ class Task:
     replacements: tuple = ()         # (old, new) in every text
     label_names: dict = dataclasses.field(default_factory=dict)   # label in some files -> label
     skipped_labels: tuple = ()       # rows that the authors of the set leave out
-    submissions: dict = dataclasses.field(default_factory=dict)   # GLUE's file names, by split
+    submissions: dict = dataclasses.field(default_factory=dict)   # a server's file names, by split
+    submission_form: str = "tsv"     # "tsv" as GLUE's server takes it, "json" as CLUE's
     trained_as: Optional[str] = None     # the task whose output layer this one uses
     broken_rows: bool = False            # the official train file has some: left out, with a note
     cut_first: bool = False          # what is too long is cut off the first text
@@ -67,6 +68,11 @@ class Task:
         """`labels`, for what only tasks with labels come to."""
         assert self.labels is not None, "task %s has scores, not labels" % self.name
         return self.labels
+
+    @property
+    def lower_is_better(self) -> bool:
+        """Whether a lower value of the main metric is the better one."""
+        return self.metrics[0] in self.kind.lower_is_better
 
     @property
     def is_regression(self) -> bool:
