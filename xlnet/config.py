@@ -461,9 +461,14 @@ class OptimizationSettings(Settings):
         if self.warmup_share and self.warmup_steps:
             raise UserError("warmup_share is %s and warmup_steps is %d; give one of them"
                             % (self.warmup_share, self.warmup_steps))
-        if self.warmup_steps > self.train_steps:    # as in a trial of a few steps
-            _log.warning("note: warmup_steps is %d, but train_steps %d: the peak learning rate is "
-                         "not reached", self.warmup_steps, self.train_steps)
+        self.check_warmup()
+
+    def check_warmup(self) -> None:
+        """Raises UserError unless the peak learning rate is reached."""
+        if self.warmup_steps > self.train_steps:
+            raise UserError("warmup_steps is %d, but train_steps %d: the peak learning rate is not "
+                            "reached; give fewer, or --warmup_share"
+                            % (self.warmup_steps, self.train_steps))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -174,6 +174,9 @@ def test_trials_stop_early_and_the_best_is_kept(place):
     (dict(freeze_layers=3), "freeze_layers is 3, but the network has 2 layers"),
     (dict(class_weights="animal:2,water:1"), "class_weights: no label 'water'"),
     (dict(class_weights="animal:much"), "class_weights: 'much' is not a number"),
+    (dict(class_weights="foo"), "class_weights: 'foo', expected balanced, or label:weight, ... with"),
+    (dict(class_weights="animal:-2"), "class_weights: -2 of label 'animal', expected a number from"),
+    (dict(on_error="skip"), "on_error is skip, which is for the rows of predict_file"),
     (dict(patience=2), "patience needs --eval_steps"),
     (dict(num_trials=2), "num_trials needs --eval_steps"),
     (dict(epochs=1), "epochs and train_steps are both given"),
@@ -285,3 +288,6 @@ def test_summary_of_trials():
     lines = trials.table(results)
     assert len(lines) == 5 and lines[1].endswith("0.5000  collapsed: every row is 'x'")
     assert not math.isnan(results["standard_deviation"])
+    errors = trials.summary([dict(seed=i, learning_rate=1e-5, model_dir="m", best=dict(mse=value))
+                             for i, value in enumerate((.5, .2, .7))], "mse", lower_is_better=True)
+    assert (errors["best"], errors["worst"], errors["best_trial"]) == (.2, .7, 2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from typing import Any, Union
 
@@ -11,6 +12,8 @@ from xlnet.records import feature_spec
 from xlnet.tasks import encoding, parsing
 from xlnet.tasks.task import Task, expand_split
 from xlnet.tokenization import Tokenizer
+
+_log = logging.getLogger(__name__)
 
 _ROUND_TO = 8            # lengths of batches are multiples of it [tokens]
 
@@ -24,6 +27,7 @@ class Rows:
         self._tokenizer = tokenizer
         self._layout = encoding.Layout(row_length(settings), task.cut_first,
                                        settings.long_document)
+        self._warned: set[str] = set()      # paths of records
         self._read: dict[Union[str, tuple[str, bool]], list] = {}
 
     def of_split(self, split: str, need_labels: bool) -> dict:
@@ -54,14 +58,22 @@ class Rows:
         return {name: self._read[name]}
 
     def records(self, split: str, rows: list) -> encoding.Records:
-        """The records of a split's rows, made at most once."""
+        """The records of a split's rows, made at most once.
+
+        Warns, once for each file, where the vocabulary or the length lose too much of the text.
+        """
         settings, task = self._settings, self._task
-        return encoding.write_records(
+        made = encoding.write_records(
             settings.output_dir, "%s.%s" % (task.name, split), task.kind.examples(task, rows),
             self._tokenizer, self._layout, label_features=self._label_features(),
             label_names=task.labels, encode=task.kind.encode, num_choices=len(rows[0].pairs),
             workers=settings.data_workers or os.cpu_count() or 1,
             overwrite=settings.overwrite_data)
+        if made.path not in self._warned:
+            self._warned.add(made.path)
+            for warning in made.seen.warnings():
+                _log.warning("note: %s: %s", split, warning)
+        return made
 
     def batches(self, path: str, is_training: bool = False, **how: Any) -> Any:
         """A `tf.data.Dataset` of the batches of a record file; `how` is as in

@@ -136,6 +136,8 @@ class Run:
         if optimization.warmup_share:
             optimization = dataclasses.replace(optimization, warmup_share=0.0, warmup_steps=round(
                 optimization.warmup_share * optimization.train_steps))
+        if settings.do_train:
+            optimization.check_warmup()
         return optimization
 
     def _checkpoints(self):
@@ -166,7 +168,7 @@ class Run:
         return Job(
             model_fn=self._model.model_fn, batches=self._batches, config=self._config,
             unit="examples", per_step=settings.train_batch_size, examples="examples",
-            epoch_steps=len(self._train_rows) / settings.train_batch_size, banner=self._banner(),
+            epoch_steps=len(self._train_rows) / settings.train_batch_size, banner=self._banner,
             begin=self._begin,
             evaluator=_OnTheWay(self._answering, self._select) if settings.eval_steps else None,
             saves_start=True)
@@ -211,7 +213,10 @@ class Run:
             "precision": training.precision_in_words(self._network),
             "task": "%s: %s %s, %s" % (task.name, "{:,}".format(len(rows)),
                                        task.kind.training_unit(task), _outputs(task)),
+            "labels": task.kind.counts_in_words(
+                task, self._rows.of_split("train", need_labels=True)["train"]),
             "length": "%d tokens, %s" % (settings.max_seq_length, settings.long_document),
+            "text": self._train_records.seen.in_words(),
         }
 
     # -- evaluation

@@ -290,6 +290,19 @@ class Kind:
         more = ", ..." if len(names) > LABELS_SHOWN else ""
         return "labels " + ", ".join(names[:LABELS_SHOWN]) + more
 
+    def counts_in_words(self, task: Task, rows: Sequence[Row]) -> str:
+        """How often each label is in the rows of the train file, for the lines before a
+        training."""
+        found = collections.Counter(
+            name for row in rows
+            for name in (row.label if isinstance(row.label, tuple) else (row.label,)))
+        counts = [(name, found[name]) for name in task.class_names]
+        if len(counts) <= LABELS_SHOWN:
+            return ", ".join("%s %s" % (name, "{:,}".format(count)) for name, count in counts)
+        least, most = (pick(counts, key=lambda one: one[1]) for pick in (min, max))
+        return "%s labels, from %d rows (%s) to %d (%s)" % (
+            "{:,}".format(len(counts)), least[1], least[0], most[1], most[0])
+
     # ---- for the methods above
 
     def checked(self, task: Task, values: Any, count: int) -> np.ndarray:

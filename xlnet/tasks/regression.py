@@ -91,3 +91,7 @@ class Regression(Kind):
 
     def words(self, task: Task) -> str:
         return "scores"
+
+    def counts_in_words(self, task: Task, rows: Sequence[Row]) -> str:
+        scores = self.label_array(task, rows)
+        return "from %g to %g, mean %.2f" % (scores.min(), scores.max(), scores.mean())
