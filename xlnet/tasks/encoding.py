@@ -14,6 +14,7 @@ import dataclasses
 import hashlib
 import itertools
 import json
+import logging
 import multiprocessing
 import os
 from collections.abc import Sequence
@@ -26,6 +27,8 @@ from xlnet.errors import UserError
 from xlnet.records import feature_spec, tfrecord
 from xlnet.records.example_bytes import ExampleBytes
 from xlnet.tokenization import Tokenizer
+
+_log = logging.getLogger(__name__)
 
 SEG_A, SEG_B, SEG_CLS, SEG_PAD = 0, 1, 2, 4
 
@@ -254,19 +257,42 @@ def write_records(directory: str, name: str, examples: Sequence[Any], tokenizer:
     settings = [_RECORDS_VERSION, tokenizer.sha256, tokenizer.uncased, tokenizer.keep_accents,
                 layout, label_names, label_features]
     stem = os.path.join(directory, "%s.%s" % (name, _content_hash(settings, examples)))
-    path, windows_path = stem + ".tfrecord", stem + ".windows.npy"
     has_windows = layout.long_document == "sliding"
-    if overwrite or not os.path.exists(path) or has_windows and not os.path.exists(windows_path):
+    found = None if overwrite else _found(stem, has_windows, len(examples))
+    if found is None:
         encoder = _Encoder(encode, tokenizer, layout, feature_spec.finetuning_features(
             layout.max_seq_length, label_features, num_choices))
-        windows = _write(path, _encoded(encoder, examples, workers))
+        path, windows_path, seen_path = _paths(stem)
+        windows, seen = _write(path, _encoded(encoder, examples, workers))
         if has_windows:
             with files.replacing(windows_path) as temporary, open(temporary, "wb") as f:
                 np.save(f, windows)
-    if not has_windows:
-        return Records(path, len(examples), None)
-    windows = np.load(windows_path)
-    return Records(path, int(windows.sum()), windows)
+        files.write_json(seen_path, dataclasses.asdict(seen))
+        found = Records(path, int(windows.sum()), windows if has_windows else None, seen)
+    return found
+
+
+def _paths(stem):
+    """The files of `Records`: the records, their windows, what was seen."""
+    return stem + ".tfrecord", stem + ".windows.npy", stem + ".seen.json"
+
+
+def _found(stem, has_windows, count):
+    """The `Records` of `count` examples that were made before; None where there are none, or, with
+    a note, where they are damaged."""
+    path, windows_path, seen_path = _paths(stem)
+    if not all(map(os.path.exists, (path, seen_path, *[windows_path] * has_windows))):
+        return None
+    try:
+        windows = np.load(windows_path) if has_windows else None
+        seen = Seen(**files.read_json(seen_path, "records"))
+        found = Records(path, count if windows is None else int(windows.sum()), windows, seen)
+        if len(tfrecord.EqualRecords(path)) == found.count:
+            return found
+    except (ValueError, EOFError, TypeError):      # of a damaged array or description
+        pass
+    _log.warning("note: %s is damaged, it is made anew", path)
+    return None
 
 
 def _content_hash(settings, examples):
