@@ -3,6 +3,7 @@
 import io
 import json
 import math
+import re
 import types
 
 import numpy as np
@@ -47,6 +48,10 @@ def selected(place):
 def test_the_best_checkpoint_is_complete(place, selected):
     assert "27 rows, labels animal, plant, stone; 10 % of the file held out as dev" in selected
     assert "steps       0 to 4, 1 of warm-up" in selected
+    counts = re.search(r"\nlabels      animal (\d+), plant (\d+), stone (\d+)\n", selected).groups()
+    assert sum(map(int, counts)) == 27
+    assert re.search(r"text        0\.00 % of \d+ pieces unknown, \d+\.\d % of the rows cut\n",
+                     selected)
     kept = json.loads((place.directory / "model" / "evaluations.json").read_text())
     assert [one["step"] for one in kept["evaluations"]] == [2, 4] and kept["metric"] == "accuracy"
     best = max(kept["evaluations"], key=lambda one: one["accuracy"])["step"]
@@ -69,6 +74,24 @@ def test_the_best_model_predicts_the_standard_input(place, selected, monkeypatch
     _, lines, probabilities = place.predictions("answers", "predictions_custom_stdin.tsv")
     assert "(3 rows)" in out and [line[0] for line in lines] == ["0", "1", "2"]
     np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=2e-6)
+
+
+def test_rows_that_cannot_be_read_cost_no_others_their_answers(place, selected):
+    texts = place.directory / "holes.csv"
+    texts.write_text("name;text\na;kamat telok\n\nb;\nc;机\n", "utf-8")
+    flags = arguments(place, predict_file=str(texts), predict_dir=place.path("holes"),
+                      id_column="name")
+    done = place.run("--do_predict=True", **flags)
+    assert done.returncode == 1 and "holes.csv:3: 0 column(s), expected 2 (and 1 more" in done.stderr
+    done = place.run("--do_predict=True", "--on_error=skip", **flags)
+    assert done.returncode == 0, done.stderr
+    assert "holes.csv: 2 of 4 rows skipped, their answers are empty:\n" in done.stderr
+    assert re.search(r"note: holes: \d+\.\d % of the pieces are unknown to the voc", done.stderr)
+    lines = [line.split("\t") for line in (
+        place.directory / "holes" / "predictions_custom_holes.tsv").read_text().split("\n")[:-1]]
+    assert [line[0] for line in lines] == ["id", "a", "1", "b", "c"]
+    assert [bool(line[1]) for line in lines[1:]] == [True, False, False, True]
+    assert lines[2][1:] == lines[3][1:] == [""] * 4
 
 
 def test_frozen_layers_keep_their_weights(place, selected):
