@@ -211,7 +211,9 @@ def test_records_hold_the_features(tiny, tmp_path):
     read = _read(path, 16)
     for name, expected in arrays_of(examples, tiny, 16).items():
         assert read[name].tolist() == expected.tolist()
-    assert [file.name for file in tmp_path.iterdir()] == [pathlib.Path(path).name]
+    name = pathlib.Path(path).name
+    assert {file.name for file in tmp_path.iterdir()} == {
+        name, name.replace(".tfrecord", ".seen.json")}
 
 
 def test_bytes_are_those_of_the_plain_writer(tiny):
