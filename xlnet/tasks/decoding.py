@@ -77,7 +77,7 @@ def _shown(path, content):
     return found
 
 
-@functools.lru_cache(maxsize=None)      # once for each file, however often it is read
+@functools.cache      # once for each file, however often it is read
 def _note_encoding(path, name):
     _log.info("%s is read as %s", path, name.upper())
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import collections
 import csv
-import io
 import functools
+import io
 import json
 import logging
 import os
@@ -210,7 +210,7 @@ def _find_delimiter(task, path, lines, header, usual):
     return usual
 
 
-@functools.lru_cache(maxsize=None)      # once for each file, however often it is read
+@functools.cache      # once for each file, however often it is read
 def _note(path, how):
     _log.info("%s is read %s", path, how)
 
@@ -300,7 +300,7 @@ def _read_run(task, path, lines, header, skips):
         judged = [_split(line, _JUDGEMENT) for line in
                   decoding.lines_of(qrels, _read_content(qrels, "judgements"))]
         faults.refuse([("%s:%d" % (qrels, i), cells) for i, cells in enumerate(judged, 1)
-                if isinstance(cells, str)])
+                       if isinstance(cells, str)])
         grades = {(cells[0], cells[2]): cells[3] for cells in judged}
     return _join_texts(
         task, path, [_split(line, "query Q0 document rank score name") for line in lines],

@@ -173,7 +173,7 @@ def _save(figure, path):
 
 
 def _shown(excerpt):
-    """Title, font families, names of the tokens in them, and the `(id, piece)` that no font can show."""
+    """Title, font families, names of the tokens in them, `(id, piece)` that no font can show."""
     families, shown = fonts.choose(excerpt.title + "".join(excerpt.pieces))
     names, unshown = [], set()
     for piece, id in zip(excerpt.pieces, excerpt.ids):
