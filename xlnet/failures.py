@@ -20,7 +20,6 @@ from typing import Optional, Union
 
 from xlnet.errors import UserError
 
-
 Known = Union[str, Callable[[], str]]     # a text, or what finds it where it is needed
 
 

@@ -29,7 +29,6 @@ from xlnet.engine import (
     training,
 )
 from xlnet.engine.selection import Selection
-from xlnet.errors import UserError
 
 _log = logging.getLogger(__name__)
 
