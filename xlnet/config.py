@@ -614,9 +614,9 @@ class ClassifierSettings(RunSettings, TextSettings):
         None, "form of predict_file; from its extension if not given. text: a text on each line, "
               "tabs between a pair; run, qrels: TREC's",
         choices=("tsv", "csv", "json", "jsonl", "text", "run", "qrels"))
-    on_error: str = setting(
-        "fail", "rows of predict_file that cannot be read: fail, or skip them, each with an empty "
-                "answer in its place, and count them", choices=("fail", "skip"))
+    on_error: str = as_in(
+        InputSettings, "on_error", help="rows of predict_file that cannot be read: fail, or skip "
+        "them, each with an empty answer in its place, and count them")
     predict_dir: Optional[str] = setting(None, "directory for predictions; model_dir if not given")
     predict_threshold: float = share(0.5, "least probability for the second of two labels, or for "
                                           "each one of multi_label")

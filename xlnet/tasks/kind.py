@@ -298,7 +298,7 @@ class Kind:
             for name in (row.label if isinstance(row.label, tuple) else (row.label,)))
         counts = [(name, found[name]) for name in task.class_names]
         if len(counts) <= LABELS_SHOWN:
-            return ", ".join("%s %s" % (name, "{:,}".format(count)) for name, count in counts)
+            return ", ".join("%s: %s" % (name, "{:,}".format(count)) for name, count in counts)
         least, most = (pick(counts, key=lambda one: one[1]) for pick in (min, max))
         return "%s labels, from %d rows (%s) to %d (%s)" % (
             "{:,}".format(len(counts)), least[1], least[0], most[1], most[0])
