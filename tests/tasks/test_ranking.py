@@ -327,7 +327,7 @@ def run(place, *arguments, **changes):
 @pytest.mark.parametrize("loss", ["pairwise", "pointwise"])
 def test_a_ranking_is_learned(place, loss):
     done = run(place, "--do_train=True", "--do_eval=True", "--do_predict=True",
-               "--predict_split=dev", ranking_loss=loss, train_steps=300, learning_rate=.005,
+               "--predict_split=dev", ranking_loss=loss, train_steps=450, learning_rate=.002,
                warmup_steps=30)
     assert done.returncode == 0, done.stderr
     assert "trained on %s" % ("pairs of them" if loss == "pairwise" else "their grades") \
