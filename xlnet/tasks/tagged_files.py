@@ -28,16 +28,18 @@ _log = logging.getLogger(__name__)
 
 ADDED = "predicted"                 # the column, or key, of what is predicted
 _DOCUMENT = "-DOCSTART-"
+JSON_SCHEME = "bio2"                # of the tags that entities become
 _TEXT, _ENTITIES = "text", "entities"       # keys in JSON, where columns have numbers
 
 
 class Lines(NamedTuple):
     """Where a sentence stands in a CoNLL-style file. before, after: lines without a word, as they
-    are written again; rows: those of its words, to which a column is added."""
+    are written again; rows: those of its words, to which a column is added; columns: of a row."""
     before: tuple[str, ...]
     rows: tuple[str, ...]
     after: tuple[str, ...]
     separator: str
+    columns: int
 
 
 class JsonLine(NamedTuple):
@@ -178,14 +180,7 @@ class _ConllReader:
         return Sentence(
             words=tuple(row[self._word] for row in cells), after_space=None,
             tags=None if self._tag is None else tuple(row[self._tag] for row in cells),
-            numbers=numbers, source=Lines(before, lines, (), self._separator))
-
-
-def column_count(sentences: Sequence[Sentence]) -> int:
-    """The number of columns of a CoNLL-style file."""
-    source = sentences[0].source
-    assert isinstance(source, Lines)
-    return len(source.rows[0].split("\t") if source.separator == "\t" else source.rows[0].split(" "))
+            numbers=numbers, source=Lines(before, lines, (), self._separator, self._width))
 
 
 def conll_text(sources: Iterable[Lines], tags: Iterable[Sequence[str]]) -> str:
@@ -297,7 +292,7 @@ def _tags_of_entities(text, words, entities, number, notes):
             continue
         spans.append((first, last, label))
         free = last
-    return schemes.tags_of(spans, len(words), "bio2")
+    return schemes.tags_of(spans, len(words), JSON_SCHEME)
 
 
 def find_words(text: str) -> Iterator[tuple[int, int]]:

@@ -113,7 +113,8 @@ def arrays_of(examples: Sequence[Example], tokenizer: Tokenizer, layout: encodin
             labels.append(label)
             starts.append(start)
     arrays = encoding.lay_out(texts, length, tokenizer.cls_id, tokenizer.sep_id)
-    return dict(arrays, label_ids=np.array(labels, np.int32), word_starts=np.array(starts, np.int32),
+    return dict(arrays, label_ids=np.array(labels, np.int32),
+                word_starts=np.array(starts, np.int32),
                 is_real_example=np.ones(len(texts), np.int32)), np.array(counts)
 
 
