@@ -8,9 +8,10 @@ import logging
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Optional
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 
 from xlnet.config import ARCHITECTURE_KEYS, CONFIG_NAME, XLNetConfig
@@ -20,6 +21,7 @@ from xlnet.errors import UserError
 # Names as lists, sorted: in both, in the graph only, in the checkpoint only.
 Comparison = collections.namedtuple("Comparison", "matched missing unexpected")
 
+RELEASED_NAME = "xlnet_model.ckpt"   # the prefix of a checkpoint without a step
 PRETRAINED = "pretrained"    # <kernel>/pretrained: the values that mixout falls back to
 
 _SLOT = re.compile(r"/(Adam(_1)?|adam_[mv]|average|pretrained)$"
@@ -29,8 +31,11 @@ _log = logging.getLogger(__name__)
 _UNFINISHED = "unfinished"   # where a checkpoint is written before it gets its place
 
 
-def resolve(path: str) -> str:
+def resolve(path: str, flag: str = "init_checkpoint") -> str:
     """Returns the checkpoint prefix that `path` means: a prefix, a directory, or DIRECTORY/latest.
+
+    Args:
+      flag: what the path was given as, for errors.
 
     Raises:
       UserError: there is no checkpoint.
@@ -38,14 +43,14 @@ def resolve(path: str) -> str:
     directory = os.path.dirname(path) if os.path.basename(path) == "latest" else path
     if os.path.isdir(directory):
         prefix = tf.train.latest_checkpoint(directory)
-        released = os.path.join(directory, "xlnet_model.ckpt")
+        released = os.path.join(directory, RELEASED_NAME)
         if prefix is None and os.path.exists(released + ".index"):
             prefix = released
         if prefix is None:
-            raise UserError("init_checkpoint: no checkpoint in directory %s" % directory)
+            raise UserError("%s: no checkpoint in directory %s" % (flag, directory))
         return prefix
     if not os.path.exists(path + ".index"):
-        raise UserError("init_checkpoint: no checkpoint %s (expected %s.index)" % (path, path))
+        raise UserError("%s: no checkpoint %s (expected %s.index)" % (flag, path, path))
     return path
 
 
@@ -170,6 +175,24 @@ def weights(prefix: str) -> dict[str, str]:
     averages = {name: name + "/average" for name in stored}
     return {name: average if average in stored else name for name, average in averages.items()
             if not _SLOT.search(name)}
+
+
+def read_weights(prefix: str) -> dict[str, np.ndarray]:
+    """The `weights` of a checkpoint by name, as float32 arrays."""
+    stored = weights(prefix)
+    return _read(prefix, lambda reader: {
+        name: reader.get_tensor(where).astype(np.float32) for name, where in stored.items()})
+
+
+def write_arrays(prefix: str, arrays: Mapping[str, np.ndarray]) -> None:
+    """Writes a checkpoint of arrays, each under its name, in their types. For a new directory: what
+    is left of a write that fails is not removed."""
+    names = sorted(arrays)
+    with tf.Graph().as_default(), tf.Session() as session:
+        tensors = [tf.placeholder(arrays[name].dtype, arrays[name].shape) for name in names]
+        session.run(tf.raw_ops.SaveV2(prefix=prefix, tensor_names=names,
+                                      shape_and_slices=[""] * len(names), tensors=tensors),
+                    {tensor: arrays[name] for tensor, name in zip(tensors, names)})
 
 
 def compare(prefix: str, variables: Iterable[tf.Variable]) -> Comparison:
