@@ -10,8 +10,8 @@ from xlnet import cli
 from xlnet.config import ClassifierSettings, TextSettings, as_in, required, setting
 from xlnet.errors import UserError
 
-ABOUT = """turns a folder that Hugging Face's library saved into a checkpoint of ours, and one of ours
-into such a folder. Which way is decided by the source: a folder with a config.json is theirs.
+ABOUT = """turns a folder that Hugging Face's library saved into a checkpoint of ours, and the
+other way. Which way is decided by the source: a folder with a config.json is theirs.
 
 Neither that library nor PyTorch is needed. A fine-tuned model becomes a model directory, with which
 run_classifier.py --do_predict needs no other file; the columns are those of the files to predict.
@@ -21,8 +21,8 @@ run_classifier.py --do_predict needs no other file; the columns are those of the
 @dataclasses.dataclass(frozen=True)
 class ConversionSettings(TextSettings):
     """convert_checkpoint.py: from where, to where."""
-    source: str = required("the library's folder; or a checkpoint's prefix or directory, of a model "
-                           "directory its best one, DIRECTORY/latest its newest")
+    source: str = required("that library's folder; or a checkpoint's prefix or directory: of a "
+                           "model directory the best one, of DIRECTORY/latest the newest")
     target: str = required("directory to write, new or empty")
     dtype: str = setting("float32", "to theirs: type of the weights in the file",
                          choices=("float32", "float16", "bfloat16"))

@@ -168,7 +168,8 @@ def _check_carried(model, path):
 
 def _summary(values, path):
     """The fields of `Model` on how a text becomes one vector."""
-    summary_type, use_proj = values.get("summary_type", "last"), values.get("summary_use_proj", True)
+    summary_type = values.get("summary_type", "last")
+    use_proj = values.get("summary_use_proj", True)
     activation = values.get("summary_activation", "tanh")
     if summary_type not in ("last", "first", "mean"):
         raise UserError("%s: summary_type is %r, expected last, first or mean"

@@ -131,8 +131,8 @@ def to_huggingface(source: str, target: str, dtype: str = "float32",
     """Writes the folder `target`, which must be new or empty.
 
     Args:
-      source: a checkpoint's prefix or directory, `xlnet_config.json` beside it; of a model directory
-        its best checkpoint, if it has one. dtype: of the file, one of `safetensors.DTYPES`.
+      source: a checkpoint's prefix or directory, `xlnet_config.json` beside it; a model directory
+        is its best checkpoint, if it has one. dtype: of the file, one of `safetensors.DTYPES`.
       spiece_model_file, uncased, keep_accents: as in `Tokenizer`; what lies beside the checkpoint
         if not given.
 

@@ -43,7 +43,7 @@ def read_tensors(folder: str, class_name: str) -> dict[str, np.ndarray]:
 def _read_shards(folder, index):
     weight_map = files.read_json(index, "index").get("weight_map")
     if not isinstance(weight_map, dict) or not weight_map:
-        raise UserError("index %s: expected weight_map, an object of tensor names and files" % index)
+        raise UserError("index %s: expected weight_map, an object of names and files" % index)
     tensors: dict[str, np.ndarray] = {}
     for name in sorted({_inside(index, name) for name in weight_map.values()}):
         tensors.update(safetensors.read(os.path.join(folder, name)))
@@ -58,6 +58,6 @@ def _inside(index, name):
     """`name`, if it is a plain name, so that it cannot lead out of the folder."""
     if not isinstance(name, str) or os.path.basename(name) != name or "\\" in name \
             or not name.endswith(".safetensors"):
-        raise UserError("index %s: %r is no file of this folder; expected a plain name that ends in "
-                        ".safetensors" % (index, name))
+        raise UserError("index %s: %r is no file of this folder; expected a plain name that ends "
+                        "in .safetensors" % (index, name))
     return name
