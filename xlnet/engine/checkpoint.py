@@ -9,7 +9,7 @@ import logging
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Optional
 
 import numpy as np
@@ -203,30 +203,49 @@ def weights(prefix: str) -> dict[str, str]:
             if not _SLOT.search(name)}
 
 
+def arrays(prefix: str, wanted: Iterable[str]) -> Iterator[np.ndarray]:
+    """Yields the variables of these names, in the checkpoint's types, one at a time."""
+    with reading(prefix):
+        reader = tf.train.NewCheckpointReader(prefix)
+        for name in wanted:
+            yield reader.get_tensor(name)
+
+
 def read_weights(prefix: str) -> dict[str, np.ndarray]:
     """The `weights` of a checkpoint by name, as float32 arrays."""
     stored = weights(prefix)
-    return _read(prefix, lambda reader: {
-        name: reader.get_tensor(where).astype(np.float32) for name, where in stored.items()})
+    return {name: array.astype(np.float32)
+            for name, array in zip(stored, arrays(prefix, stored.values()))}
 
 
-def write_arrays(prefix: str, arrays: Mapping[str, np.ndarray]) -> None:
+def check_type(prefix: str) -> None:
+    """Raises UserError unless the weights of a checkpoint are float32, as the network's are."""
+    types = _read(prefix, lambda reader: reader.get_variable_to_dtype_map())
+    for name in sorted(weights(prefix)):
+        if types[name] != tf.float32:
+            raise UserError("checkpoint %s: %s is of type %s, expected float32; "
+                            "scripts/checkpoint_tools.py cast --dtype=float32 makes it so"
+                            % (prefix, name, types[name].name))
+
+
+def write_arrays(prefix: str, values: Mapping[str, np.ndarray]) -> None:
     """Writes a checkpoint of arrays, each under its name, in their types. For a new directory: what
     is left of a write that fails is not removed."""
-    names = sorted(arrays)
+    names = sorted(values)
     with tf.Graph().as_default(), tf.Session() as session:
-        tensors = [tf.placeholder(arrays[name].dtype, arrays[name].shape) for name in names]
+        tensors = [tf.placeholder(values[name].dtype, values[name].shape) for name in names]
         session.run(tf.raw_ops.SaveV2(prefix=prefix, tensor_names=names,
                                       shape_and_slices=[""] * len(names), tensors=tensors),
-                    {tensor: arrays[name] for tensor, name in zip(tensors, names)})
+                    {tensor: values[name] for tensor, name in zip(tensors, names)})
 
 
 def compare(prefix: str, variables: Iterable[tf.Variable]) -> Comparison:
     """Compares a checkpoint with `variables` by name, optimizer slots left out.
 
     Raises:
-      UserError: nothing matches, or a shape differs.
+      UserError: nothing matches, a shape differs, or weights are not float32.
     """
+    check_type(prefix)
     shapes = _read(prefix, lambda reader: reader.get_variable_to_shape_map())
     stored = {name: shape for name, shape in shapes.items() if not _SLOT.search(name)}
     wanted = {distribution.base_name(v): v.shape.as_list() for v in variables}
