@@ -48,8 +48,8 @@ def selected(place):
 def test_the_best_checkpoint_is_complete(place, selected):
     assert "27 rows, labels animal, plant, stone; 10 % of the file held out as dev" in selected
     assert "steps       0 to 4, 1 of warm-up" in selected
-    counts = re.search(r"\nlabels      animal: (\d+), plant: (\d+), stone: (\d+)\n", selected).groups()
-    assert sum(map(int, counts)) == 27
+    counts = re.search(r"\nlabels      animal: (\d+), plant: (\d+), stone: (\d+)\n", selected)
+    assert sum(map(int, counts.groups())) == 27
     assert re.search(r"text        0\.00 % of \d+ pieces unknown, \d+\.\d % of the rows cut\n",
                      selected)
     kept = json.loads((place.directory / "model" / "evaluations.json").read_text())

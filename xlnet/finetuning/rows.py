@@ -7,7 +7,7 @@ import os
 from typing import Any, Union
 
 from xlnet.batches import input_pipeline
-from xlnet.config import ClassifierSettings
+from xlnet.config import FineTuningSettings
 from xlnet.records import feature_spec
 from xlnet.tasks import encoding, parsing
 from xlnet.tasks.task import Task, expand_split
@@ -21,7 +21,7 @@ _ROUND_TO = 8            # lengths of batches are multiples of it [tokens]
 class Rows:
     """The rows of a task that the settings ask for."""
 
-    def __init__(self, settings: ClassifierSettings, task: Task, tokenizer: Tokenizer):
+    def __init__(self, settings: FineTuningSettings, task: Task, tokenizer: Tokenizer):
         self._settings = settings
         self._task = task
         self._tokenizer = tokenizer
@@ -90,7 +90,7 @@ class Rows:
         return self._task.kind.label_features(self._task, self._layout.max_seq_length)
 
 
-def row_length(settings: ClassifierSettings) -> int:
+def row_length(settings: FineTuningSettings) -> int:
     """Tokens of one text or choice in a record: those of all segments where there are several."""
     return settings.max_seq_length * (
         settings.max_segments if settings.long_document == "memory" else 1)

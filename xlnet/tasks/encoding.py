@@ -257,7 +257,7 @@ def write_records(directory: str, name: str, examples: Sequence[Any], tokenizer:
     settings = [_RECORDS_VERSION, tokenizer.sha256, tokenizer.uncased, tokenizer.keep_accents,
                 layout, label_names, label_features]
     stem = os.path.join(directory, "%s.%s" % (name, _content_hash(settings, examples)))
-    has_windows = layout.long_document == "sliding"
+    has_windows = layout.long_document in ("sliding", "split")
     found = None if overwrite else _found(stem, has_windows, len(examples))
     if found is None:
         encoder = _Encoder(encode, tokenizer, layout, feature_spec.finetuning_features(

@@ -74,13 +74,18 @@ def read_file(task: Task, path: str, need_labels: bool, header: Optional[Sequenc
     Args:
       path: file or directory; "-" is the standard input.
       header: column names, for a file without a line of them.
-      form: a key of `readers.FORMS`; from the extension if not given.
+      form: a key of `readers.FORMS`, or one of the kind's own; from the extension if not given.
       skips: rows with a fault are kept, without texts, so that answers stay in line with the file;
         a warning counts them. Otherwise a fault ends the whole.
 
     Returns:
       A list of `Row`.
     """
+    rows = task.kind.read_rows(task, path, need_labels, form)
+    return _read_table(task, path, need_labels, header, form, skips) if rows is None else rows
+
+
+def _read_table(task, path, need_labels, header, form, skips):
     table = readers.read_table(task, path, header, form, skips)
     columns = _find_columns(task, path, table.columns, need_labels)
     if not table.rows:
@@ -109,10 +114,11 @@ def read_to_predict(task: Task, path: str, form: Optional[str] = None,
                     skips: bool = False) -> list:
     """Reads any file that is to be predicted, labelled or not; arguments as in `read_file`.
 
-    Without a form the standard input and .txt files are texts alone, a line each.
+    Without a form the standard input and .txt files have the kind's `plain_form`: texts alone, a
+    line each, for most.
     """
     if form is None and (path == "-" or path.endswith(".txt")):
-        form = "text"
+        form = task.kind.plain_form
     if form == "text":
         task = dataclasses.replace(task, id_required=False)
     return read_file(dataclasses.replace(task, only={}, skipped_labels=(), broken_rows=False),
