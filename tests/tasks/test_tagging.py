@@ -119,7 +119,7 @@ def test_a_scheme_that_is_given_repairs_any_file(tmp_path, caplog):
     assert task.kind.scheme == "bio2"
     rows = read(task, tmp_path, "a I-X\n\nb I-X\n\nc I-X\n")
     assert [row.label for row in rows] == [("B-X",)] * 3
-    assert "3 of 3 tags are illegal" in "".join(caplog.lines)
+    assert "3 of 3 tags are illegal" in caplog.text
 
 
 def test_what_is_only_predicted_needs_no_tags(tmp_path):
@@ -236,4 +236,4 @@ def test_real_files(name, caplog):
                                           Layout(64, long_document="split"))
         found = task.kind.decide(task, answers_of(task, arrays, counts).values)
         assert found == task.kind.truth(task, rows)
-    assert ("4 of 58989 tags are illegal" in "".join(caplog.lines)) is (name == "resume_ner")
+    assert ("4 of 58989 tags are illegal" in caplog.text) is (name == "resume_ner")
