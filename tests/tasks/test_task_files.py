@@ -161,6 +161,20 @@ def test_articles_with_questions(tmp_path):
         rows_of("race", tmp_path, "dev")
 
 
+def test_a_table_called_txt_is_one_where_it_names_its_columns(tmp_path):
+    write(tmp_path, "snli_1.0_test.txt", "gold_label\tsentence1\tsentence2\tpairID",
+          "-\ta\tb\tp1", "neutral\tc\td\tp2")
+    rows = parsing.read_to_predict(TASKS["snli"], str(tmp_path / "snli_1.0_test.txt"))
+    assert [(row.id, row.pairs) for row in rows] == [("p1", (("a", "b"),)), ("p2", (("c", "d"),))]
+
+
+def test_a_cell_of_any_size_is_read(tmp_path):
+    """Larger than the limit of Python's csv module, in the first row."""
+    text = "a word " * 30000
+    write(tmp_path, "test.csv", '"5","%s"' % text)
+    assert rows_of("yelp-5", tmp_path, "test", need_labels=True)[0].pairs == ((text, None),)
+
+
 def test_plain_lines(tmp_path):
     write(tmp_path, "lines", "a\tb", "c\td")
     rows = parsing.read_file(GLUE["rte"], str(tmp_path / "lines"), False, form="text")

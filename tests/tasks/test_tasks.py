@@ -129,6 +129,8 @@ def test_a_list_of_labels_is_no_label(tmp_path):
     with pytest.raises(UserError, match="train.tsv: column 'label' has 'x, y' beside its parts; "
                                         "several labels in a row are for --multi_label=True"):
         custom.get_task(settings(tmp_path))
+    write(tmp_path, "train.tsv", "text_a\tlabel", "a\t1", "b\t1,5", "c\t5")
+    assert custom.get_task(settings(tmp_path)).labels == ("1", "1,5", "5")     # half stars
     (tmp_path / "train.tsv").unlink()
     write(tmp_path, "train.jsonl", '{"text_a": "a", "label": ["x"]}',
           '{"text_a": "b", "label": ["x", "y"]}', '{"text_a": "c", "label": "x,z"}')

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Optional
 
@@ -178,9 +179,10 @@ def unknown_label(task: Task, name: str) -> Optional[str]:
 
 
 def _is_list(name, names):
-    """Whether a label is a list of other labels."""
-    return any(separator in name and {part.strip() for part in name.split(separator)} <= names
-               for separator in _SEPARATORS)
+    """Whether a label is a list of other labels; a number with a decimal comma is none."""
+    return not re.fullmatch(r"\d+,\d+", name) and any(
+        separator in name and {part.strip() for part in name.split(separator)} <= names
+        for separator in _SEPARATORS)
 
 
 def sorted_names(names: set) -> tuple:

@@ -147,13 +147,11 @@ def _read_quoted(task, path, lines, header, delimiter, skips):
 def _quoted_rows(path, lines, delimiter, skips):
     """The rows, of which those that are no CSV are a str, their fault; and the line that each
     begins at."""
-    csv.field_size_limit(1 << 30)
     rows: list[Any] = []
     starts: list[int] = []
     begin = 0                       # the line that reading begins at, again behind a fault
     while begin < len(lines):
-        reader = csv.reader(io.StringIO("\n".join(lines[begin:]), newline=""), strict=True,
-                            delimiter=delimiter)
+        reader = _csv_reader(lines[begin:], delimiter, strict=True)
         start = begin
         try:
             for row in reader:
@@ -169,6 +167,12 @@ def _quoted_rows(path, lines, delimiter, skips):
             starts.append(start + 1)
             begin = start + 1
     return rows, starts
+
+
+def _csv_reader(lines, delimiter, strict):
+    csv.field_size_limit(1 << 30)
+    return csv.reader(io.StringIO("\n".join(lines), newline=""), strict=strict,
+                      delimiter=delimiter)
 
 
 def _table(task, path, header, rows, where):
@@ -213,13 +217,21 @@ def _find_delimiter(task, path, lines, header, usual):
     """The delimiter with which the first line is the names of the columns, or has as many cells as
     a `header`; the usual one where there is none, or several."""
     for delimiter in (usual, *_DELIMITERS):
-        first = lines[0].split(delimiter) if delimiter == usual == "\t" else \
-            next(csv.reader(lines[:_LINES_OF_A_ROW], delimiter=delimiter))
+        first = lines[0].split("\t") if delimiter == usual == "\t" else \
+            _first_quoted(lines, delimiter)
         if header and len(first) == len(header) or not header and _has_texts(task, _names(first)):
             if delimiter != usual and len(first) > 1:
                 _note(path, "with columns between '%s'" % delimiter.replace("\t", "\\t"))
             return delimiter
     return usual
+
+
+def _first_quoted(lines, delimiter):
+    """The cells of the first row, as CSV with this delimiter; none where it is no CSV."""
+    try:
+        return next(_csv_reader(lines[:_LINES_OF_A_ROW], delimiter, strict=False))
+    except csv.Error:
+        return []
 
 
 @functools.cache      # once for each file, however often it is read
@@ -271,11 +283,14 @@ def _flat(value):
 
 def _read_plain(task, path, lines, header, skips):
     """A text on each line; tabs part the texts of a pair, or the answers of a choice. Or fastText's
-    lines, or an article of RACE."""
+    lines, an article of RACE, or a table that names its columns."""
     if lines[0].startswith(_FASTTEXT_MARK):
         return _read_fasttext(task, path, lines)
     if task.tree == "race" and lines[0].lstrip().startswith("{"):
         return Table(_race_columns(task), _race_questions(path, "\n".join(lines)), lambda i: path)
+    names = _names(lines[0].split("\t"))
+    if len(names) > 1 and _has_texts(task, names):
+        return _read_tsv(task, path, lines, header, skips)
     columns = [*task.text_a, *task.text_b, *task.choices]
     return Table(columns, [line.split("\t") for line in lines], lambda i: "%s:%d" % (path, i + 1))
 
