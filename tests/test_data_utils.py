@@ -181,7 +181,7 @@ def test_finished_records_are_kept_unless_told_otherwise(workspace, made):
     with open(workspace.path("replaced", "manifest.json"), "w", encoding="utf-8") as f:
         json.dump(older, f)
     done = workspace.run(*same, save_dir="replaced")
-    assert done.returncode == 1 and "input: format_version 2 there, 3 now; give" in done.stderr
+    assert done.returncode == 1 and "input: format_version 2 there, 4 now; give" in done.stderr
     done = workspace.run(*SHAPE, "--num_streams=2", "--overwrite=True", save_dir="replaced")
     assert done.returncode == 0, done.stderr
     assert sorted(os.listdir(workspace.path("replaced"))) == [
@@ -212,7 +212,9 @@ def test_bad_input_is_refused_in_one_line(workspace, arguments, places, message)
     lines = [line for line in done.stderr.splitlines() if not line.startswith("note:")]
     assert done.returncode == 1, done.stderr
     assert len(lines) == 1 and lines[0].startswith("data_utils.py: ") and message in lines[0]
-    assert not os.path.exists(workspace.path("refused"))
+    if os.path.exists(workspace.path("refused")):        # tokens, if there were any
+        assert os.listdir(workspace.path("refused")) == ["unfinished"]
+        shutil.rmtree(workspace.path("refused"))
 
 
 @pytest.mark.parametrize("flag", ["--sequence_len=64", "--seq_len=long", "--num_passes=0",

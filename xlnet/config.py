@@ -405,7 +405,11 @@ class CorpusSettings(InputSettings, TextSettings):
     num_workers: int = setting(0, "processes; 0: one for each core", minimum=0)
     num_task: int = setting(1, "machines, or runs, that share the input", minimum=1)
     task: int = setting(0, "index of this machine or run, from 0", minimum=0)
-    overwrite: bool = setting(False, "replace records of other settings in save_dir")
+    tokens_dir: Optional[str] = setting(
+        None, "directory where tokenized text is kept for other records of the same text; if not "
+              "given in save_dir, until the records are whole")
+    overwrite: bool = setting(False, "replace records of other settings or input in save_dir, once "
+                                     "the new ones are whole")
     bsz_per_host: Optional[int] = setting(None, "the reference's name for num_streams", minimum=1)
 
     def check(self) -> None:
