@@ -508,6 +508,8 @@ class PretrainingSettings(RunSettings):
     eval_steps: int = as_in(RunSettings, "eval_steps",
                             help="steps between held-out evaluations; 0: before and after")
     eval_record_info_dir: Optional[str] = setting(None, "held-out records, as record_info_dir")
+    verify_records: bool = setting(False, "read all records before training and compare them with "
+                                          "their checksums")
     objective: str = setting("permutation", "what is predicted: tokens in a random order (XLNet), "
                              "the next token (Transformer-XL), masked tokens (as BERT)",
                              choices=("permutation", "causal", "masked"))

@@ -96,6 +96,16 @@ def test_chunks_cover_each_file(tmp_path):
         (plain, 0, 10), (plain, 10, 20), (plain, 20, 25), (packed, 0, os.path.getsize(packed))]
 
 
+@pytest.mark.parametrize("size, chunk_bytes", [
+    (0, 256), (100, 256), (16000, 256), (2 << 20, 1 << 15), (100 << 20, 1 << 18),
+    (1 << 40, 1 << 23)])
+def test_where_a_file_is_cut_depends_on_its_size_alone(monkeypatch, size, chunk_bytes):
+    monkeypatch.setattr(files, "size", lambda path: size)
+    chunks = reading.cut(["a.txt"])
+    assert {chunk.end - chunk.begin for chunk in chunks[:-1]} <= {chunk_bytes}
+    assert sum(chunk.end - chunk.begin for chunk in chunks) == size
+
+
 # Forms: what comes out.
 
 @pytest.mark.parametrize("content, expected", [

@@ -133,9 +133,9 @@ class Manifest:
             files.require_file(path, "record_info_dir")
             found = files.sha256(path)
             if found != expected:
+                damage = None if name == self.sp_model else tfrecord.damage(path)
                 raise UserError("%s: %s; %s says sha256 %s, found %s; regenerate the records" % (
-                    path, tfrecord.damage(path) if name != self.sp_model and tfrecord.damage(path)
-                    else "not the file that was made", MANIFEST_NAME, expected, found))
+                    path, damage or "not the file that was made", MANIFEST_NAME, expected, found))
 
     def stream_paths(self, directory: str) -> list[str]:
         return [os.path.join(directory, stream["file"]) for stream in self.streams]

@@ -34,12 +34,11 @@ from xlnet.errors import UserError
 from xlnet.text.text_forms import LONGEST_LINE, End, events_of
 
 Chunk = collections.namedtuple("Chunk", "path begin end")          # [bytes]
-SMALLEST_CHUNK, LARGEST_CHUNK = 1 << 16, 1 << 23     # [bytes]
-CHUNKS_PER_FILE = 1024       # about: enough for many machines to get about as much each
+SMALLEST_CHUNK, LARGEST_CHUNK = 1 << 8, 1 << 23      # [bytes]
 LONGEST_RECORD = 1 << 24     # [bytes] a line of .jsonl is a document: the longest novels fit
 HASHED_LENGTH = 1 << 23      # [characters] of a document that decide whether it is held out
 OTHER_PART = "documents of the other part (split)"      # the reason of those that are left out
-_BLOCK = 1 << 16
+_BLOCK, _PAGE = 1 << 16, 1 << 12                    # [bytes] read at once, at the edges
 _CUT = "cut"                 # an event, as `End` is: see `_owned`
 
 
@@ -103,7 +102,7 @@ def cut(paths: Sequence[str], chunk_bytes: Optional[int] = None) -> list[Chunk]:
     Empty files have none. Where a file is cut depends on its size alone.
 
     Args:
-      chunk_bytes: None: some thousand of a file, from `SMALLEST_CHUNK` to `LARGEST_CHUNK`.
+      chunk_bytes: None: the larger the file is, from `SMALLEST_CHUNK` to `LARGEST_CHUNK`.
     """
     chunks = []
     for path in paths:
@@ -118,11 +117,15 @@ def cut(paths: Sequence[str], chunk_bytes: Optional[int] = None) -> list[Chunk]:
 
 
 def _chunk_bytes(size):
-    """A power of two times the smallest chunk, so that a file may grow a little and keep it."""
+    """A 32nd of a file, of a large one 32 times the square root of its size: enough chunks for many
+    machines to get about as much each, few enough to keep a file of each.
+
+    A power of two, so that most files may change their size and keep it.
+    """
     step = SMALLEST_CHUNK
-    while step < LARGEST_CHUNK and step * CHUNKS_PER_FILE < size:
+    while 2 * step <= min(LARGEST_CHUNK, size / 32, 32 * size ** 0.5):
         step *= 2
-    return min(step, LARGEST_CHUNK)
+    return step
 
 
 def _is_gzip(path):
@@ -290,7 +293,10 @@ def _texts(f, longest, faults):
 
 def _blocks(f, offset, longest, faults):
     """Yields (offset, bytes): some whole lines each, the last cut off if longer than `longest`."""
-    block = f.read(_BLOCK)
+    def read():
+        return f.read(min(_BLOCK, max(faults.end - offset, _PAGE)))
+
+    block = read()
     while block:
         if not block.endswith(b"\n"):
             block += f.readline(longest + 1)
@@ -300,7 +306,7 @@ def _blocks(f, offset, longest, faults):
         offset += len(block)
         if not f.damage and not block.endswith(b"\n"):
             offset += _skip_line(f, sys.maxsize)
-        block = f.read(_BLOCK)
+        block = read()
     if f.damage:
         faults.add(offset, "damaged .gz", "the .gz file is damaged or cut off here (%s)" % f.damage)
 
@@ -335,7 +341,7 @@ def _line_before(f, position, longest):
     """Where the line that holds the byte before `position` begins; None if it is too long."""
     low = position - 1                       # that byte may be the line's own end
     while low > 0:
-        high, low = low, max(0, low - 4096)
+        high, low = low, max(0, low - _PAGE)
         f.seek(low)
         found = f.read_exactly(high - low).rfind(b"\n")
         if found >= 0:

@@ -10,6 +10,7 @@ time of a file nor its size.
 from __future__ import annotations
 
 import collections
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -83,6 +84,8 @@ class TokenStore:
         counts: Counter[str] = collections.Counter()
         seen = reading.Seen(chunk.begin, chunk.end)
         path = self._path(chunk)
+        with contextlib.suppress(FileNotFoundError):     # it would vouch for other tokens
+            os.remove(path + ".json")
         with files.replacing(path) as temporary, open(temporary, "wb") as f:
             for tokens in corpus.tokenize(chunk, self._settings, self._tokenizer, counts, seen):
                 f.write(tokens.astype("<u4", copy=False).tobytes())
