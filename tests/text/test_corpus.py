@@ -74,8 +74,8 @@ def test_batches_and_chunks_do_not_show(tmp_path, monkeypatch, batch_lines):
     batched, again = tokenize(path)
     assert np.array_equal(batched, whole) and again == counts
     cut, again = tokenize(path, chunk_bytes=17)
-    assert text(cut) == text(whole) and again == counts
-    assert starts(cut, windows.SENTENCE) == starts(whole, windows.SENTENCE)
+    assert again == counts
+    assert np.array_equal(cut, whole)
 
 
 def test_a_sentence_without_tokens_leaves_no_trace():

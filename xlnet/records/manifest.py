@@ -111,10 +111,10 @@ class Manifest:
     def _check_sizes(self, directory: str, path: str) -> None:
         for stream in self.streams:
             file = os.path.join(directory, stream["file"])
-            size = os.path.getsize(file) if os.path.exists(file) else None
+            size = os.path.getsize(file) if os.path.exists(file) else 0
             if size != stream["bytes"]:
                 raise UserError("%s: %s has %s bytes, expected %d; regenerate the records" % (
-                    path, stream["file"], "no" if size is None else size, stream["bytes"]))
+                    path, stream["file"], size or "no", stream["bytes"]))
             record = tfrecord.first_size(file)
             if record and stream["windows"] * record != size:
                 raise UserError("%s: %s has %g windows, expected %d; regenerate the records" % (

@@ -47,8 +47,10 @@ def tokenize(chunk: Chunk, settings: CorpusSettings, tokenizer: Tokenizer,
     encode = _encode_text if settings.from_raw_text else _parse_ids
     eod_id = tokenizer.eod_id if settings.use_eod else None
     lines = reading.read_chunk(chunk, settings, counts, seen)
-    in_document = False
+    in_document: Optional[bool] = None
     for batch in iter(lambda: list(itertools.islice(lines, _BATCH_LINES)), []):
+        if in_document is None:
+            in_document = not batch[0].begins_document
         ids, lengths = encode(batch, tokenizer, settings, counts)
         ends = np.fromiter((line.ends_document for line in batch), bool, len(batch))
         tokens, in_document = mark(ids, lengths, ends, eod_id, in_document, counts)

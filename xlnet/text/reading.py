@@ -48,6 +48,7 @@ class Line(NamedTuple):
     offset: int              # of its line, paragraph or record in the (unpacked) file [bytes]
     text: str
     ends_document: bool
+    begins_document: bool    # as far as its chunk shows: the end before it may be out of sight
     is_joined: bool = False  # no space stands between it and the one before
 
 
@@ -437,10 +438,14 @@ def _is_held_out(head, share):
 
 
 def _mark_ends(path, events):
-    """Yields a `Line` for each sentence: the event that follows says whether it ends a document."""
-    held = None
+    """Yields a `Line` for each sentence: the events around it say whether it begins or ends a
+    document."""
+    held, held_begins, begins = None, False, True
     for event in events:
         is_end = isinstance(event, End)
         if held:
-            yield Line(path, held.offset, held.text, is_end, held.is_joined)
-        held = None if is_end or event is _CUT else event
+            yield Line(path, held.offset, held.text, is_end, held_begins, held.is_joined)
+        if is_end or event is _CUT:
+            held, begins = None, is_end
+        else:
+            held, held_begins, begins = event, begins, False
