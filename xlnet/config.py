@@ -412,13 +412,17 @@ class CorpusSettings(InputSettings, TextSettings):
     overwrite: bool = setting(False, "replace records of other settings or input in save_dir, once "
                                      "the new ones are whole")
     bsz_per_host: Optional[int] = setting(None, "the reference's name for num_streams", minimum=1)
+    for_config: Optional[str] = setting(
+        None, "preset of train_gpu.py that the records are for: its window, and its "
+              "train_batch_size as num_streams, unless they stand on the command line")
 
     def check(self) -> None:
         super().check()
         if not self.from_raw_text and self.text_format != "lines":
             raise UserError("text_format is %s, expected lines where from_raw_text is False: a "
                             "line of ids is a sentence" % self.text_format)
-        self._check_window()
+        if not self.for_config:      # which has the window
+            self._check_window()
         if self.num_streams and self.bsz_per_host not in (None, self.num_streams):
             raise UserError("num_streams is %d but bsz_per_host, its other name, is %d; give one"
                             % (self.num_streams, self.bsz_per_host))

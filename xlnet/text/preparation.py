@@ -44,7 +44,7 @@ OF_ONE_TASK = ("task", _CONTENT)
 _STALE_SECONDS = 3600            # a file half written that nobody has touched for so long
 # Settings that do not change what is made, or stand in the description in another form.
 _NOT_DESCRIBED = ("input_glob", "save_dir", "sp_path", "num_workers", "overwrite", "bsz_per_host",
-                  "tokens_dir")
+                  "tokens_dir", "for_config")
 
 
 # Of a description, a total and a unit: a context that yields a function `advance(n)`.
