@@ -155,11 +155,11 @@ class Tagging(Kind):
             count += sum(tag != schemes.OUTSIDE for tag in sentence.tags)
             for i in schemes.illegal(sentence.tags, scheme):
                 numbers.append(sentence.numbers[i])
-                illegal.append(("%s:%d" % (path, sentence.numbers[i]),
-                               "tag '%s' after '%s' is illegal in scheme %s; with --scheme=%s such "
-                               "tags are repaired" % (
-                                   sentence.tags[i], sentence.tags[i - 1] if i else "(beginning)",
-                                   scheme, scheme)))
+                illegal.append((
+                    "%s:%d" % (path, sentence.numbers[i]),
+                    "tag '%s' after '%s' is illegal in scheme %s; with --scheme=%s such tags are "
+                    "repaired" % (sentence.tags[i], sentence.tags[i - 1] if i else "(beginning)",
+                                  scheme, scheme)))
         if len(illegal) > max(1, _MOST_ILLEGAL * count) and not self.is_scheme_given:
             faults.refuse(illegal)
         if illegal:
@@ -299,7 +299,7 @@ def _refuse_tags(path, sentences, fault):
     known = {tag: fault(tag) for sentence in sentences for tag in set(sentence.tags)}
     if any(known.values()):
         faults.refuse([("%s:%d" % (path, number), known[tag]) for sentence in sentences
-                        for tag, number in zip(sentence.tags, sentence.numbers) if known[tag]])
+                       for tag, number in zip(sentence.tags, sentence.numbers) if known[tag]])
 
 
 def _is_spaced(sentences):
