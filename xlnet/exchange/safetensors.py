@@ -22,7 +22,8 @@ from xlnet.errors import UserError
 
 _LONGEST_HEADER = 100_000_000       # bytes, as in the format's own library
 _METADATA = "__metadata__"
-_TYPES: dict[str, "np.dtype[Any]"] = {"F32": np.dtype("<f4"), "F16": np.dtype("<f2"), "BF16": np.dtype("<u2")}
+_TYPES: dict[str, np.dtype[Any]] = {
+    "F32": np.dtype("<f4"), "F16": np.dtype("<f2"), "BF16": np.dtype("<u2")}
 DTYPES = {"float32": "F32", "float16": "F16", "bfloat16": "BF16"}
 
 
