@@ -23,7 +23,8 @@ _log = logging.getLogger(__name__)
 
 def is_theirs(source: str) -> bool:
     """Whether `source` is a folder of that library, rather than a checkpoint of ours."""
-    return os.path.exists(os.path.join(source, config_json.NAME))
+    return any(os.path.exists(os.path.join(source, name))
+               for name in (config_json.NAME, *folder.NAMES))
 
 
 # ---- theirs to ours ----

@@ -141,7 +141,7 @@ def read(directory: str, config: XLNetConfig) -> Optional[tuple[config_json.Mode
     if not os.path.exists(path):
         return None
     stored = files.read_json(path, "task")
-    kind = stored.get("kind")
+    kind = stored.get("kind") or _older_kind(stored)
     if kind not in _THEIRS:
         raise UserError("%s: kind is %r, which Hugging Face's library does not have; expected one "
                         "of %s" % (path, kind, ", ".join(_THEIRS)))
@@ -151,3 +151,10 @@ def read(directory: str, config: XLNetConfig) -> Optional[tuple[config_json.Mode
         config, head, labels and tuple(labels), problem, stored["summary_type"],
         stored["use_summ_proj"])
     return model, stored["head"]
+
+
+def _older_kind(stored):
+    """The kind of task of a `task.json` of before it said so."""
+    if stored.get("head") == "logits":
+        return "multiple_choice"
+    return "regression" if stored.get("is_regression") else "classification"
