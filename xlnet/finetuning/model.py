@@ -106,7 +106,7 @@ class ClassifierModel:
                 seed=seed).sequence
         return heads.Layers(run, self.scope, sequence, padding, lambda: modeling.summarize(
             config, run, sequence, summary_type=settings.summary_type, padding=padding,
-            use_proj=settings.use_summ_proj, seed=seed))
+            use_proj=settings.use_summ_proj, seed=seed), seed)
 
 
 def read_on(config: XLNetConfig, run: RunConfig, ids: tf.Tensor, segments: tf.Tensor,
