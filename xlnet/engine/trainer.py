@@ -17,7 +17,7 @@ import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from xlnet import files
-from xlnet.config import ClassifierSettings, OptimizationSettings, PretrainingSettings, XLNetConfig
+from xlnet.config import FineTuningSettings, OptimizationSettings, PretrainingSettings, XLNetConfig
 from xlnet.engine import (
     checkpoint,
     distribution,
@@ -94,7 +94,7 @@ class Trainer:
       optimization: `train_steps` is the last step. selection: keeps the best checkpoint.
     """
 
-    def __init__(self, job: Job, settings: Union[PretrainingSettings, ClassifierSettings],
+    def __init__(self, job: Job, settings: Union[PretrainingSettings, FineTuningSettings],
                  optimization: OptimizationSettings, devices: distribution.Devices,
                  selection: Selection):
         self._job = job

@@ -7,8 +7,8 @@ import os
 from typing import Callable
 
 from xlnet.config import (
-    ClassifierSettings,
     DeviceSettings,
+    FineTuningSettings,
     NetworkSettings,
     OptimizationSettings,
     XLNetConfig,
@@ -17,7 +17,7 @@ from xlnet.errors import UserError
 from xlnet.tokenization import Tokenizer, descriptions_beside
 
 
-def run(settings: ClassifierSettings, network: NetworkSettings, optimization: OptimizationSettings,
+def run(settings: FineTuningSettings, network: NetworkSettings, optimization: OptimizationSettings,
         device: DeviceSettings, check_task: Callable[[], None]) -> None:
     """Trains, evaluates and predicts as the settings ask.
 
@@ -59,7 +59,7 @@ def run(settings: ClassifierSettings, network: NetworkSettings, optimization: Op
         run.predict()
 
 
-def check(settings: ClassifierSettings) -> None:
+def check(settings: FineTuningSettings) -> None:
     """Raises UserError for files and directories that are not what they should be."""
     if not os.path.exists(settings.data_dir):
         raise UserError("data_dir: no such directory: %s" % settings.data_dir)
@@ -69,7 +69,7 @@ def check(settings: ClassifierSettings) -> None:
             raise UserError("%s: %s is a file, expected a directory" % (name, path))
 
 
-def read_vocabulary(settings: ClassifierSettings, config: XLNetConfig) -> Tokenizer:
+def read_vocabulary(settings: FineTuningSettings, config: XLNetConfig) -> Tokenizer:
     """The `Tokenizer`, cleaning text as in pretraining, with as many pieces as the network has
     tokens."""
     tokenizer = Tokenizer(settings.spiece_model_file, settings.uncased, settings.keep_accents,

@@ -199,7 +199,7 @@ def write_records(directory: str, name: str, examples: Sequence[Any], tokenizer:
                 layout, label_names, label_features]
     stem = os.path.join(directory, "%s.%s" % (name, _content_hash(settings, examples)))
     path, windows_path = stem + ".tfrecord", stem + ".windows.npy"
-    has_windows = layout.long_document == "sliding"
+    has_windows = layout.long_document in ("sliding", "split")
     if overwrite or not os.path.exists(path) or has_windows and not os.path.exists(windows_path):
         encoder = _Encoder(encode, tokenizer, layout, feature_spec.finetuning_features(
             layout.max_seq_length, label_features, num_choices))
