@@ -6,7 +6,6 @@ Shape letters as in `modeling`; C classes or choices. Variable names are those o
 from __future__ import annotations
 
 import collections
-from collections.abc import Sequence
 from typing import Callable, Optional
 
 import tensorflow.compat.v1 as tf

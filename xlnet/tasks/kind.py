@@ -68,6 +68,8 @@ class Kind:
     metrics: ClassVar[Mapping[str, Metric]] = {}        # by name
     program: ClassVar[str] = "run_classifier.py"        # that trains it
     plain_form: ClassVar[str] = "text"      # form of files to be predicted whose name says none
+    pads: ClassVar[str] = "left"            # the side of a record where padding is
+    token_features: ClassVar[tuple[str, ...]] = ()      # those of `label_features` by token, [T]
 
     # ---- from the command line to a task, for own files
 
@@ -129,6 +131,10 @@ class Kind:
         methods below parse. Arguments and errors as in `parsing.read_file`."""
         return None
 
+    def forms(self) -> Mapping[str, Callable]:
+        """Forms of tables that only this kind has, or has otherwise: as `readers.FORMS`."""
+        return {}
+
     def parse_pairs(self, task: Task, text_a: str, text_b: Optional[str], choices: list) -> tuple:
         """Returns (pairs of the `Row`, None) or (None, fault in words).
 
@@ -152,6 +158,9 @@ class Kind:
         """
         return None
 
+    def note_faults(self, task: Task, path: str, rows: Sequence[Row]) -> None:
+        """Warns of what is wrong with a file whose rows can be used all the same."""
+
     def training_rows(self, task: Task, rows: list, seed: int, data_dir: str) -> list:
         """Rows to train on, made of those of the train file in `data_dir`."""
         return rows
@@ -170,6 +179,11 @@ class Kind:
         """The features that a record of T = `length` tokens has beside the ids:
         `records.feature_spec.Feature`s."""
         raise NotImplementedError
+
+    def record_options(self) -> tuple:
+        """The kind's options that decide what `encode` makes; they are part of a record file's
+        name."""
+        return ()
 
     def num_choices(self, task: Task, is_training: bool) -> int:
         """C, the texts that stand side by side in a record."""

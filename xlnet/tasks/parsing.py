@@ -79,7 +79,10 @@ def read_file(task: Task, path: str, need_labels: bool, header: Optional[Sequenc
       A list of `Row`.
     """
     rows = task.kind.read_rows(task, path, need_labels, form)
-    return _read_table(task, path, need_labels, header, form) if rows is None else rows
+    if rows is None:
+        rows = _read_table(task, path, need_labels, header, form)
+    task.kind.note_faults(task, path, rows)
+    return rows
 
 
 def _read_table(task, path, need_labels, header, form):

@@ -15,11 +15,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from xlnet.config import QUESTION_SPECIAL_TOKENS
 from xlnet.offsets import Aligned, Aligner, piece_span
 from xlnet.records.feature_spec import Feature
 from xlnet.tokenization import Tokenizer
 
-SPECIAL_TOKENS = 3               # of a window: <sep> <sep> <cls>
 SEG_PARAGRAPH, SEG_QUESTION, SEG_CLS, SEG_PAD = 0, 1, 2, 3
 
 # Of a token: where it stands in the context.
@@ -99,7 +99,7 @@ def encode(questions: Sequence[Question], tokenizer: Tokenizer, length: int, *, 
         query = query[:max_query_length]
         paragraph = paragraphs[question.context]
         laid_out.append([(paragraph, query, window, question) for window in windows_of(
-            len(paragraph.ids), length - len(query) - SPECIAL_TOKENS, stride)])
+            len(paragraph.ids), length - len(query) - QUESTION_SPECIAL_TOKENS, stride)])
     arrays = _empty_arrays(sum(map(len, laid_out)), length)
     for row, (paragraph, query, window, question) in enumerate(
             each for windows in laid_out for each in windows):

@@ -116,12 +116,14 @@ def as_json(value: Any) -> str:
 
 # ---- what a model has to be better than
 
+_SURELY_ANSWERED = -1e9          # a null score
+
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])")
 _UNIT = re.compile("[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]|\\w+")     # a Han letter, or a word
 
 
 def closest_sentence(context: str, question: str) -> Found:
-    """The sentence of the context that shares most words with the question, the first of several."""
+    """The first of the sentences that share most words with the question."""
     wanted = set(_UNIT.findall(question.lower()))
     ends = [match.start() for match in _SENTENCE_END.finditer(context)] + [len(context)]
     best, start = (-1, 0, 0), 0
@@ -130,4 +132,4 @@ def closest_sentence(context: str, question: str) -> Found:
         if shared > best[0]:
             best = (shared, start, end)
         start = end
-    return Found([Span(best[1], best[2], 0.0, 0.0)], -math.inf)
+    return Found([Span(best[1], best[2], 0.0, 0.0)], _SURELY_ANSWERED)

@@ -11,11 +11,14 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Optional
 
 import numpy as np
 
+from xlnet.config import SpanSettings
 from xlnet.tasks import encoding, question_windows, span_answers, span_scoring, squad_files
 from xlnet.tasks.kind import THRESHOLD, Answers, Kind, LossOptions, refuse_nan
 from xlnet.tasks.prediction_files import PredictionFile
@@ -49,8 +52,35 @@ class Spans(Kind):
     baseline_words = "sentence that shares most words"
     metrics: ClassVar[Mapping[str, Any]] = dict.fromkeys(
         ("f1", "exact", "best_f1", "best_exact"))
+    program = "run_squad.py"
+    plain_form = "json"
     pads = "right"
     token_features = question_windows.TOKEN_FEATURES
+
+    # ---- from the command line to a task
+
+    def is_asked_for(self, settings: Any) -> bool:
+        return isinstance(settings, SpanSettings)
+
+    def own_columns(self, settings: SpanSettings) -> dict:
+        """Questions on one paragraph belong together: they are held out together."""
+        label = (settings.answer_column, settings.answer_start_column)
+        return dict(text_a=(settings.context_column,), text_b=(settings.question_column,),
+                    label=tuple(filter(None, label)), id=settings.id_column,
+                    query=settings.context_column)
+
+    def own_file_names(self, split: str, there: Sequence[str]) -> tuple:
+        """train.json, train-v2.0.json and the like, or a table."""
+        return (*super().own_file_names(split, there),
+                *(name for name in there if re.fullmatch(split + "-.*[.]json", name)))
+
+    def configured(self, task: Task, settings: SpanSettings) -> Task:
+        own = {name: os.path.abspath(path) for name, path in (
+            ("train", settings.train_file), ("dev", settings.predict_file)) if path and path != "-"}
+        options = {field.name: getattr(settings, field.name) for field in dataclasses.fields(Spans)}
+        kind = Spans(**dict(options, scoring=settings.scoring or self.scoring))
+        return dataclasses.replace(task, kind=kind, files={**task.files, **own},
+                                   dev_share=0.0 if "dev" in own else task.dev_share)
 
     # ---- files
 

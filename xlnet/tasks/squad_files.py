@@ -78,7 +78,7 @@ def _questions(articles) -> Iterator[tuple]:
 
 
 def _cells(context, question):
-    """[id, context, question, answers] or a fault; answers: a list, or None where none are given."""
+    """[id, context, question, answers] or a fault; answers: a list, None where none are given."""
     if not isinstance(question, dict):
         return "expected an object, found %s" % type(question).__name__
     if question.get("id") in (None, ""):
@@ -102,7 +102,7 @@ FORMS = {"json": _read_json}
 # ---- answers
 
 def parse_answers(cells: list) -> tuple:
-    """(tuple of `Answer`, None) or (None, fault): of the cells of an answer and, perhaps, its start.
+    """(tuple of `Answer`, None) or (None, fault), from the cells of an answer and of its start.
 
     An answer is a text, empty where there is none, or, in JSON, a list of texts or of objects with
     `text` and `answer_start`.
