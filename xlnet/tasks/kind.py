@@ -215,7 +215,8 @@ class Kind:
         raise NotImplementedError
 
     def answers(self, nn: Any, task: Task, logits: Any) -> dict:
-        """What is kept of the logits: dict of name to tensor [B, ...] of fixed shape."""
+        """What is kept of the logits where nothing is trained: dict of name to tensor [B, ...] of
+        fixed shape."""
         return {"values": logits}
 
     def class_weights(self, text: str, task: Task, rows: Optional[Sequence[Row]]) -> Optional[list]:

@@ -141,8 +141,8 @@ class Spans(Kind):
     def logits(self, nn: Any, task: Task, features: dict, is_training: bool) -> dict:
         tf = nn.tf
         place = tf.range(tf.shape(nn.sequence)[1])[None]                              # [1,T]
-        is_hidden = (place >= features["paragraph_len"][:, None]) & (
-            place != features["cls_index"][:, None])
+        is_hidden = (place >= features["paragraph_len"][:, None]) & tf.not_equal(
+            place, features["cls_index"][:, None])
         outputs = self.head(nn, tf.cast(is_hidden, tf.float32), features["cls_index"],
                             None if is_training else self.start_n_top,
                             features["start_positions"])
