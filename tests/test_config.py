@@ -16,7 +16,7 @@ ARCHITECTURE = dict(n_layer=1, d_model=4, n_head=1, d_head=4, d_inner=4, ff_acti
                     untie_r=True, n_token=9)
 GROUPS = (config.CorpusSettings, config.ArchitectureSettings, config.NetworkSettings,
           config.OptimizationSettings, config.DeviceSettings, config.PretrainingSettings,
-          config.ClassifierSettings)
+          config.ClassifierSettings, config.TaggerSettings)
 
 
 def make(group, **values):

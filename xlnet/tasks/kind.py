@@ -9,7 +9,7 @@ answer of the plain case: one text or pair of texts in a row, one array of numbe
 Kinds do not import TensorFlow: the output layer is built from `nn`, which the network hands in
 (`network.heads.Layers`), and which has the rest of TensorFlow as `nn.tf`.
 
-What two kinds to come need, and where it goes:
+What a kind to come needs, and where it goes:
 
 Span answers. A reader gives a question in each row, `label` is its answers with their offsets,
 which `check_row` compares with the text. `encode` makes several records of one row, one for each
@@ -17,11 +17,6 @@ window of the document, with `label_features` for start, end and answerability. 
 `nn.sequence`, and the true start in training; `answers` returns several arrays, of the best starts
 and their ends. `join` keeps all windows of a row together, and `decide` finds the best span over
 them. `prediction_files` writes JSON: the answers, the n best, and null scores.
-
-Tags. `label` is a tuple, one tag for each word; `encode` adds a feature [W] with the place of each
-word's first piece, so that `answers`, too, have a fixed shape [B,W,L]; `join` puts the windows of a
-long sentence end to end. `decide` returns a list of tags for each row, `evaluate` counts entities,
-`prediction_files` writes the input's own form with one column more.
 
 Shape letters: n rows, m records, L labels, C choices, B records of a batch, T tokens, D width.
 """

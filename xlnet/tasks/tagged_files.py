@@ -100,10 +100,11 @@ class _ConllReader:
         names = [name for name in (word_column, tag_column) if name and not name.isdecimal()]
         self._header = next((i for i, line in enumerate(lines) if line.strip(" \t")), None) \
             if names else None
-        self._first = next((i for i, line in enumerate(lines) if self._is_row(i)), None)
-        if self._first is None:
+        first_row = next((i for i in range(len(lines)) if self._is_row(i)), None)
+        if first_row is None:
             raise UserError("%s: no words" % path)
-        self._width = len(self._cells(lines[self._first]))
+        self._model = first_row if self._header is None else self._header  # has all columns
+        self._width = len(self._cells(lines[self._model]))
         self._word = self._position(word_column)
         self._tag = self._width - 1 if tag_column is None else self._position(
             tag_column, required=need_tags)
@@ -172,7 +173,7 @@ class _ConllReader:
     def _row_fault(self, cells):
         if len(cells) != self._width:
             return "%d column(s), expected %d as in line %d" % (
-                len(cells), self._width, self._first + 1)
+                len(cells), self._width, self._model + 1)
         return "column %d is empty, expected a word" % (self._word + 1)
 
     def _sentence(self, before, rows):
