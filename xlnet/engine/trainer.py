@@ -16,13 +16,8 @@ from typing import Any, Optional, Protocol, Union
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
-<<<<<<< HEAD
-from xlnet import files
-from xlnet.config import FineTuningSettings, OptimizationSettings, PretrainingSettings, XLNetConfig
-=======
 from xlnet import failures, files
-from xlnet.config import ClassifierSettings, OptimizationSettings, PretrainingSettings, XLNetConfig
->>>>>>> main
+from xlnet.config import FineTuningSettings, OptimizationSettings, PretrainingSettings, XLNetConfig
 from xlnet.engine import (
     checkpoint,
     distribution,
