@@ -266,4 +266,5 @@ def test_words_without_a_space_have_no_mark_of_one(released):
 
 
 def test_of_a_word_that_cleaning_takes_away_there_is_unk(released):
-    assert released[False].encode_words(["\u0301", " "], [True, False]) == [[released[False].unk_id]] * 2
+    tokenizer = released[False]
+    assert tokenizer.encode_words(["\u0301", " "], [True, False]) == [[tokenizer.unk_id]] * 2

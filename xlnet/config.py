@@ -676,9 +676,9 @@ class TaggerSettings(TaskSettings):
         choices=("auto", "iob1", "bio2", "bmes", "bioes"))
     tagged_pieces: str = setting("first", "pieces of a word that are trained to tell its tag; the "
                                           "first one tells it", choices=("first", "all"))
-    predict_form: Optional[str] = setting(
-        None, "form of predict_file; if not given JSON lines where its extension is .json or "
-              ".jsonl, else columns", choices=("conll", "jsonl"))
+    predict_form: Optional[str] = as_in(
+        ClassifierSettings, "predict_form", help="form of predict_file; if not given JSON lines "
+        "where its extension is .json or .jsonl, else columns", choices=("conll", "jsonl"))
 
     # What is a setting of other programs and fixed in this one.
     program: ClassVar[str] = "run_tagger.py"

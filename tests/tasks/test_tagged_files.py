@@ -125,7 +125,7 @@ def test_spans_come_back_as_characters(tmp_path):
 
 @pytest.mark.parametrize("text, words", [
     ("don't", ["don", "'", "t"]), ("A\u0301b", ["A\u0301b"]), ("हिन्दी में", ["हिन्दी", "में"]),
-    ("1999年", ["1999", "年"]), ("a\u200bb", ["a", "b"]), ("日本ゲーム", list("日本ゲ") + ["ー"] + ["ム"]),
+    ("1999年", ["1999", "年"]), ("a\u200bb", ["a", "b"]), ("日本ゲーム", list("日本ゲーム")),
     (" \u3000", [])])
 def test_words(text, words):
     assert [text[start:end] for start, end in tagged_files.find_words(text)] == words

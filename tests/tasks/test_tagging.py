@@ -117,7 +117,8 @@ def test_a_few_illegal_tags_are_repaired_and_counted(tmp_path, caplog):
 def test_a_scheme_that_is_given_repairs_any_file(tmp_path, caplog):
     task = make_task(tmp_path, "a I-X\nb I-X\n\nc I-X\n", scheme="bio2")
     assert task.kind.scheme == "bio2"
-    assert [row.label for row in read(task, tmp_path, "a I-X\n\nb I-X\n\nc I-X\n")] == [("B-X",)] * 3
+    rows = read(task, tmp_path, "a I-X\n\nb I-X\n\nc I-X\n")
+    assert [row.label for row in rows] == [("B-X",)] * 3
     assert "3 of 3 tags are illegal" in caplog.text
 
 

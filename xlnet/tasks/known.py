@@ -157,6 +157,7 @@ _RANKING = _task("ranking", "query", "document", "grade", None, KINDS["ranking"]
 
 # --- Tagging: columns of words and tags, whose labels and scheme the train file says
 
+
 def _tagging(name, tag_column, files):
     return _task(name, "1", None, tag_column, (), KINDS["tagging"].default_metrics,
                  kind="tagging", id=None, files=files)
