@@ -12,7 +12,7 @@ import resource
 import tempfile
 import time
 
-import repository  # noqa: F401 (finds the library)
+import repository
 
 from xlnet import cli
 from xlnet.config import SpanSettings, as_in, required, setting

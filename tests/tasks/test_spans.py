@@ -1,4 +1,4 @@
-"""Questions as a kind of task: their files, the best spans over windows, what is written of them."""
+"""Questions as a kind of task: files, places of answers, the best spans, what is written."""
 
 import dataclasses
 import json
@@ -119,7 +119,9 @@ def test_places_of_answers():
     assert place_of(row(answers=(("dog", 16),)))[:] == (17, 20, "answer_start 16, found at 17")
     assert place_of(row(answers=(("dog", -1),))).start == 17
     assert place_of(row(answers=(("dog", None),))) == (17, 20, None)
-    assert place_of(row(answers=(("The", 1),))).fault == "the answer stands in the context several times"
+    assert place_of(row(answers=(("The", 12),)))[:] == (13, 16, "answer_start 12, found at 13")
+    assert place_of(row(answers=(("The", -1),))) == place_of(row(answers=(("The", None),))) == (
+        -1, -1, "the answer stands in the context several times")
     assert place_of(row(answers=(("cow", 1),))).fault == "the answer is not in the context"
     assert not place_of(row()).is_known and place_of(row()).fault is None
 

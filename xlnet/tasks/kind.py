@@ -11,12 +11,13 @@ Kinds do not import TensorFlow: the output layer is built from `nn`, which the n
 
 What a kind to come needs, and where it goes:
 
-Span answers. A reader gives a question in each row, `label` is its answers with their offsets,
-which `check_row` compares with the text. `encode` makes several records of one row, one for each
-window of the document, with `label_features` for start, end and answerability. `logits` uses
-`nn.sequence`, and the true start in training; `answers` returns several arrays, of the best starts
-and their ends. `join` keeps all windows of a row together, and `decide` finds the best span over
-them. `prediction_files` writes JSON: the answers, the n best, and null scores.
+Span answers (`spans`), the kind that is least like the plain case: a form of files gives a question
+in each row, `label` is its answers with their offsets. `encode` makes a record of each window of
+the document, with `label_features` for start, end and answerability. `logits` uses `nn.sequence`,
+and the true start in training; `answers` returns several arrays, of the best starts and their ends.
+`join` finds the best spans over all windows of a row, `evaluate` compares their texts with those of
+the rows, which are its `truth`. `prediction_files` writes JSON: the answers, the n best, and null
+scores.
 
 Shape letters: n rows, m records, L labels, C choices, B records of a batch, T tokens, D width.
 """

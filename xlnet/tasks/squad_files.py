@@ -9,6 +9,7 @@ from __future__ import annotations
 import collections
 import json
 import logging
+import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Optional
 
@@ -158,7 +159,7 @@ def place_of(row: Row) -> Place:
     context, (text, start) = row.pairs[0][0], row.label[0]
     fault = None
     if start is None or start < 0 or not context.startswith(text, start):
-        given, (start, fault) = start, _search(context, text)
+        given, (start, fault) = start, _search(context, text, start)
         if given is not None:
             fault = fault or "answer_start %d, found at %d" % (given, start)
     if start < 0:
@@ -166,14 +167,17 @@ def place_of(row: Row) -> Place:
     return Place(start + len(text) - len(text.lstrip()), start + len(text.rstrip()), fault)
 
 
-def _search(context, text):
-    """(the only place where a text stands, None), or (-1, why there is none)."""
-    start = context.find(text)
-    if start < 0:
+def _search(context, text, near):
+    """(where a text stands, None), or (-1, why that is not known).
+
+    near: where the file has it; of several places the one closest to it is taken.
+    """
+    places = [match.start() for match in re.finditer("(?=%s)" % re.escape(text), context)]
+    if not places:
         return -1, "the answer is not in the context"
-    if context.find(text, start + 1) >= 0:
+    if len(places) > 1 and (near is None or near < 0):
         return -1, "the answer stands in the context several times"
-    return start, None
+    return min(places, key=lambda place: abs(place - (near or 0))), None
 
 
 def note_places(path: str, rows: Sequence[Row]) -> None:
