@@ -83,7 +83,7 @@ def spans(tags: Sequence[str]) -> list[Span]:
 
 def tags_of(entities: Iterable[Span], length: int, scheme: str) -> tuple[str, ...]:
     """The legal tags of `length` words with these entities, which do not overlap."""
-    first, inside, last, only = _PREFIXES[scheme]
+    first, inside, last, only = tuple(_PREFIXES[scheme])
     tags = [OUTSIDE] * length
     before = None                           # (end, label) of the entity before
     for start, end, label in sorted(entities):

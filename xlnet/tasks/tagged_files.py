@@ -138,7 +138,8 @@ class _ConllReader:
     def read(self):
         """The sentences, in order."""
         sentences, faults = [], []
-        before, rows = [], []                # lines without a word; (number, line, cells)
+        before: list[str] = []               # lines without a word
+        rows: list[tuple] = []               # (number, line, cells)
 
         def end():
             if rows:

@@ -102,7 +102,7 @@ class Tagging(Kind):
         sentences = tagged_files.read(path, form, task.text_a[0], tag_column, need_tags=True)
         given = self.scheme if self.is_scheme_given else None
         _refuse_tags(path, sentences, lambda tag: schemes.tag_fault(tag, given))
-        sequences = [sentence.tags for sentence in sentences]
+        sequences = [sentence.tags or () for sentence in sentences]
         labels = schemes.labels_of(sequences)
         if not labels:
             raise UserError("%s: all tags are O; expected some entities" % path)
@@ -110,8 +110,9 @@ class Tagging(Kind):
             scheme = given or schemes.detect(sequences)
         except UserError as e:
             raise UserError("%s: %s" % (path, e)) from None
-        if not tag_column and form == "conll":
-            tag_column = str(sentences[0].source.columns)
+        source = sentences[0].source
+        if not tag_column and isinstance(source, tagged_files.Lines):
+            tag_column = str(source.columns)
         kind = dataclasses.replace(self, scheme=scheme, is_spaced=_is_spaced(sentences))
         return dataclasses.replace(
             task, kind=kind, label=(tag_column,) if tag_column else (),
