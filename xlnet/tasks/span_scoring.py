@@ -12,9 +12,12 @@ import collections
 import re
 import string
 from collections.abc import Sequence
-from typing import Callable, NamedTuple
+from typing import Callable, NamedTuple, Union
 
 import numpy as np
+
+Numbers = Union[Sequence[float], np.ndarray]
+
 
 # ---- words, as SQuAD's scripts
 
@@ -136,7 +139,7 @@ def _compared(rule_name, texts):
     return texts or [""]
 
 
-def with_threshold(scores: Scores, null_scores: Sequence[float], threshold: float) -> Scores:
+def with_threshold(scores: Scores, null_scores: Numbers, threshold: float) -> Scores:
     """The scores where a question whose null score is above `threshold` is said to have no answer.
 
     Args:
@@ -170,7 +173,7 @@ class Best(NamedTuple):
 
 
 def best_threshold(values: np.ndarray, has_prediction: Sequence[bool], scores: Scores,
-                   null_scores: Sequence[float]) -> Best:
+                   null_scores: Numbers) -> Best:
     """The threshold of null scores at which the mean of `values`, exact or f1 of `scores`, is best.
 
     Args:

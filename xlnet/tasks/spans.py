@@ -124,8 +124,8 @@ class Spans(Kind):
         """A `question_windows.Question` of each row. The first answer is the one to be learned."""
         made = []
         for row in rows:
-            place = squad_files.place_of(row)
-            made.append(question_windows.Question(*row.pairs[0], place.start, place.end))
+            (context, question), place = row.pairs[0], squad_files.place_of(row)
+            made.append(question_windows.Question(context, question, place.start, place.end))
         return made
 
     def encode(self, examples: list, tokenizer: Any, layout: encoding.Layout) -> tuple:

@@ -182,7 +182,8 @@ def _search(context, text, near):
 
 def note_places(path: str, rows: Sequence[Row]) -> None:
     """Names and counts the questions whose first answer is not where the file says."""
-    moved, lost = [], []
+    moved: list[str] = []
+    lost: list[str] = []
     for row in rows:
         place = place_of(row)
         if place.fault:
