@@ -36,8 +36,8 @@ _OF_TABLES = ("context_column", "question_column", "answer_column", "answer_star
 
 
 def main(settings, network, optimization, device):
-    settings = dataclasses.replace(settings, data_dir=settings.data_dir or settings.train_file
-                                   or settings.predict_file)
+    own = [path for path in (settings.train_file, settings.predict_file) if path and path != "-"]
+    settings = dataclasses.replace(settings, data_dir=settings.data_dir or (*own, ".")[0])
     from xlnet.finetuning import program
     if settings.do_prepro:
         program.prepare(settings, lambda: check_task(settings.task_name))

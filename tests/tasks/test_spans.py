@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import pytest
+from helpers.paths import DATA
 
 from xlnet.errors import UserError
 from xlnet.tasks import known, parsing, span_answers, squad_files
@@ -67,7 +68,6 @@ WRONG = (
     ({"data": [article(question(), question())]},
      "article 1, paragraph 1, question 2: duplicate id 'q1'"),
     ({"data": [article(question(), context=" ")]}, "column 'context' is empty"),
-    ({"data": [article(question(text=" "))]}, "column 'question' is empty"),
     ({"data": [article(question(answers=(("The dog", 43),)))]},
      "question 'q1': answer_start 43 is outside of the context of 43 characters"),
     ({"data": [article(question(answers=(("The dog", -2),)))]}, "answer_start -2 is outside"),
@@ -113,6 +113,22 @@ def test_tables(tmp_path):
     assert [place_of(row)[:2] for row in rows] == [(2, 3), (-1, -1)]
 
 
+COUNTS = {"squad1": {"train": 2152, "dev": 582}, "squad2": {"train": 3225, "dev": 1118},
+          "cmrc2018": {"trial": 1002, "dev": 1118}}
+
+
+@pytest.mark.skipif(not DATA.exists(), reason="no shared data")
+@pytest.mark.parametrize("name", COUNTS)
+def test_shared_files(name, caplog):
+    task = known.find_task(name)
+    for split, count in COUNTS[name].items():
+        rows = parsing.read_rows(task, str(DATA / name.rstrip("12") if "squad" in name
+                                           else DATA / name), split, need_labels=True)
+        assert len(rows) == count == len(SPANS.training_rows(task, rows, 0, ""))
+    assert ("5 of 1002 questions have a wrong answer_start" in caplog.text) == (name == "cmrc2018")
+    assert ("2 of 1002 questions are empty" in caplog.text) == (name == "cmrc2018")
+
+
 def test_places_of_answers():
     assert place_of(row(answers=(("The dog", 13),)))[:] == (13, 20, None)
     assert place_of(row(answers=((" dog ", 16),)))[:] == (17, 20, None)      # without the spaces
@@ -135,6 +151,10 @@ def test_wrong_offsets_are_named_and_counted_and_none_is_dropped_in_silence(capl
             "elsewhere: q16 (answer_start 16, found at 17), q18" in caplog.text)
     assert ("1 of 4 questions have an answer without a place, and are not trained on: lost (the "
             "answer is not in the context)" in caplog.text)
+    empty = row(id="empty")._replace(pairs=((CONTEXT, " "),))
+    with caplog.at_level(logging.WARNING, "xlnet"):
+        SPANS.note_faults(SQUAD, "dev.json", [empty, row(id="none")])
+    assert "dev.json: 1 of 2 questions are empty: empty" in caplog.text
     assert SPANS.training_rows(SQUAD, [*rows, row(id="none")], 0, "") == [
         *rows[:3], row(id="none")]
 
@@ -209,6 +229,17 @@ def test_evaluation_is_that_of_the_files_written():
     assert more["f1"] == pytest.approx(result["best_f1"])
     with pytest.raises(UserError, match="not finite"):
         SPANS.evaluate(SQUAD, [Found([], math.nan)] * 3, SPANS.truth(SQUAD, rows))
+
+
+def test_thresholds_are_shown_where_some_questions_have_no_answer():
+    rows, values = [row(answers=(("The dog", 13),))], [Found([Span(13, 20, -1.0, -1.0)], -1.0)]
+    result = SPANS.evaluate(SQUAD, values, SPANS.truth(SQUAD, rows))
+    assert result == {"f1": 100.0, "exact": 100.0}
+    chosen = dataclasses.replace(SQUAD, metrics=("best_f1", "f1", "exact"))
+    assert SPANS.evaluate(chosen, values, SPANS.truth(SQUAD, rows))["best_f1"] == 100.0
+    both = SPANS.truth(SQUAD, [*rows, row(id="none")])
+    assert "best_f1_thresh" in SPANS.evaluate(SQUAD, values * 2, both)
+    assert "best_f1_thresh" not in SPANS.baseline(SQUAD, both)
 
 
 def test_which_rule_scores():

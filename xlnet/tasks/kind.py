@@ -65,6 +65,7 @@ class Kind:
     program: ClassVar[str] = "run_classifier.py"        # that trains it
     plain_form: ClassVar[str] = "text"      # form of files to be predicted whose name says none
     pads: ClassVar[str] = "left"            # the side of a record where padding is
+    takes_empty_text_b: ClassVar[bool] = False          # which otherwise is a fault of a row
     token_features: ClassVar[tuple[str, ...]] = ()      # those of `label_features` by token, [T]
 
     # ---- from the command line to a task, for own files

@@ -152,8 +152,8 @@ def with_threshold(scores: Scores, null_scores: Numbers, threshold: float) -> Sc
 
 
 def summary(scores: Scores) -> dict:
-    """Means in percent: of all questions, and of those with and without an answer where the file
-    has both; named as the official script's."""
+    """Means in percent: of all questions, and of those with and without an answer where some have
+    none; named as the official script's."""
     parts = {"": np.ones(len(scores.exact), bool)}
     if not scores.has_answer.all():
         parts.update({"HasAns_": scores.has_answer, "NoAns_": ~scores.has_answer})
@@ -162,7 +162,6 @@ def summary(scores: Scores) -> dict:
         if chosen.any():
             found[name + "exact"] = 100.0 * float(np.mean(scores.exact[chosen]))
             found[name + "f1"] = 100.0 * float(np.mean(scores.f1[chosen]))
-            found[name + "total"] = int(chosen.sum())
     return found
 
 

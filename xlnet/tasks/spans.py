@@ -55,6 +55,7 @@ class Spans(Kind):
     program = "run_squad.py"
     plain_form = "json"
     pads = "right"
+    takes_empty_text_b = True
     token_features = question_windows.TOKEN_FEATURES
 
     # ---- from the command line to a task
@@ -247,8 +248,9 @@ class Spans(Kind):
         return Truth(rows, self.scoring or ("squad2.0" if has_none else "squad1.1"))
 
     def evaluate(self, task: Task, values: Any, truth: Truth, threshold: float = THRESHOLD) -> dict:
-        """The official script's numbers: those of the answers as predicted; with and without an
-        answer, and the best that a threshold could do, where some questions have none."""
+        """The official script's numbers: those of the answers as predicted; where some questions
+        have none also of those with and without an answer, and the best that a threshold could
+        do."""
         null = np.array([found.null_score for found in values])
         refuse_nan(task, null)
         texts = span_answers.texts(truth.rows, values)
@@ -256,15 +258,20 @@ class Spans(Kind):
             [answer.text for answer in row.label] for row in truth.rows])
         found = span_scoring.summary(span_scoring.with_threshold(
             scores, null, span_answers.null_threshold(threshold)))
+        best = {}
         for name in ("exact", "f1"):
-            best = span_scoring.best_threshold(
+            best["best_" + name], best["best_%s_thresh" % name] = span_scoring.best_threshold(
                 getattr(scores, name), [bool(text) for text in texts], scores, null)
-            found["best_" + name], found["best_%s_thresh" % name] = best
-        return {name: float(found[name]) for name in dict.fromkeys((*task.metrics, *found))}
+        shown = (*found, *best) if not scores.has_answer.all() else tuple(found)
+        found.update(best)
+        return {name: found[name] for name in dict.fromkeys((*task.metrics, *shown))}
 
     def baseline(self, task: Task, truth: Truth) -> dict:
-        return self.evaluate(task, [span_answers.closest_sentence(*row.pairs[0])
-                                    for row in truth.rows], truth)
+        """A sentence for every question: its null scores, and so thresholds, say nothing."""
+        result = self.evaluate(task, [span_answers.closest_sentence(*row.pairs[0])
+                                      for row in truth.rows], truth)
+        return {name: value for name, value in result.items()
+                if name in task.metrics or not name.startswith("best_")}
 
     # ---- prediction files, words
 

@@ -181,14 +181,17 @@ def _search(context, text, near):
 
 
 def note_places(path: str, rows: Sequence[Row]) -> None:
-    """Names and counts the questions whose first answer is not where the file says."""
+    """Names and counts the questions whose first answer is not where the file says, and those that
+    are empty."""
     moved: list[str] = []
     lost: list[str] = []
     for row in rows:
         place = place_of(row)
         if place.fault:
             (moved if place.is_known else lost).append("%s (%s)" % (row.id, place.fault))
-    for names, what in ((moved, "have a wrong answer_start, and their answer was found elsewhere"),
+    empty = [row.id for row in rows if not row.pairs[0][1].strip()]
+    for names, what in ((empty, "are empty"),
+                        (moved, "have a wrong answer_start, and their answer was found elsewhere"),
                         (lost, "have an answer without a place, and are not trained on")):
         if names:
             _log.warning("note: %s: %d of %d questions %s: %s%s", path, len(names), len(rows), what,
