@@ -334,6 +334,20 @@ def test_tags_say_their_scheme(folder, tmp_path, vocabulary, tags, scheme):
         model.convert(tmp_path / "out", text_a_column="first")
 
 
+def test_beams_go_with_a_model_that_answers_questions(folder, tmp_path, vocabulary):
+    model = folder("question_answering").give_vocabulary(vocabulary)
+    model.convert(tmp_path / "ours")
+    stored = json.loads((tmp_path / "ours" / "task.json").read_text())
+    assert stored["kind"] == "spans" and stored["head"] == "start_logits"
+    assert stored["kind_options"]["start_n_top"] == 3 and stored["kind_options"]["end_n_top"] == 4
+    (tmp_path / "ours" / "huggingface_config.json").unlink()        # as of a model of ours
+    conversion.to_huggingface(str(tmp_path / "ours"), str(tmp_path / "back"))
+    same(safetensors.read(str(tmp_path / "back" / "model.safetensors")), model.tensors)
+    config = json.loads((tmp_path / "back" / "config.json").read_text())
+    assert (config["start_n_top"], config["end_n_top"]) == (3, 4)
+    assert config["architectures"] == ["XLNetForQuestionAnswering"]
+
+
 def test_labels_that_are_no_tags_are_weights_alone(folder, tmp_path, vocabulary, caplog):
     model = folder("token_classification").give_vocabulary(vocabulary)
     with caplog.at_level(logging.WARNING):

@@ -188,7 +188,7 @@ def _describe_ours(directory, config, ours):
     else:
         head = weights.LM if weights.LM_BIAS in ours else config_json.NETWORK
         model, scope = config_json.Model(config, head), ""
-    carried = {**_run_settings(directory), **(came.carried if came else {})}
+    carried = {**_run_settings(directory), **(came.carried if came else {}), **model.carried}
     return dataclasses.replace(model, carried=carried), scope
 
 
