@@ -287,13 +287,20 @@ def test_labels_and_kind_of_task_go_with_the_model(folder, tmp_path, vocabulary,
     model.convert(tmp_path / "ours", text_b_column="other", max_seq_length=77)
     stored = json.loads((tmp_path / "ours" / "task.json").read_text())
     assert (stored["kind"], stored["labels"], stored["head"]) == (kind, labels, head)
-    assert stored["columns"]["text_b"] == ["other"] and stored["max_seq_length"] == 77
+    assert stored["columns"]["text_b"] == ["other"]
+    assert stored.get("settings", stored)["max_seq_length"] == 77
     conversion.to_huggingface(str(tmp_path / "ours"), str(tmp_path / "back"))
     before, after = (json.loads((path / "config.json").read_text())
                      for path in (model.path, tmp_path / "back"))
     assert after["id2label"] == before["id2label"]
     assert after.get("problem_type") == (before.get("problem_type") if labels else "regression")
     same(safetensors.read(str(tmp_path / "back" / "model.safetensors")), model.tensors)
+
+    path = tmp_path / "ours" / "task.json"
+    path.write_text(json.dumps({name: value for name, value in stored.items() if name != "kind"}))
+    conversion.to_huggingface(str(tmp_path / "ours"), str(tmp_path / "older"))
+    older = json.loads((tmp_path / "older" / "config.json").read_text())
+    assert kind == "multi_label" or older == after      # before there were kinds nothing said so
 
 
 def test_columns_of_answers(folder, tmp_path, vocabulary):
@@ -303,8 +310,50 @@ def test_columns_of_answers(folder, tmp_path, vocabulary):
     model.convert(tmp_path / "ours", choice_columns="first,second,third")
     stored = json.loads((tmp_path / "ours" / "task.json").read_text())
     assert stored["kind"] == "multiple_choice" and stored["labels"] == ["0", "1", "2"]
+    with pytest.raises(UserError, match="one column, and config.json does not say how many"):
+        model.convert(tmp_path / "out", choice_columns="answers")
     with pytest.raises(UserError, match="XLNetForSequenceClassification has none"):
         folder().give_vocabulary(vocabulary).convert(tmp_path / "out", choice_columns="a,b")
+
+
+@pytest.mark.parametrize("tags, scheme", (
+    ("O B-PER I-PER B-LOC I-LOC", "bio2"), ("I-PER O B-PER I-LOC B-LOC", "bio2"),
+    ("O B-PER I-PER E-PER S-PER", "bioes"), ("O B-PER M-PER E-PER S-PER", "bmes")))
+def test_tags_say_their_scheme(folder, tmp_path, vocabulary, tags, scheme):
+    """Tags stay in the order of the outputs, whatever it is."""
+    labels = {str(id): tag for id, tag in enumerate(tags.split())}
+    model = folder("token_classification").give_vocabulary(vocabulary).edit(id2label=labels)
+    model.convert(tmp_path / "ours")
+    stored = json.loads((tmp_path / "ours" / "task.json").read_text())
+    assert stored["kind"] == "tagging" and stored["head"] == "tagging_custom"
+    assert stored["labels"] == tags.split() and stored["kind_options"]["scheme"] == scheme
+    conversion.to_huggingface(str(tmp_path / "ours"), str(tmp_path / "back"))
+    same(safetensors.read(str(tmp_path / "back" / "model.safetensors")), model.tensors)
+    assert json.loads((tmp_path / "back" / "config.json").read_text())["id2label"] == labels
+    with pytest.raises(UserError, match="text_a_column, text_b_column: .* reads words"):
+        model.convert(tmp_path / "out", text_a_column="first")
+
+
+def test_beams_go_with_a_model_that_answers_questions(folder, tmp_path, vocabulary):
+    model = folder("question_answering").give_vocabulary(vocabulary)
+    model.convert(tmp_path / "ours")
+    stored = json.loads((tmp_path / "ours" / "task.json").read_text())
+    assert stored["kind"] == "spans" and stored["head"] == "start_logits"
+    assert stored["kind_options"]["start_n_top"] == 3 and stored["kind_options"]["end_n_top"] == 4
+    (tmp_path / "ours" / "huggingface_config.json").unlink()        # as of a model of ours
+    conversion.to_huggingface(str(tmp_path / "ours"), str(tmp_path / "back"))
+    same(safetensors.read(str(tmp_path / "back" / "model.safetensors")), model.tensors)
+    config = json.loads((tmp_path / "back" / "config.json").read_text())
+    assert (config["start_n_top"], config["end_n_top"]) == (3, 4)
+    assert config["architectures"] == ["XLNetForQuestionAnswering"]
+
+
+def test_labels_that_are_no_tags_are_weights_alone(folder, tmp_path, vocabulary, caplog):
+    model = folder("token_classification").give_vocabulary(vocabulary)
+    with caplog.at_level(logging.WARNING):
+        model.convert(tmp_path / "ours")
+    assert "without a task: its labels are no tags of entities, such as B-PER: LAB" in caplog.text
+    assert not (tmp_path / "ours" / "task.json").exists()
 
 
 def test_a_task_of_another_kind_is_refused(folder, tmp_path, vocabulary):

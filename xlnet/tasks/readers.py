@@ -87,10 +87,11 @@ def read_table(task: Task, path: str, header: Optional[Sequence[str]] = None,
     form = form or os.path.splitext(path)[1].lstrip(".").lower()
     content = _read_content(path, "task %s" % task.name)
     _refuse_foreign(path, form, content)
-    if form not in FORMS:
+    forms = {**FORMS, **task.kind.forms()}
+    if form not in forms:
         raise UserError("%s: unknown form '%s'; expected one of %s" % (
-            path, form, ", ".join(FORMS)))
-    return FORMS[form](task, path, _lines(path, content, task.encoding, skips), header, skips)
+            path, form, ", ".join(forms)))
+    return forms[form](task, path, _lines(path, content, task.encoding, skips), header, skips)
 
 
 def read_lines(path: str, what: str) -> list[str]:
