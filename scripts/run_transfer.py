@@ -178,7 +178,8 @@ def spread(values):
 def most_frequent_tags(task, train, held_out):
     """The tag that each word has most often in training, and the most frequent one of all for other
     words: n arrays [W,2] of ids, as answers are."""
-    tags, everywhere = collections.defaultdict(collections.Counter), collections.Counter()
+    tags: dict[str, collections.Counter] = collections.defaultdict(collections.Counter)
+    everywhere: collections.Counter = collections.Counter()
     for row in train:
         everywhere.update(row.label)
         for word, tag in zip(row.source.words, row.label):
