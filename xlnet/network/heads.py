@@ -6,13 +6,15 @@ Shape letters as in `modeling`; C classes or choices. Variable names are those o
 from __future__ import annotations
 
 import collections
-from typing import Callable
+from typing import Callable, Optional
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 
 from xlnet.config import RunConfig
 from xlnet.network.modeling import DTYPES, dense, get_initializer, get_weight
-from xlnet.network.ops import negative_log_likelihood
+from xlnet.network.noise import fold_in
+from xlnet.network.ops import dropout, layer_norm, negative_log_likelihood
 
 # loss: [B] per example. logits: [B,C].
 HeadOutputs = collections.namedtuple("HeadOutputs", "loss logits")
@@ -68,11 +70,13 @@ class Layers:
       sequence: the network's output [B*C,T,D], an example's choices together.
       padding: [B*C,T], 1 where there is no token.
       summarize: function without arguments to one vector of each text, [B*C,D].
+      seed: of the noise in training, int32 [2]; None: no training.
     """
 
     def __init__(self, run: RunConfig, scope: str, sequence: tf.Tensor, padding: tf.Tensor,
-                 summarize: Callable[[], tf.Tensor]):
+                 summarize: Callable[[], tf.Tensor], seed: Optional[tf.Tensor] = None):
         self._run = run
+        self._seed = seed
         self.scope = scope
         self.sequence = sequence
         self.padding = padding
@@ -82,7 +86,83 @@ class Layers:
         """[...,D] -> [...,size], by the variables `name`/kernel and `name`/bias."""
         return _dense(self._run, inputs, size, name)
 
+    def dense_of_pairs(self, inputs: tf.Tensor, others: tf.Tensor, size: int,
+                       name: str) -> tf.Tensor:
+        """The dense layer `name` of every input beside every other: [B,T,D], [B,k,E] ->
+        [B,k,T,size].
+
+        The kernel is that of both side by side, [D+E,size]; they are multiplied apart, so that the
+        k * T pairs are never made.
+        """
+        widths = [x.shape.as_list()[-1] for x in (inputs, others)]
+        with tf.variable_scope(name):
+            kernel = get_weight("kernel", [sum(widths), size], get_initializer(self._run))
+            bias = get_weight("bias", [size], tf.initializers.zeros())
+        of_input, of_other = tf.split(kernel, widths)
+        return dense(inputs, of_input, bias)[:, None] + dense(others, of_other)[:, :, None]
+
+    def linear(self, inputs: tf.Tensor, size: int, name: str) -> tf.Tensor:
+        """[...,D] -> [...,size], by the variable `name`/kernel: a dense layer without bias."""
+        with tf.variable_scope(name):
+            return dense(inputs, get_weight(
+                "kernel", [inputs.shape.as_list()[-1], size], get_initializer(self._run)))
+
+    def layer_norm(self, inputs: tf.Tensor, name: str) -> tf.Tensor:
+        """Normalizes the last axis, by the variables `name`/gamma and `name`/beta."""
+        width = inputs.shape.as_list()[-1:]
+        with tf.variable_scope(name):
+            return layer_norm(inputs, get_weight("gamma", width, tf.initializers.ones()),
+                              get_weight("beta", width, tf.initializers.zeros()))
+
+    def dropout(self, inputs: tf.Tensor) -> tf.Tensor:
+        """The network's dropout of hidden states, in training; once in an output layer."""
+        if self._seed is None or not self._run.dropout:
+            return inputs
+        # The network folds in 0 for the summary and 1, 2, ... for its layers.
+        return dropout(inputs, self._run.dropout, fold_in(self._seed, -1))
+
     softmax_cross_entropy = staticmethod(_softmax_cross_entropy)
+
+    @staticmethod
+    def best_path(logits: tf.Tensor, is_step: tf.Tensor, edges: tf.Tensor, may_follow: np.ndarray,
+                  may_begin: np.ndarray, may_end: np.ndarray) -> tf.Tensor:
+        """The sequence of classes with the highest sum of logits among those that are allowed
+        (Viterbi).
+
+        Args:
+          logits: [B,T,L]. is_step: bool [B,T], the places that the sequence is of.
+          edges: bool [B,2], whether it must begin, must end as allowed.
+          may_follow: bool [L,L], the class of the row by that of the column. may_begin, may_end:
+            bool [L].
+
+        Returns:
+          int32 [B,T]; what stands at the other places has no meaning.
+        """
+        begin, follow, end = (tf.constant(np.where(allowed, 0., -1e9), tf.float32)
+                              for allowed in (may_begin, may_follow, may_end))
+        edges = tf.cast(edges, tf.float32)
+        start = edges[:, :1] * begin                                             # [B,L]
+        stay = tf.zeros_like(start, tf.int32) + tf.range(start.shape.as_list()[1])
+
+        def step(state, inputs):
+            scores, _, has_begun = state
+            logits, is_step = inputs                                             # [B,L], [B,1]
+            paths = scores[:, :, None] + follow                                  # [B,L,L]
+            reached = tf.where(tf.tile(has_begun, [1, stay.shape.as_list()[1]]),
+                               tf.reduce_max(paths, axis=1), start)
+            where = tf.tile(is_step, [1, stay.shape.as_list()[1]])
+            return (tf.where(where, reached + logits, scores),
+                    tf.where(where, tf.argmax(paths, axis=1, output_type=tf.int32), stay),
+                    has_begun | is_step)
+
+        scores, before, _ = tf.scan(
+            step, (tf.transpose(logits, [1, 0, 2]), tf.transpose(is_step)[:, :, None]),
+            (start, stay, tf.zeros_like(start[:, :1], tf.bool)), back_prop=False)       # [T,B,L]
+        last = tf.argmax(scores[-1] + edges[:, 1:] * end, axis=1, output_type=tf.int32)
+        classes = tf.scan(
+            lambda later, before: tf.gather(before, later, batch_dims=1),
+            before, last, reverse=True, back_prop=False)           # [T,B]: that of the step before
+        return tf.transpose(tf.concat([classes[1:], last[None]], axis=0))
 
     @staticmethod
     def sigmoid_cross_entropy(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
