@@ -211,7 +211,7 @@ def test_official_files():
     sure = json.loads(SPANS.prediction_files(SQUAD, rows, values, threshold=0.7)[0].lines[0])
     assert sure["q2"] == "cat"
     assert len(json.loads(dataclasses.replace(SPANS, n_best_size=2).prediction_files(
-        SQUAD, rows, values)[1].text)["q1"]) == 2
+        SQUAD, rows, values)[1].lines[0])["q1"]) == 2
 
 
 def test_evaluation_is_that_of_the_files_written():

@@ -38,9 +38,9 @@ def get_task(settings: Any, stored: Optional[dict] = None) -> Task:
             raise UserError("is_regression is True, but task %s has the labels %s"
                             % (task.name, ", ".join(task.class_names)))
     task = _as_written(task, settings)
-    if task.labels == ():
-        task = task.kind.from_model(task, stored) if stored else task.kind.from_train_file(
-            task, readers.find_file(settings.data_dir, task.files["train"]))
+    if task.labels == () and stored:
+        task = task.kind.from_model(task, stored)
+    task = complete(task, settings.data_dir)
     if settings.dev_share is not None and "dev" not in (*task.files, *task.groups) \
             and "train" in task.files:
         task = dataclasses.replace(task, dev_share=settings.dev_share)
@@ -55,6 +55,13 @@ def _as_written(task, settings):
     if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
         raise UserError("delimiter is '%s', expected one character, or tab" % settings.delimiter)
     return dataclasses.replace(task, encoding=settings.encoding, delimiter=delimiter)
+
+
+def complete(task: Task, data_dir: str) -> Task:
+    """The task with what its train file says, where that is not known: its labels."""
+    if task.labels != ():
+        return task
+    return task.kind.from_train_file(task, readers.find_file(data_dir, task.files["train"]))
 
 
 def with_metric(task: Task, name: Optional[str]) -> Task:
