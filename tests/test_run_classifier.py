@@ -1,10 +1,12 @@
 """run_classifier.py from the command line: trains, continues, evaluates, predicts, refuses."""
 
+import io
 import json
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from helpers import command
 from helpers.finetuning import TOPICS, make_vocabulary, make_workspace, weights
 from helpers.paths import RELEASED, ROOT
 
+from xlnet.engine import selection
 from xlnet.tokenization import Tokenizer
 
 
@@ -119,6 +122,42 @@ def test_the_model_directory_and_one_file_without_labels_suffice(place, trained)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=2e-6)
 
 
+def use(model_dir, *arguments):
+    """What run_classifier.py says that is given a model's directory and no setting of a run."""
+    done = command.run("run_classifier.py", "--model_dir=" + model_dir, "--do_predict=True",
+                       *arguments)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def test_a_model_copied_elsewhere_needs_nothing_but_a_file(place, trained, tmp_path, monkeypatch):
+    """Neither task nor columns, vocabulary, architecture or directories; nothing is left behind."""
+    place.succeed("--do_predict=True", predict_file=place.path("own", "test.tsv"),
+                  predict_dir=tmp_path / "expected")
+    selection.export(place.path("model", "model.ckpt-2"), str(tmp_path / "best"),
+                     selection.sidecar_files(place.path("model")))
+    shutil.move(tmp_path / "best", tmp_path / "elsewhere")
+    before = sorted(path.name for path in (tmp_path / "elsewhere").iterdir())
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    done = use(str(tmp_path / "elsewhere"), "--predict_file=" + place.path("own", "test.tsv"),
+               "--predict_output=-")
+    expected = (tmp_path / "expected" / "predictions_custom_test.tsv").read_text()
+    assert done.stdout == expected and "predicted custom test  step 2  (5 rows): -" in done.stderr
+    assert sorted(path.name for path in (tmp_path / "elsewhere").iterdir()) == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["elsewhere", "expected"]
+
+
+def test_lines_without_names_are_predicted(place, trained, tmp_path, monkeypatch):
+    """From a .txt file and from the standard input, though the model's rows had names."""
+    text = "kamat telok\trokmi\nnokla\tlaskit nokla\n"
+    (tmp_path / "new.txt").write_text(text)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    answers = [use(place.path("model"), "--predict_file=" + name, "--predict_output=-").stdout
+               for name in (str(tmp_path / "new.txt"), "-")]
+    assert answers[0] == answers[1]
+    assert [line.split("\t")[0] for line in answers[0].splitlines()] == ["id", "0", "1"]
+
+
 def test_padding_makes_no_difference(place, trained):
     tokenizer = Tokenizer(place.path("sp.model"))
     with open(place.path("own", "test.tsv"), encoding="utf-8") as f:
@@ -126,7 +165,7 @@ def test_padding_makes_no_difference(place, trained):
     answers = []
     for length, batch, padding in ((longest + 3, 5, "longest"), (longest + 20, 3, "fixed")):
         place.succeed("--do_predict=True", max_seq_length=length, eval_batch_size=batch,
-                      padding=padding,
+                      padding=padding, allow_changes=True,
                       predict_dir=place.path("padded"))
         answers.append(place.predictions("padded", "predictions_custom_test.tsv")[2])
     assert np.ptp(answers[0], axis=0).max() > 1e-3
@@ -223,10 +262,14 @@ def faulty(place):
 
 @pytest.mark.parametrize("changes, message", [
     (dict(uncased=True), "spiece.model.json says False"),
-    (dict(summary_type="mean"), "has summary_type last, not mean"),
+    (dict(summary_type="mean"), "summary_type is mean, but "),
+    (dict(summary_type="mean", allow_changes=True), "has summary_type last, not mean"),
     (dict(task_name="sts-b", data_dir="sts"),
      "has task custom, not sts-b; labels animal/plant/stone"),
-    (dict(is_regression=True), "is_regression False, not True"),
+    (dict(is_regression=True), "task.json says False; leave out what the model keeps"),
+    (dict(multi_label=True, text_b_column=None, max_seq_length=128),
+     "max_seq_length is 128, but model/task.json says 16; multi_label is True, but model/task.json "
+     "says False; leave out"),
     (dict(model_config_path="wide.json"), "has d_inner 24, not 32"),
 ])
 @pytest.mark.parametrize("what", [TRAIN, EVAL])
@@ -260,8 +303,11 @@ def test_a_directory_of_other_checkpoints_is_not_trained_in(place):
 
 @pytest.mark.parametrize("arguments, changes", [
     (["--train_step=2"], {}), (["--train_steps=many"], {}), (["--summary_type=least"], {}),
-    (["stray"], {}), ([], dict(data_dir=None)), ([], dict(train_batch_size=0))])
-def test_bad_flags_exit_with_status_2(place, arguments, changes):
+    (["stray"], {}), ([TRAIN], dict(data_dir=None)), ([TRAIN], dict(output_dir=None)),
+    (["--do_predict=True"], dict(data_dir=None, model_dir="model")),
+    ([], dict(train_batch_size=0))])
+def test_bad_flags_exit_with_status_2(place, trained, monkeypatch, arguments, changes):
+    monkeypatch.chdir(place.directory)
     done = place.run(*arguments, **changes)
     assert done.returncode == 2 and len(done.stderr.splitlines()) == 1, done
 
