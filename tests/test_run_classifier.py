@@ -1,5 +1,6 @@
 """run_classifier.py from the command line: trains, continues, evaluates, predicts, refuses."""
 
+import contextlib
 import io
 import json
 import re
@@ -15,6 +16,7 @@ from helpers.finetuning import TOPICS, make_vocabulary, make_workspace, weights
 from helpers.paths import RELEASED, ROOT
 
 from xlnet.engine import selection
+from xlnet.tasks.evaluation import Evaluation
 from xlnet.tokenization import Tokenizer
 
 
@@ -94,6 +96,19 @@ def test_every_checkpoint_is_evaluated(place, trained):
     assert [(str(one["step"]), "%.4f" % one["accuracy"], "%.4f" % one["macro_f1"],
              "%.4f" % one["auc"], "%.4f" % one["loss"]) for one in kept["checkpoints"]] == lines
     assert kept["rows"] == 7 and kept["best_step"] in (0, 1, 2)
+
+
+def test_the_best_of_all_checkpoints_predicts(place, trained, monkeypatch):
+    """Of step 0, 1 and 2, of which step 1 is made the best."""
+    score = Evaluation.score
+    losses = iter((3., 1., 2.))
+    monkeypatch.setattr(Evaluation, "score", lambda self, answers, rows: dict(
+        score(self, answers, rows), accuracy=1., loss=next(losses)))
+    out = place.succeed("--do_eval=True", "--do_predict=True", "--eval_all_ckpt=True",
+                        predict_dir=place.path("of_best"))
+    assert "best custom dev  step 1  accuracy 1.0000" in out
+    assert "predicted custom test  step 1  (5 rows)" in out
+    (place.directory / "model" / "eval_results_dev.json").unlink()      # of made-up scores
 
 
 def test_metrics_are_those_of_the_predictions(place, trained):
@@ -291,6 +306,61 @@ def test_a_damaged_checkpoint_is_named(place, trained, tmp_path):
     assert done.returncode == 1 and len(done.stderr.splitlines()) == 1, done
     assert "cannot be read: " in done.stderr and "model.ckpt-2" in done.stderr
     assert not (tmp_path / "model" / "eval_results_dev.json").exists()
+
+
+@pytest.mark.parametrize("name, kept, message", [
+    ("model.ckpt-2.data-00000-of-00001", 1000, "/best/model.ckpt-2 cannot be read: Read less"),
+    ("model.ckpt-2.index", 1000, "/best/model.ckpt-2 cannot be read: not an sstable"),
+    ("checkpoint", 10, "/best/checkpoint cannot be read: it names no checkpoint that is there"),
+    ("checkpoint", 0, "/best/checkpoint cannot be read: Invalid checkpoint state loaded from")])
+def test_a_damaged_best_is_named(place, trained, tmp_path, name, kept, message):
+    """And not passed over for the newest one."""
+    shutil.copytree(place.path("model"), tmp_path / "model")
+    best = tmp_path / "model" / "best"
+    selection.export(place.path("model", "model.ckpt-2"), str(best),
+                     selection.sidecar_files(place.path("model")))
+    (best / name).write_bytes((best / name).read_bytes()[:kept])
+    done = place.run("--do_predict=True", model_dir=tmp_path / "model")
+    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1, done
+    assert message in done.stderr
+    assert done.stderr.endswith("; it is not whole: copy it again, or use another one\n")
+
+
+@contextlib.contextmanager
+def small_disk(directory, kibibytes):
+    """A file system of its own; the test is skipped where none may be mounted."""
+    directory.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=%dk" % kibibytes, "tmpfs", directory],
+                      capture_output=True).returncode:
+        pytest.skip("no file system may be mounted here")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", directory], check=True)
+
+
+def test_a_full_disk_is_named(place, tmp_path):
+    """With room for the vocabulary, but for no checkpoint; what was begun is removed."""
+    with small_disk(tmp_path / "disk", 300):
+        done = place.run(TRAIN, model_dir=tmp_path / "disk" / "model")
+        left = {path.name for path in (tmp_path / "disk" / "model").iterdir()}
+    assert done.returncode == 1
+    assert done.stderr == "run_classifier.py: %s: no space left on the disk; free some and start " \
+        "again, or give a directory elsewhere\n" % (
+            tmp_path / "disk" / "model" / "unfinished" / "model.ckpt-0")
+    assert left == {"spiece.model", "spiece.model.json", "xlnet_config.json", "task.json",
+                    "finetuning.json"}
+
+
+@pytest.mark.parametrize("what", (TRAIN, EVAL, "--do_predict=True"))
+def test_a_disk_that_cannot_be_written_to_is_named_before_the_work(place, trained, tmp_path, what):
+    with small_disk(tmp_path / "disk", 4000):
+        shutil.copytree(place.path("model"), tmp_path / "disk" / "model")
+        subprocess.run(["mount", "-o", "remount,ro", tmp_path / "disk"], check=True)
+        done = place.run(what, model_dir=tmp_path / "disk" / "model", train_steps=4)
+    assert done.returncode == 1 and done.stdout == ""
+    assert done.stderr.startswith("run_classifier.py: model_dir: %s cannot be written to; copy "
+                                  % (tmp_path / "disk" / "model"))
 
 
 def test_a_directory_of_other_checkpoints_is_not_trained_in(place):

@@ -80,7 +80,8 @@ def test_what_is_said_again_is_no_contradiction(model):
 def test_an_older_model_says_what_it_has(tmp_path):
     make_model(tmp_path / "old", dict(
         task="custom", labels=["a", "b"], is_regression=False, max_seq_length=64,
-        kind="multi_label", metric="accuracy", columns=dict(text_a=["t", "u"], text_b=[], label=["l"], id=None)))
+        kind="multi_label", metric="accuracy",
+        columns=dict(text_a=["t", "u"], text_b=[], label=["l"], id=None)))
     found = settled.settled(*settings_of(tmp_path / "old"))
     assert (found.task_name, found.text_a_column, found.text_b_column, found.label_column) == (
         "custom", "t,u", None, "l")
