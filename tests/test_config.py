@@ -116,7 +116,7 @@ def test_a_run_config_from_flags():
     (config.ClassifierSettings, {}, "nothing to do"),
     (config.ClassifierSettings, dict(do_train=True, mixout=1.0), "expected 0 <= mixout < 1"),
     (config.ClassifierSettings, dict(do_train=True, patience=1), "patience needs --eval_steps"),
-    (config.ArchitectureSettings, dict(ff_activation="tanh"), "expected one of relu, gelu"),
+    (config.ArchitectureSettings, dict(ff_activation="tanh"), "one of relu, gelu, gelu_erf"),
     (config.DeviceSettings, dict(num_hosts=0), "num_hosts is 0, expected at least 1"),
 ])
 def test_a_group_checks_itself(group, values, message):

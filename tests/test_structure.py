@@ -22,6 +22,7 @@ ROOMS = {
     "pretraining": {"", "network", "records", "batches", "engine"},
     "tasks": {"", "records"},
     "finetuning": {"", "network", "records", "batches", "engine", "tasks"},
+    "exchange": {"", "engine", "tasks", "finetuning"},
     "views": {"", "network", "records", "batches"},
 }
 ENTRY_POINTS = ("data_utils.py", "train_gpu.py", "run_classifier.py")

@@ -175,8 +175,9 @@ class XLNetConfig:
     n_head: int = required("number of attention heads", minimum=1)
     d_head: int = required("width of one attention head", minimum=1)
     d_inner: int = required("width inside the feed-forward layer", minimum=1)
-    ff_activation: str = required("activation of the feed-forward layer",
-                                  choices=("relu", "gelu"))
+    ff_activation: str = required("activation of the feed-forward layer: gelu is the tanh form, "
+                                  "as in the authors' code, gelu_erf the exact one",
+                                  choices=("relu", "gelu", "gelu_erf"))
     untie_r: bool = required("each layer has its own attention biases r_w, r_r and r_s")
     n_token: int = required("vocabulary size; as a flag: from the data if not given", minimum=1)
 

@@ -90,6 +90,7 @@ class Answering:
 
     def _read(self, prefix):
         with checkpoint.reading(prefix):
+            checkpoint.check_type(prefix)
             stored = checkpoint.weights(prefix)
             self._session.run(self._restore, {
                 self._prefix: prefix,
