@@ -60,8 +60,9 @@ class Rows:
             form = settings.predict_form or ("text" if path == "-" or path.endswith(".txt")
                                              else None)
             task = dataclasses.replace(self._task, only={}, skipped_labels=(), broken_rows=False)
-            if form == "text":      # whose lines have no names
-                task = dataclasses.replace(task, id=None)
+            if form == "text":      # whose lines have no names, and texts that are joined already
+                task = dataclasses.replace(task, id=None, text_a=task.text_a[:1],
+                                           text_b=task.text_b[:1])
             self._read[name] = parsing.read_file(task, path, need_labels=False, form=form)
         return {name: self._read[name]}
 
