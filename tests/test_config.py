@@ -16,7 +16,7 @@ ARCHITECTURE = dict(n_layer=1, d_model=4, n_head=1, d_head=4, d_inner=4, ff_acti
                     untie_r=True, n_token=9)
 GROUPS = (config.CorpusSettings, config.ArchitectureSettings, config.NetworkSettings,
           config.OptimizationSettings, config.DeviceSettings, config.PretrainingSettings,
-          config.ClassifierSettings)
+          config.ClassifierSettings, config.TaggerSettings)
 
 
 def make(group, **values):
@@ -133,7 +133,7 @@ def test_a_warm_up_longer_than_the_run_is_noted(caplog):
 
 @pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.__name__)
 def test_defaults_pass(group):
-    make(group, **dict(do_train=True) if group is config.ClassifierSettings else {}).check()
+    make(group, **dict(do_train=True) if issubclass(group, config.TaskSettings) else {}).check()
 
 
 # ---- on the command line ----

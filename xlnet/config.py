@@ -9,7 +9,7 @@ import logging
 import math
 import typing
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Optional
+from typing import Any, ClassVar, NamedTuple, Optional, Union
 
 from xlnet import files
 from xlnet.errors import UserError, did_you_mean
@@ -678,3 +678,43 @@ class ClassifierSettings(TaskSettings):
     summary_type: str = of_model("last", "how a text becomes one vector",
                                  choices=("last", "first", "mean", "attn"))
     use_summ_proj: bool = of_model(True, "dense tanh layer over the summary")
+
+    program: ClassVar[str] = "run_classifier.py"
+
+
+@dataclasses.dataclass(frozen=True)
+class TaggerSettings(TaskSettings):
+    """run_tagger.py: the task, its files, what to do."""
+    task_name: str = as_in(TaskSettings, "task_name", help="a known task (conll2003, msra_ner, "
+                           "resume_ner) or custom for your own files")
+    data_dir: str = as_in(TaskSettings, "data_dir", help="directory with the task's files; custom: "
+                          "train, dev and test as train.txt or eng.train and the like, or .jsonl, "
+                          "or one file to train on")
+    word_column: str = of_model("1", "custom: column of the words, its number from 1 on or its "
+                                     "name in the first line; in JSON lines the text's key, text "
+                                     "if not given")
+    tag_column: Optional[str] = of_model(
+        None, "custom: column of the tags in the same way, the last one if not given; in JSON "
+              "lines the entities' key, entities if not given")
+    scheme: str = of_model(
+        "auto", "how tags say where entities begin and end: as the train file does, which then is "
+                "refused where its schemes are mixed; or given, so that illegal tags are repaired",
+        choices=("auto", "iob1", "bio2", "bmes", "bioes"))
+    tagged_pieces: str = setting("first", "pieces of a word that are trained to tell its tag; the "
+                                          "first one tells it", choices=("first", "all"))
+    predict_form: Optional[str] = as_in(
+        ClassifierSettings, "predict_form", help="form of predict_file; if not given JSON lines "
+        "where its extension is .json or .jsonl, else columns", choices=("conll", "jsonl"))
+
+    # What is a setting of other programs and fixed in this one.
+    program: ClassVar[str] = "run_tagger.py"
+    long_document: ClassVar[str] = "split"
+    max_segments: ClassVar[int] = 1
+    summary_type: ClassVar[str] = "last"
+    use_summ_proj: ClassVar[bool] = True
+    predict_threshold: ClassVar[float] = 0.5
+    is_regression: ClassVar[bool] = False
+
+
+# The settings of any program that fine-tunes.
+FineTuningSettings = Union[ClassifierSettings, TaggerSettings]

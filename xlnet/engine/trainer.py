@@ -19,7 +19,7 @@ import tensorflow.compat.v1 as tf
 from xlnet import failures, files
 from xlnet.config import (
     BEST,
-    ClassifierSettings,
+    FineTuningSettings,
     OptimizationSettings,
     PretrainingSettings,
     XLNetConfig,
@@ -99,7 +99,7 @@ class Trainer:
       optimization: `train_steps` is the last step. selection: keeps the best checkpoint.
     """
 
-    def __init__(self, job: Job, settings: Union[PretrainingSettings, ClassifierSettings],
+    def __init__(self, job: Job, settings: Union[PretrainingSettings, FineTuningSettings],
                  optimization: OptimizationSettings, devices: distribution.Devices,
                  selection: Selection):
         self._job = job

@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection
 
 from xlnet import files
 from xlnet.config import (
-    ClassifierSettings,
     DeviceSettings,
+    FineTuningSettings,
     NetworkSettings,
     OptimizationSettings,
     XLNetConfig,
@@ -21,7 +21,7 @@ from xlnet.finetuning import settled
 from xlnet.tokenization import Tokenizer, descriptions_beside
 
 
-def run(settings: ClassifierSettings, network: NetworkSettings, optimization: OptimizationSettings,
+def run(settings: FineTuningSettings, network: NetworkSettings, optimization: OptimizationSettings,
         device: DeviceSettings, given: Collection[str], check_task: Callable[[str], None]) -> None:
     """Trains, evaluates and predicts as the settings ask.
 
@@ -81,7 +81,7 @@ def _run(settings, network, optimization, device, check_task):
         run.predict()
 
 
-def check(settings: ClassifierSettings) -> None:
+def check(settings: FineTuningSettings) -> None:
     """Raises UserError for files and directories that are not what they should be."""
     if settings.data_dir and not os.path.exists(settings.data_dir):
         raise UserError("data_dir: no such directory: %s" % settings.data_dir)
@@ -103,7 +103,7 @@ def _written(settings):
         yield "output_dir"
 
 
-def read_vocabulary(settings: ClassifierSettings, config: XLNetConfig) -> Tokenizer:
+def read_vocabulary(settings: FineTuningSettings, config: XLNetConfig) -> Tokenizer:
     """The `Tokenizer`, cleaning text as in pretraining, with as many pieces as the network has
     tokens."""
     tokenizer = Tokenizer(settings.spiece_model_file, settings.uncased, settings.keep_accents,

@@ -7,7 +7,7 @@ import os
 from typing import Optional
 
 from xlnet import files
-from xlnet.config import ClassifierSettings
+from xlnet.config import FineTuningSettings
 from xlnet.engine import checkpoint
 from xlnet.errors import UserError
 from xlnet.finetuning import settled
@@ -23,7 +23,7 @@ def head_scope(task: Task, cls_scope: Optional[str] = None) -> str:
     return task.kind.head_scope(cls_scope) if cls_scope else task.head
 
 
-def describe(settings: ClassifierSettings, task: Task, tokenizer: Tokenizer) -> dict:
+def describe(settings: FineTuningSettings, task: Task, tokenizer: Tokenizer) -> dict:
     """What `task.json` says: all, beside the architecture, that predictions depend on."""
     return {
         "task": task.trained_as or task.name,
@@ -71,7 +71,7 @@ def _words(value):
     return "/".join(value) if isinstance(value, list) else "none" if value is None else str(value)
 
 
-def find_task(settings: ClassifierSettings) -> Task:
+def find_task(settings: FineTuningSettings) -> Task:
     """Returns the `Task` of settings that are `settled`.
 
     Own files that are not trained on have the labels of the model, so that its directory and one
@@ -81,7 +81,7 @@ def find_task(settings: ClassifierSettings) -> Task:
     if settings.do_train or not home or not custom.find_kind(settings).has_labels:
         return custom.get_task(settings)
     path = os.path.join(home, TASK_NAME)
-    labels = files.read_json(path, "model_dir").get("labels")
-    if not labels and known.plain(settings.task_name) == known.CUSTOM:
+    stored = files.read_json(path, "model_dir")
+    if not stored.get("labels") and known.plain(settings.task_name) == known.CUSTOM:
         raise UserError("model_dir: %s has is_regression True, not False" % path)
-    return custom.get_task(settings, labels)
+    return custom.get_task(settings, stored)
