@@ -115,7 +115,8 @@ def test_a_run_config_from_flags():
     (config.PretrainingSettings, dict(same_length=True), "it belongs to --objective=causal"),
     (config.ClassifierSettings, {}, "nothing to do"),
     (config.ClassifierSettings, dict(do_train=True, mixout=1.0), "expected 0 <= mixout < 1"),
-    (config.ClassifierSettings, dict(do_train=True, patience=1), "patience needs --eval_steps"),
+    (config.ClassifierSettings, dict(do_train=True, patience=1, eval_steps=0),
+     "patience needs --eval_steps"),
     (config.ArchitectureSettings, dict(ff_activation="tanh"), "one of relu, gelu, gelu_erf"),
     (config.DeviceSettings, dict(num_hosts=0), "num_hosts is 0, expected at least 1"),
 ])
