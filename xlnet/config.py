@@ -418,15 +418,23 @@ class CorpusSettings(InputSettings, TextSettings):
     num_workers: int = setting(0, "processes; 0: one for each core", minimum=0)
     num_task: int = setting(1, "machines, or runs, that share the input", minimum=1)
     task: int = setting(0, "index of this machine or run, from 0", minimum=0)
-    overwrite: bool = setting(False, "replace records of other settings in save_dir")
+    tokens_dir: Optional[str] = setting(
+        None, "directory where tokenized text is kept for other records of the same text; if not "
+              "given in save_dir, until the records are whole")
+    overwrite: bool = setting(False, "replace records of other settings or input in save_dir, once "
+                                     "the new ones are whole")
     bsz_per_host: Optional[int] = setting(None, "the reference's name for num_streams", minimum=1)
+    for_config: Optional[str] = setting(
+        None, "preset of train_gpu.py that the records are for: its window, and its "
+              "train_batch_size as num_streams, unless they stand on the command line")
 
     def check(self) -> None:
         super().check()
         if not self.from_raw_text and self.text_format != "lines":
             raise UserError("text_format is %s, expected lines where from_raw_text is False: a "
                             "line of ids is a sentence" % self.text_format)
-        self._check_window()
+        if not self.for_config:      # which has the window
+            self._check_window()
         if self.num_streams and self.bsz_per_host not in (None, self.num_streams):
             raise UserError("num_streams is %d but bsz_per_host, its other name, is %d; give one"
                             % (self.num_streams, self.bsz_per_host))
@@ -517,6 +525,8 @@ class PretrainingSettings(RunSettings):
     eval_steps: int = as_in(RunSettings, "eval_steps",
                             help="steps between held-out evaluations; 0: before and after")
     eval_record_info_dir: Optional[str] = setting(None, "held-out records, as record_info_dir")
+    verify_records: bool = setting(False, "read all records before training and compare them with "
+                                          "their checksums")
     objective: str = setting("permutation", "what is predicted: tokens in a random order (XLNet), "
                              "the next token (Transformer-XL), masked tokens (as BERT)",
                              choices=("permutation", "causal", "masked"))

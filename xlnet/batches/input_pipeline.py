@@ -12,6 +12,7 @@ from typing import Optional, Union
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from xlnet import files
 from xlnet.batches import permutation as permutations
 from xlnet.errors import UserError
 from xlnet.records import feature_spec, legacy
@@ -126,6 +127,7 @@ class _Source:
         self._streams = rounds(manifest.num_streams, batch_size, 1 + manifest.bi_data)[:, rows]
         self._paths = np.array(manifest.stream_paths(directory))[self._streams]
         self.groups, self.num_rows = self._paths.shape
+        files.allow_open(self.num_rows, "a batch of %d rows: each" % self.num_rows)
         self.windows = np.full(self.groups, manifest.windows_per_stream, np.int64)
 
     def place(self, step):
