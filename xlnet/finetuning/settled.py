@@ -48,14 +48,15 @@ def settled(settings: AnySettings, given: Collection[str]) -> AnySettings:
     if home:
         settings = _with_kept(settings, given, os.path.join(home, TASK_NAME))
         settings = _with_own_files(settings, home)
+        settings.check()
     elif not settings.do_train and not _weights(settings.model_dir):
         raise UserError("model_dir: no checkpoint in %s; train with --do_train=True first"
                         % settings.model_dir)
-    _require(settings, "task_name", "spiece_model_file", "model_config_path")
+    require(settings, "task_name", "spiece_model_file", "model_config_path")
     if settings.do_train:
-        _require(settings, "data_dir", "output_dir")
+        require(settings, "data_dir", "output_dir")
     if settings.do_eval or settings.do_predict and not settings.predict_file:
-        _require(settings, "data_dir")
+        require(settings, "data_dir")
     return settings
 
 
@@ -138,7 +139,8 @@ def _with_own_files(settings, home):
         if not getattr(settings, name) and os.path.exists(os.path.join(home, file))})
 
 
-def _require(settings, *names):
+def require(settings: TaskSettings, *names: str) -> None:
+    """Raises MissingFlag for settings that have no value."""
     for name in names:
         if not getattr(settings, name):
             field = next(field for field in dataclasses.fields(settings) if field.name == name)
