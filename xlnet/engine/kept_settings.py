@@ -55,9 +55,9 @@ class KeptSettings:
         self._fields = {field.name: field for group in groups
                         for field in dataclasses.fields(group)}
         self._allows_changes = any(getattr(group, "allow_changes", False) for group in groups)
-        values = {name: getattr(group, name) for group in groups
-                  for name in group.__dataclass_fields__
-                  if name not in ("allow_changes", *leave_out)}
+        values = {field.name: getattr(group, field.name) for group in groups
+                  for field in dataclasses.fields(group)
+                  if field.name not in ("allow_changes", *leave_out)}
         self.values = {name: value for name, value in sorted(dict(values, **(more or {})).items())
                        if value is not None}
 
