@@ -32,7 +32,8 @@ def test_no_setting_is_defined_twice():
     module spells no name twice with a meaning of its own."""
     import re
     source = inspect.getsource(config)
-    defined = re.findall(r"^    (\w+): [\w\[\]]+ = (?:setting|of_model|required|share|rate)\(", source, re.M)
+    defined = re.findall(
+        r"^    (\w+): [\w\[\]]+ = (?:setting|of_model|required|share|rate)\(", source, re.M)
     repeated = {name for name in defined if defined.count(name) > 1}
     # What data_utils.py makes is only compared by train_gpu.py, which has no default for it.
     assert repeated == {"seq_len", "reuse_len", "bi_data"}
