@@ -752,8 +752,8 @@ class SpanSettings(TaskSettings):
     answer_start_column: Optional[str] = of_model(
         None, "tables: column of the answer's first character in the context, from 0 on; if not "
               "given answers are searched for, which stand there once")
-    id_column: str = as_in(ClassifierSettings, "id_column", default="id",
-                           help="tables: column of the question's name; row number without it")
+    id_column: str = as_in(ClassifierSettings, "id_column", default="id", help="tables: column of "
+                           "the question's name; row number without it")
 
     max_seq_length: int = as_in(TaskSettings, "max_seq_length", default=512,
                                 help="tokens of a window, question and special ones included")
@@ -768,9 +768,8 @@ class SpanSettings(TaskSettings):
         None, "how answers are compared: words as SQuAD's script of that version, or characters as "
               "CMRC's, for languages without spaces; if not given 2.0 where some questions have no "
               "answer, else 1.1", choices=("squad1.1", "squad2.0", "characters"))
-    predict_threshold: float = as_in(
-        ClassifierSettings, "predict_threshold",
-        help="probability that there is no answer above which none is given")
+    predict_threshold: float = as_in(ClassifierSettings, "predict_threshold", help="probability "
+                                     "that there is no answer above which none is given")
     predict_form: Optional[str] = as_in(
         ClassifierSettings, "predict_form", help="form of predict_file; from its extension if not "
         "given", choices=("json", "jsonl", "tsv", "csv"))

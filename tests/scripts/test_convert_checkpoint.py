@@ -66,7 +66,8 @@ def test_a_wrong_command_says_so(place):
     for arguments, message in (
             ((place.path("theirs"), place.path("back")), "is there already"),
             ((place.path("nowhere"), place.path("new")), "source: no checkpoint"),
-            ((place.path("theirs"), place.path("new"), "--dtype=float16"), "dtype: a checkpoint")):
+            ((place.path("theirs"), place.path("new"), "--dtype=float16"), "dtype: a checkpoint"),
+            ((place.path("back"), place.path("new"), "--text_b_column=x"), "text_b_column: a f")):
         done = command.run(SCRIPT, "--source=" + arguments[0], "--target=" + arguments[1],
                            *arguments[2:])
         assert done.returncode == 1 and message in done.stderr and "\n" == done.stderr[-1]
