@@ -9,7 +9,7 @@ from typing import Any, Union
 from xlnet.batches import input_pipeline
 from xlnet.config import FineTuningSettings
 from xlnet.records import feature_spec
-from xlnet.tasks import encoding, parsing
+from xlnet.tasks import encoding, parsing, readers
 from xlnet.tasks.task import Task, expand_split
 from xlnet.tokenization import Tokenizer
 
@@ -38,6 +38,13 @@ class Rows:
                     self._task, self._settings.data_dir, part, need_labels)
         return {part: self._read[part, need_labels]
                 for part in expand_split(self._task, split)}
+
+    def has(self, split: str) -> bool:
+        """Whether the files of a split are there; what is held out is part of the train file."""
+        names = [self._task.files.get(part, self._task.files["train"])
+                 for part in expand_split(self._task, split)]
+        return all(os.path.exists(readers.find_file(self._settings.data_dir, each))
+                   for each in names)
 
     def to_train(self) -> list:
         """The rows that are trained on: those of the train file, or what the kind makes of them."""

@@ -292,8 +292,13 @@ def _read_plain(task, path, lines, header, skips):
     names = _names(lines[0].split("\t"))
     if len(names) > 1 and _has_texts(task, names):
         return _read_tsv(task, path, lines, header, skips)
-    columns = [*task.text_a, *task.text_b, *task.choices]
-    return Table(columns, [line.split("\t") for line in lines], lambda i: "%s:%d" % (path, i + 1))
+    # Texts that several columns are joined to stand joined in such a file.
+    columns = [*task.text_a[:1], *task.text_b[:1], *task.choices]
+    joined = [*task.text_a[1:], *task.text_b[1:]]
+    rows = [cells + [None] * len(joined) if len(cells) == len(columns) else
+            "%d column(s), expected %d" % (len(cells), len(columns))
+            for cells in (line.split("\t") for line in lines)]
+    return Table(columns + joined, rows, lambda i: "%s:%d" % (path, i + 1))
 
 
 def _read_fasttext(task, path, lines):
