@@ -101,6 +101,10 @@ def _combining_codes():
     return table
 
 
+# Field 3 of a SentencePiece model, its normalizer_spec, of 2 bytes: field 3 of that is false.
+_WITHOUT_PREFIX = b"\x1a\x02\x18\x00"
+
+
 class Tokenizer:
     """A SentencePiece model with XLNet's cleaning and special ids.
 
@@ -116,6 +120,7 @@ class Tokenizer:
       vocab_size: V.
       unk_id, cls_id, sep_id, eod_id: ids of the special pieces, found by name.
       pad_id, mask_id, eop_id: the same, None where the model has no such piece.
+      byte_ids: ids of the pieces that are a byte of a character that has no piece of its own.
       is_word_start: bool [V], pieces that begin a word: those after a space, those that begin with
         a letter of a script without spaces, punctuation (see `begins_word`), and special pieces.
       is_punctuation: bool [V], pieces that are words of their own: what follows begins another.
@@ -137,6 +142,7 @@ class Tokenizer:
         self.vocab_size = self._model.vocab_size()
         self._pieces = self._model.id_to_piece(list(range(self.vocab_size)))
         self._read_special_ids()
+        self.byte_ids = tuple(id for id in range(self.vocab_size) if self._model.is_byte(id))
         self.is_word_start = self._find_word_starts()
         self.is_punctuation = np.array([is_punctuation(piece) for piece in self._pieces])
         self.is_legacy_word_start = np.array([begins_legacy_word(p) for p in self._pieces])
@@ -168,11 +174,42 @@ class Tokenizer:
         Returns:
           ids: int32 [T], text after text. lengths: int64 [N], how many belong to each.
         """
+        return self._encode(self._model, lines)
+
+    def encode_words(self, words: Sequence[str], after_space: Sequence[bool]) -> list[list[int]]:
+        """Returns the ids of W words, each encoded on its own, one or more of each.
+
+        Where words stand between spaces these are the ids of the text, as no piece of a released
+        vocabulary goes beyond a space. A word that stands after no space is encoded as inside of a
+        text: without the mark of a space before it. What cleaning leaves nothing of is <unk>.
+        """
+        known: dict[tuple[str, bool], list[int]] = {}
+        for is_spaced, model in ((True, self._model), (False, self._model_without_prefix)):
+            different = list(dict.fromkeys(
+                word for word, after in zip(words, after_space) if bool(after) is is_spaced))
+            ids, lengths = self._encode(model, different)
+            ends = np.cumsum(lengths).tolist()
+            known.update(((word, is_spaced), ids[end - length:end].tolist() or [self.unk_id])
+                         for word, end, length in zip(different, ends, lengths.tolist()))
+        return [known[word, bool(after)] for word, after in zip(words, after_space)]
+
+    @functools.cached_property
+    def _model_without_prefix(self):
+        """The model that puts no space before a text.
+
+        Messages of protocol buffers that stand one after the other are merged, so a few bytes
+        behind the model's own change one field: normalizer_spec.add_dummy_prefix = false.
+        """
+        with open(self.path, "rb") as f:
+            return sentencepiece.SentencePieceProcessor(
+                model_proto=f.read() + _WITHOUT_PREFIX)
+
+    def _encode(self, model, lines):
         ids, lengths = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
         for low in range(0, len(lines), _BATCH_LINES):
             texts = clean_lines(lines[low:low + _BATCH_LINES], self.uncased,
                                 self.keep_accents)
-            encoded = self._model.encode(texts, num_threads=1)
+            encoded = model.encode(texts, num_threads=1)
             lengths.append(np.fromiter(map(len, encoded), np.int64, len(encoded)))
             ids.append(np.fromiter(itertools.chain.from_iterable(encoded), np.int32,
                                    lengths[-1].sum()))
@@ -181,6 +218,11 @@ class Tokenizer:
     def clean(self, text: str) -> str:
         """Returns `text` as `pieces`, `ids` and `encode_lines` see it."""
         return clean_text(text, lower=self.uncased, keep_accents=self.keep_accents)
+
+    def normalize_with_offsets(self, text: str) -> tuple[str, list[int]]:
+        """A cleaned text as SentencePiece cuts it, spaces as `WORD_START`, and where each of its S
+        characters begins in `text`: S + 1 places, the last one where all end."""
+        return self._model.normalize(text, with_offsets=True)
 
     def save(self, path: str) -> None:
         """Copies the model to `path`, its description beside it."""
@@ -253,6 +295,11 @@ _UNSPACED = re.compile(
     "(?<![ぁぃぅぇぉっゃゅょゎゕゖァィゥェォッャュョヮヵヶｧ-ｰ])")
 
 
+def is_unspaced(text: str) -> bool:
+    """Whether a text begins with a letter of a script whose words stand next to each other."""
+    return bool(_UNSPACED.match(text))
+
+
 def begins_word(piece: str) -> bool:
     """Whether a piece of text begins a word, as far as the piece shows.
 
@@ -261,7 +308,7 @@ def begins_word(piece: str) -> bool:
     SentencePiece found because it is frequent: mostly a word or one of its parts. Digits and other
     letters in such text belong to the word before them.
     """
-    return (piece.startswith(WORD_START) or bool(_UNSPACED.match(piece))
+    return (piece.startswith(WORD_START) or is_unspaced(piece)
             or is_punctuation(piece))
 
 

@@ -269,6 +269,16 @@ def test_records_are_found_again_by_content(tiny, tmp_path):
     assert len({path, *others}) == 6
 
 
+@pytest.mark.parametrize("cut", (0, 10, -1))
+def test_damaged_records_are_made_anew(tiny, tmp_path, caplog, cut):
+    path = pathlib.Path(write(tmp_path, _examples(3), tiny, label_names=LABELS))
+    whole = path.read_bytes()
+    path.write_bytes(whole[:cut])
+    assert write(tmp_path, _examples(3), tiny, label_names=LABELS) == str(path)
+    assert path.read_bytes() == whole
+    assert caplog.messages == ["note: %s is damaged, it is made anew" % path]
+
+
 def test_no_half_file_is_left(tiny, tmp_path):
     broken = _examples(2) + [Example((("the cat", None),), "no number")]
     with pytest.raises(ValueError):

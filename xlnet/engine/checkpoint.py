@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import glob
 import logging
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Optional
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 
+from xlnet import failures
 from xlnet.config import ARCHITECTURE_KEYS, CONFIG_NAME, XLNetConfig
 from xlnet.engine import distribution
 from xlnet.errors import UserError
@@ -20,6 +23,7 @@ from xlnet.errors import UserError
 # Names as lists, sorted: in both, in the graph only, in the checkpoint only.
 Comparison = collections.namedtuple("Comparison", "matched missing unexpected")
 
+RELEASED_NAME = "xlnet_model.ckpt"   # the prefix of a checkpoint without a step
 PRETRAINED = "pretrained"    # <kernel>/pretrained: the values that mixout falls back to
 
 _SLOT = re.compile(r"/(Adam(_1)?|adam_[mv]|average|pretrained)$"
@@ -27,10 +31,14 @@ _SLOT = re.compile(r"/(Adam(_1)?|adam_[mv]|average|pretrained)$"
 _log = logging.getLogger(__name__)
 
 _UNFINISHED = "unfinished"   # where a checkpoint is written before it gets its place
+_REMEDY = "it is not whole: copy it again, or use another one"
 
 
-def resolve(path: str) -> str:
+def resolve(path: str, flag: str = "init_checkpoint") -> str:
     """Returns the checkpoint prefix that `path` means: a prefix, a directory, or DIRECTORY/latest.
+
+    Args:
+      flag: what the path was given as, for errors.
 
     Raises:
       UserError: there is no checkpoint.
@@ -38,14 +46,14 @@ def resolve(path: str) -> str:
     directory = os.path.dirname(path) if os.path.basename(path) == "latest" else path
     if os.path.isdir(directory):
         prefix = tf.train.latest_checkpoint(directory)
-        released = os.path.join(directory, "xlnet_model.ckpt")
+        released = os.path.join(directory, RELEASED_NAME)
         if prefix is None and os.path.exists(released + ".index"):
             prefix = released
         if prefix is None:
-            raise UserError("init_checkpoint: no checkpoint in directory %s" % directory)
+            raise UserError("%s: no checkpoint in directory %s" % (flag, directory))
         return prefix
     if not os.path.exists(path + ".index"):
-        raise UserError("init_checkpoint: no checkpoint %s (expected %s.index)" % (path, path))
+        raise UserError("%s: no checkpoint %s (expected %s.index)" % (flag, path, path))
     return path
 
 
@@ -61,9 +69,19 @@ def all_prefixes(directory: str) -> list[tuple[int, str]]:
 
 def noted(directory: str) -> Optional[tuple[int, str]]:
     """(step, prefix) of the checkpoint that the file `checkpoint` in `directory` points to; None
-    if there is none. Others beside it may be unfinished."""
-    prefix = tf.train.latest_checkpoint(directory)
-    return (int(prefix.rpartition("-")[2]), prefix) if prefix else None
+    if there is no such file. Others beside it may be unfinished.
+
+    Raises:
+      UserError: the file, or what it points to, is damaged or missing.
+    """
+    path = os.path.join(directory, "checkpoint")
+    if not os.path.exists(path):
+        return None
+    with failures.reading("checkpoint " + path, _REMEDY):
+        prefix = tf.train.latest_checkpoint(directory)
+        if not prefix:
+            raise ValueError("it names no checkpoint that is there")
+    return int(prefix.rpartition("-")[2]), prefix
 
 
 def step_of(directory: str) -> int:
@@ -83,12 +101,12 @@ def newest_whole(directory: str, is_chief: bool = True) -> int:
     """
     prefixes = all_prefixes(directory)
     for step, prefix in reversed(prefixes):
-        try:
-            check_whole(prefix)
-        except UserError as e:
+        fault = fault_of(prefix)
+        if fault:
             if prefix == prefixes[0][1]:
-                raise
-            _log.info("note: %s; the one before it is used", e)
+                raise UserError("%s; no checkpoint in %s is whole: give another model_dir, or "
+                                "remove this one" % (fault, directory))
+            _log.info("note: %s; the one before it is used", fault)
             if is_chief:
                 _set_aside(prefix)
             continue
@@ -98,14 +116,14 @@ def newest_whole(directory: str, is_chief: bool = True) -> int:
     return 0
 
 
-def check_whole(prefix: str) -> None:
-    """Reads a checkpoint to its last byte.
-
-    Raises:
-      UserError: that fails.
-    """
-    _read(prefix, lambda reader: [reader.get_tensor(name)
-                                  for name in reader.get_variable_to_shape_map()])
+def fault_of(prefix: str) -> Optional[str]:
+    """Reads a checkpoint to its last byte; returns what is wrong with it, None if it is whole."""
+    try:
+        _read(prefix, lambda reader: [reader.get_tensor(name)
+                                      for name in reader.get_variable_to_shape_map()])
+    except failures.Unreadable as e:
+        return e.fault
+    return None
 
 
 def _set_aside(prefix):
@@ -121,15 +139,22 @@ def note_newest(directory: str) -> None:
 
 
 def write(saver: tf.train.Saver, session: tf.Session, directory: str, step: int) -> None:
-    """Writes a checkpoint aside, then moves it to its place: it is whole or it is not there."""
+    """Writes a checkpoint aside, then moves it to its place: it is whole or it is not there.
+
+    Raises:
+      UserError: it cannot be written.
+    """
     aside = os.path.join(directory, _UNFINISHED)
     shutil.rmtree(aside, ignore_errors=True)
     os.makedirs(aside)
-    saver.save(session, os.path.join(aside, "model.ckpt"), global_step=step,
-               write_meta_graph=False, write_state=False)
-    for name in sorted(os.listdir(aside), key=lambda name: name.endswith(".index")):
-        os.replace(os.path.join(aside, name), os.path.join(directory, name))  # the index is last
-    os.rmdir(aside)
+    try:
+        with failures.explained():
+            saver.save(session, os.path.join(aside, "model.ckpt"), global_step=step,
+                       write_meta_graph=False, write_state=False)
+        for name in sorted(os.listdir(aside), key=lambda name: name.endswith(".index")):
+            os.replace(os.path.join(aside, name), os.path.join(directory, name))  # index last
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)     # on a full disk it would be in the way
     note_newest(directory)
 
 
@@ -149,13 +174,19 @@ def _remove(prefix):
         os.remove(path)
 
 
+def reading(prefix: str) -> contextlib.AbstractContextManager[None]:
+    """Makes what is raised inside a `UserError`: the checkpoint `prefix` cannot be read."""
+    return failures.reading("checkpoint " + prefix, _REMEDY)
+
+
 def _read(prefix, read):
-    """`read(reader)` of a checkpoint; what TensorFlow says of a damaged one is a `UserError`."""
-    try:
+    """`read(reader)` of a checkpoint.
+
+    Raises:
+      UserError: it is damaged.
+    """
+    with reading(prefix):
         return read(tf.train.NewCheckpointReader(prefix))
-    except (tf.errors.OpError, RuntimeError, ValueError, IndexError) as e:
-        reason = str(e).split("\n")[0]
-        raise UserError("checkpoint %s cannot be read: %s" % (prefix, reason)) from None
 
 
 def names(prefix: str) -> list[str]:
@@ -172,12 +203,49 @@ def weights(prefix: str) -> dict[str, str]:
             if not _SLOT.search(name)}
 
 
+def arrays(prefix: str, wanted: Iterable[str]) -> Iterator[np.ndarray]:
+    """Yields the variables of these names, in the checkpoint's types, one at a time."""
+    with reading(prefix):
+        reader = tf.train.NewCheckpointReader(prefix)
+        for name in wanted:
+            yield reader.get_tensor(name)
+
+
+def read_weights(prefix: str) -> dict[str, np.ndarray]:
+    """The `weights` of a checkpoint by name, as float32 arrays."""
+    stored = weights(prefix)
+    return {name: array.astype(np.float32)
+            for name, array in zip(stored, arrays(prefix, stored.values()))}
+
+
+def check_type(prefix: str) -> None:
+    """Raises UserError unless the weights of a checkpoint are float32, as the network's are."""
+    types = _read(prefix, lambda reader: reader.get_variable_to_dtype_map())
+    for name in sorted(weights(prefix)):
+        if types[name] != tf.float32:
+            raise UserError("checkpoint %s: %s is of type %s, expected float32; "
+                            "scripts/checkpoint_tools.py cast --dtype=float32 makes it so"
+                            % (prefix, name, types[name].name))
+
+
+def write_arrays(prefix: str, values: Mapping[str, np.ndarray]) -> None:
+    """Writes a checkpoint of arrays, each under its name, in their types. For a new directory: what
+    is left of a write that fails is not removed."""
+    names = sorted(values)
+    with tf.Graph().as_default(), tf.Session() as session:
+        tensors = [tf.placeholder(values[name].dtype, values[name].shape) for name in names]
+        session.run(tf.raw_ops.SaveV2(prefix=prefix, tensor_names=names,
+                                      shape_and_slices=[""] * len(names), tensors=tensors),
+                    {tensor: values[name] for tensor, name in zip(tensors, names)})
+
+
 def compare(prefix: str, variables: Iterable[tf.Variable]) -> Comparison:
     """Compares a checkpoint with `variables` by name, optimizer slots left out.
 
     Raises:
-      UserError: nothing matches, or a shape differs.
+      UserError: nothing matches, a shape differs, or weights are not float32.
     """
+    check_type(prefix)
     shapes = _read(prefix, lambda reader: reader.get_variable_to_shape_map())
     stored = {name: shape for name, shape in shapes.items() if not _SLOT.search(name)}
     wanted = {distribution.base_name(v): v.shape.as_list() for v in variables}

@@ -16,8 +16,8 @@ from typing import Any, Optional, Protocol, Union
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
-from xlnet import files
-from xlnet.config import ClassifierSettings, OptimizationSettings, PretrainingSettings, XLNetConfig
+from xlnet import failures, files
+from xlnet.config import FineTuningSettings, OptimizationSettings, PretrainingSettings, XLNetConfig
 from xlnet.engine import (
     checkpoint,
     distribution,
@@ -29,7 +29,6 @@ from xlnet.engine import (
     training,
 )
 from xlnet.engine.selection import Selection
-from xlnet.errors import UserError
 
 _log = logging.getLogger(__name__)
 
@@ -94,7 +93,7 @@ class Trainer:
       optimization: `train_steps` is the last step. selection: keeps the best checkpoint.
     """
 
-    def __init__(self, job: Job, settings: Union[PretrainingSettings, ClassifierSettings],
+    def __init__(self, job: Job, settings: Union[PretrainingSettings, FineTuningSettings],
                  optimization: OptimizationSettings, devices: distribution.Devices,
                  selection: Selection):
         self._job = job
@@ -144,10 +143,9 @@ class Trainer:
     def _make_up(self, step, prefix):
         if not (self._job.evaluator and self._devices.is_chief):
             return
-        try:
-            checkpoint.check_whole(prefix)
-        except UserError as e:
-            _log.info("note: %s; it is not evaluated", e)
+        fault = checkpoint.fault_of(prefix)
+        if fault:
+            _log.info("note: %s; it is not evaluated", fault)
             return
         self._evaluate(step, prefix)
 
@@ -222,7 +220,7 @@ class Trainer:
         """Evaluates a checkpoint and keeps it if it is the best so far."""
         if not (self._job.evaluator and self._devices.is_chief):
             return
-        with training.user_errors():
+        with failures.explained():
             result = self._job.evaluator(step, prefix)
         if self._selection.add(step, result, prefix):
             _log.info("best so far: %s", os.path.join(self._model_dir, selection.BEST))

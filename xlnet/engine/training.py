@@ -6,7 +6,6 @@ whatever the number of replicas and of micro-batches that it is cut into.
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import dataclasses
 import os
@@ -14,13 +13,13 @@ import re
 import sys
 import warnings
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Optional
 
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
-from xlnet import files
+from xlnet import failures, files
 from xlnet.config import CONFIG_NAME, NetworkSettings, OptimizationSettings, XLNetConfig
 from xlnet.engine import checkpoint, distribution, hosts, optimization
 from xlnet.errors import UserError
@@ -70,7 +69,7 @@ def train(estimator: tf2.estimator.Estimator, input_fn: Callable[[], tf.data.Dat
       UserError: the checkpoint that the run goes on from lacks a variable of these settings, a
         host is lost, or the data is bad.
     """
-    with user_errors():
+    with failures.explained():
         _train(estimator, input_fn, max_steps, hooks, devices)
 
 
@@ -91,18 +90,6 @@ def _train(estimator, input_fn, max_steps, hooks, devices):
         raise UserError("model_dir: the run in %s was begun with other settings, its checkpoint "
                         "has no %s; give them again, or another model_dir"
                         % (estimator.model_dir, missing.group(1))) from None
-
-
-@contextlib.contextmanager
-def user_errors() -> Iterator[None]:
-    """Makes a UserError that was raised inside of the graph, by the input pipeline, one again."""
-    try:
-        yield
-    except tf.errors.OpError as e:
-        found = re.search(r"UserError: (.+)", e.message)
-        if not found:
-            raise
-        raise UserError(found.group(1)) from None
 
 
 # ---- start ----

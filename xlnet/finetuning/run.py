@@ -8,11 +8,11 @@ import os
 from collections.abc import Callable
 from typing import Any, Optional
 
-from xlnet import files
+from xlnet import failures, files
 from xlnet.batches import input_pipeline
 from xlnet.config import (
-    ClassifierSettings,
     DeviceSettings,
+    FineTuningSettings,
     NetworkSettings,
     OptimizationSettings,
     XLNetConfig,
@@ -45,7 +45,7 @@ class Run:
       devices: those that `device_settings` lead to.
     """
 
-    def __init__(self, settings: ClassifierSettings, config: XLNetConfig, network: NetworkSettings,
+    def __init__(self, settings: FineTuningSettings, config: XLNetConfig, network: NetworkSettings,
                  optimization: OptimizationSettings, device_settings: DeviceSettings, task: Task,
                  tokenizer: Tokenizer, devices: distribution.Devices):
         self._settings = settings
@@ -155,8 +155,10 @@ class Run:
         Returns:
           False if it was told to stop before that.
         """
-        is_done = Trainer(self._job(), self._settings, self._optimization, self._devices,
-                          self._selection).train()
+        trainer = Trainer(self._job(), self._settings, self._optimization, self._devices,
+                          self._selection)
+        with failures.explained(records=lambda: self._train_records.path):
+            is_done = trainer.train()
         self._note_collapse()
         return is_done
 
