@@ -14,6 +14,8 @@ from helpers.paths import RELEASED, ROOT
 
 from xlnet.tokenization import Tokenizer
 
+pytestmark = pytest.mark.usefixtures("quick_start")
+
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):

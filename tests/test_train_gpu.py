@@ -9,6 +9,8 @@ import pytest
 from helpers.paths import RELEASED
 from helpers.pretraining import TINY, losses, train, weights
 
+pytestmark = pytest.mark.usefixtures("quick_start")
+
 
 @pytest.fixture(scope="module")
 def trained(place):

@@ -20,6 +20,8 @@ from xlnet.tasks.known import GLUE
 from xlnet.tasks.registry import KINDS
 from xlnet.tasks.task import Row
 
+pytestmark = pytest.mark.usefixtures("quick_start")
+
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):

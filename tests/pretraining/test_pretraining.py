@@ -26,6 +26,7 @@ from xlnet.records.manifest import Manifest
 HELD = dict(eval_steps=5, train_steps=10, save_steps=5)
 GROUPS = (settings.PretrainingSettings, settings.NetworkSettings, settings.OptimizationSettings,
           settings.DeviceSettings)
+pytestmark = pytest.mark.usefixtures("quick_start")
 
 
 def held_out(printed):

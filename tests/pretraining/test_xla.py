@@ -22,10 +22,10 @@ def losses(model, compile_it, steps=4):
             spec = model.model_fn(features())
             with tf.control_dependencies([spec.train_op]):
                 return tf.identity(spec.loss)
-        # The first building makes the variables, the second is what runs.
-        step()
-        with tf.variable_scope(tf.get_variable_scope(), reuse=tf.AUTO_REUSE):
-            loss = tf2.function(step, jit_compile=True, autograph=False)() if compile_it else step()
+        loss = step()
+        if compile_it:      # built once more; the first time has made the variables
+            with tf.variable_scope(tf.get_variable_scope(), reuse=tf.AUTO_REUSE):
+                loss = tf2.function(step, jit_compile=True, autograph=False)()
         session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
         found = [session.run(loss) for _ in range(steps)]
         weights = session.run(tf.trainable_variables())
