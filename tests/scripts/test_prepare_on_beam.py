@@ -1,7 +1,8 @@
-"""scripts/prepare_on_beam.py: the records of data_utils.py, or one line that says why not."""
+"""scripts/prepare_on_beam.py: the records of data_utils.py, what it says, why it does not run."""
 
 import pathlib
 import sys
+import types
 
 import pytest
 from helpers import command
@@ -48,3 +49,22 @@ def test_without_beam(workspace, monkeypatch):
     assert done.returncode == 1 and done.stderr == (
         "prepare_on_beam.py: Apache Beam is not installed; pip install '.[beam]'\n")
     assert not pathlib.Path(workspace.path("none")).exists()
+
+
+@pytest.fixture
+def beam(monkeypatch):
+    """Stands for Apache Beam and the pipeline."""
+    for name in ("apache_beam", "apache_beam.options", "apache_beam.options.pipeline_options"):
+        monkeypatch.setitem(sys.modules, name, types.SimpleNamespace(PipelineOptions=list))
+    monkeypatch.setitem(sys.modules, "xlnet.text.beam",
+                        types.SimpleNamespace(run=lambda settings, options: True))
+
+
+@pytest.mark.parametrize("save_dir, is_remote", [("gs://mine/records", True), ("records", False)])
+def test_records_that_cannot_be_trained_on_where_they_are_say_so(beam, save_dir, is_remote):
+    done = command.run(SCRIPT, "--input_glob=text", "--sp_path=sp.model",
+                       "--save_dir=" + save_dir)
+    assert done.returncode == 0, done.stderr
+    note = "note: train_gpu.py reads records from a disk: copy gs://mine/records to one when it is"
+    assert done.stdout.startswith(note) == is_remote
+    assert done.stdout.endswith("records: %s\n" % save_dir)

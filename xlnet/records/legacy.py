@@ -20,6 +20,7 @@ from google.protobuf.message import DecodeError
 
 from xlnet import files
 from xlnet.errors import UserError
+from xlnet.records import tfrecord
 from xlnet.records.feature_spec import Feature
 from xlnet.tokenization import Tokenizer
 
@@ -112,6 +113,17 @@ class LegacyManifest:
             reuse_len=int(kind["reuse_len"]), bi_data=bi_data, num_streams=batch_size,
             windows_per_stream=sum(batches for _, batches in found),
             num_predict=int(kind["num_predict"] or 0), cores=cores, files=found)
+
+    def verify(self, directory: str) -> None:
+        """Reads all files and compares each record with its own checksum: there are no others.
+
+        Raises:
+          UserError: names the file and its first damaged record.
+        """
+        for path, _ in self.files:
+            damage = tfrecord.damage(path)
+            if damage:
+                raise UserError("%s: %s; regenerate the records" % (path, damage))
 
     def check_targets(self, num_predict: int) -> None:
         """Raises UserError if windows are known to have more masked tokens than slots."""
