@@ -251,11 +251,14 @@ def test_what_stops_a_run(case):
 # ---- presets
 
 def describe_records(place, folder, num_streams, **shape):
-    """Writes what is read of records before the first step: a manifest, the vocabulary."""
+    """Writes what is read of records before the first step: a manifest, the vocabulary, files."""
     made = Manifest.read(str(place / "train"))
     folder.mkdir()
-    shutil.copy(place / "train" / made.sp_model, folder)
-    dataclasses.replace(made, streams=(), num_streams=num_streams, **shape).write(str(folder))
+    for name in (made.sp_model, made.streams[0]["file"]):
+        shutil.copy(place / "train" / name, folder)
+    streams = [dict(made.streams[0], direction=number % 2 if shape["bi_data"] else 0)
+               for number in range(num_streams)]
+    dataclasses.replace(made, streams=streams, num_streams=num_streams, **shape).write(str(folder))
 
 
 @pytest.mark.parametrize("path", sorted(ROOT.glob("configs/pretrain/**/*.json")),
