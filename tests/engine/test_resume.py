@@ -128,10 +128,10 @@ def test_rollback_skips_the_data(whole, monkeypatch):
     run = dict(RUN, train_steps=12, eval_steps=0)
     done = train(whole, "back", on_nan="rollback", **run)
     assert done.returncode == 0, done.stderr
-    assert "the loss is nan at step 8; last good checkpoint: of step 6;" in done.stdout
+    assert "the loss is nan at step 8; newest checkpoint before: of step 6;" in done.stdout
     assert "back to step 6, 2 batches are skipped" in done.stdout
     assert json.loads((whole / "back" / "skipped_data.json").read_text()) == {"skips": [[6, 2]]}
     assert starts == [0, 8]
     assert [step for step, _, _ in curve(whole, "back")] == list(range(1, 13))
     stopped = train(whole, "stop", **dict(run, learning_rate=1e30, clip=1e30, warmup_steps=0))
-    assert stopped.returncode == 1 and "last good checkpoint: none; try a lower" in stopped.stderr
+    assert stopped.returncode == 1 and "newest checkpoint before: none; try" in stopped.stderr

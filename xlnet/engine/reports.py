@@ -162,8 +162,8 @@ class Progress(tf.train.SessionRunHook):
         else:
             return
         last = checkpoint.step_of(self._model_dir) if self._model_dir else 0
-        raise Diverged("%s at step %d; last good checkpoint: %s; try a lower learning_rate, more "
-                       "warmup_steps or a lower clip" % (
+        raise Diverged("%s at step %d; newest checkpoint before: %s; try a lower learning_rate, "
+                       "more warmup_steps or a lower clip" % (
                            wrong, step, "of step %d" % last if last else "none"), step)
 
     def _report(self, step, values):
