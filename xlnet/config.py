@@ -470,10 +470,15 @@ class OptimizationSettings(Settings):
 class DeviceSettings(Settings):
     """Where to run; see the README's chapter on pretraining."""
     num_hosts: int = setting(1, "number of machines; above 1 set TF_CONFIG on each", minimum=1)
-    num_core_per_host: int = setting(1, "GPUs of a machine; without GPUs, replicas on its CPU",
+    num_core_per_host: int = setting(1, "GPUs of a machine; with device=cpu replicas on its CPU",
                                      minimum=1)
+    device: str = setting("auto", "GPUs, or the CPU where none is found; auto takes GPUs if there "
+                                  "are any, and one replica on the CPU if not",
+                          choices=("auto", "gpu", "cpu"))
     use_tpu: bool = setting(False, "run on a TPU (never tried)")
     tpu_name: str = setting("local", "with use_tpu: name or grpc address of the TPU")
+    xla: bool = setting(False, "compile each replica's part of the training step with XLA; in "
+                               "fine-tuning give --padding=fixed too: each length is compiled anew")
     parallel_ops: bool = setting(False, "on one CPU, operations side by side: small networks train "
                                         "faster, but a run that is repeated or resumed differs in "
                                         "the last bit")

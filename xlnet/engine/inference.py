@@ -84,8 +84,9 @@ class Answering:
             self._session.run(self._initialize)
         else:
             self._read(prefix)
-        self._session.run(self._begin, {self._path: path})
-        yield from self._side_by_side()
+        with training.user_errors():
+            self._session.run(self._begin, {self._path: path})
+            yield from self._side_by_side()
 
     def _read(self, prefix):
         with _reading(prefix):

@@ -22,13 +22,20 @@ import tensorflow.compat.v1 as tf
 
 from xlnet import files
 from xlnet.config import CONFIG_NAME, NetworkSettings, OptimizationSettings, XLNetConfig
-from xlnet.engine import checkpoint, distribution, hosts, optimization
+from xlnet.engine import checkpoint, distribution, gpus, hosts, optimization
 from xlnet.errors import UserError
 from xlnet.network import modeling
 from xlnet.tokenization import SPIECE_NAME, Tokenizer
 
 _STEP = "training_step"    # the graph's collection of `Step`s, one of each replica
 _M_ARENA_MAX = -8          # of malloc.h
+
+_OUT_OF_MEMORY = re.compile(r"OOM when allocating tensor with shape(\[.*?\]).*?device:(\w+:\d+)",
+                            re.DOTALL)
+_TO_SAVE_MEMORY = (
+    "more --grad_accum_steps (micro-batches of fewer rows), --recompute=True, --precision=bf16 "
+    "(fp16 on GPUs without it), a smaller --train_batch_size or --eval_batch_size, a shorter "
+    "--max_seq_length or --mem_len")
 
 
 # ---- Estimator ----
@@ -95,10 +102,15 @@ def _train(estimator, input_fn, max_steps, hooks, devices):
 
 @contextlib.contextmanager
 def user_errors() -> Iterator[None]:
-    """Makes a UserError that was raised inside of the graph, by the input pipeline, one again."""
+    """Makes a UserError that was raised inside of the graph, by the input pipeline, one again, and
+    of an exhausted memory one that says what helps."""
     try:
         yield
     except tf.errors.OpError as e:
+        full = _OUT_OF_MEMORY.search(e.message)
+        if full:
+            raise UserError("out of memory on %s, for a tensor %s; what helps: %s" % (
+                full.group(2), full.group(1), _TO_SAVE_MEMORY)) from None
         found = re.search(r"UserError: (.+)", e.message)
         if not found:
             raise
@@ -133,10 +145,14 @@ def keep_architecture(model_dir: str, config: XLNetConfig, tokenizer: Tokenizer)
     tokenizer.save(os.path.join(model_dir, SPIECE_NAME))
 
 
-def precision_in_words(network: NetworkSettings) -> str:
-    """The number format that `NetworkSettings` lead to, for the banner."""
-    return "%s%s" % (network.run_config(is_training=True).precision,
-                     ", recomputing" * network.recompute)
+def precision_in_words(network: NetworkSettings, devices: distribution.Devices) -> str:
+    """The number format that `NetworkSettings` lead to, for the banner, and whether a GPU lacks
+    it."""
+    precision = network.run_config(is_training=True).precision
+    lacking = gpus.without_bfloat16(list(devices.gpus)) if precision == "bf16" else None
+    return "%s%s%s" % (precision, ", recomputing" * network.recompute,
+                       "; %s has no bfloat16 arithmetic, --precision=fp16 is for it" % lacking
+                       if lacking else "")
 
 
 def dropout_seed(seed: int, step: tf.Tensor) -> tf.Tensor:
@@ -171,19 +187,32 @@ def loss_scale(network: NetworkSettings) -> Optional[optimization.LossScale]:
 
 def accumulate(compute: Callable[..., tuple[tf.Tensor, dict[str, tf.Tensor]]],
                inputs: dict[str, tf.Tensor], micro_batches: int,
-               scale: Optional[optimization.LossScale] = None
+               scale: Optional[optimization.LossScale] = None, xla: bool = False
                ) -> tuple[tf.Tensor, list[tf.Tensor], dict[str, tf.Tensor]]:
     """Gradients of the mean loss over micro-batches, one after the other in the memory of one.
+
+    All that a replica computes by itself is here, so this is what XLA compiles.
 
     Args:
       compute: function of (some rows of `inputs`, the number of the first of them) that returns
         (loss float32 scalar, dict of tensors with these rows).
       inputs: dict of tensors [rows, ...]. micro_batches: divides the rows.
       scale: `optimization.LossScale` that the gradients are multiplied by, or None.
+      xla: whether to compile it, for each shape of the inputs.
 
     Returns:
       loss, gradients for `tf.trainable_variables()`, the dict for all rows.
     """
+    def run(inputs):
+        return _accumulate(compute, inputs, micro_batches, scale)
+
+    if not xla:
+        return run(inputs)
+    compute(inputs, 0)      # makes the variables, which a compiled function cannot; is never run
+    return tf2.function(run, jit_compile=True, autograph=False)(inputs)
+
+
+def _accumulate(compute, inputs, micro_batches, scale):
     rows = next(iter(inputs.values())).shape.as_list()[0] // micro_batches
     parts = {name: tf.reshape(value, [micro_batches, rows] + modeling.shape_of(value)[1:])
              for name, value in inputs.items()}

@@ -75,7 +75,8 @@ class Run:
         self._evaluation = Evaluation(task, settings.model_dir, settings.predict_threshold)
         weights = self._class_weights()
         self._model = ClassifierModel(self._config, task, self._network, self._optimization,
-                                      settings, self._description["head"], weights)
+                                      settings, self._description["head"], weights,
+                                      self._devices.xla)
         self._answering = Answering(
             self._model.answers,
             lambda path: self._rows.batches(path, batch_size=settings.eval_batch_size),
@@ -207,7 +208,7 @@ class Run:
     def _banner(self):
         settings, task, rows = self._settings, self._task, self._train_rows
         return {
-            "precision": training.precision_in_words(self._network),
+            "precision": training.precision_in_words(self._network, self._devices),
             "task": "%s: %s %s, %s" % (task.name, "{:,}".format(len(rows)),
                                        task.kind.training_unit(task), _outputs(task)),
             "length": "%d tokens, %s" % (settings.max_seq_length, settings.long_document),

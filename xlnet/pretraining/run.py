@@ -94,7 +94,7 @@ class Run:
     def _job(self):
         settings, manifest = self._settings, self._manifest
         model = PretrainingModel(self._config, self._network, self._optimization, settings,
-                                 manifest.reuse_len, self._tokenizer)
+                                 manifest.reuse_len, self._tokenizer, self._devices.xla)
         return Job(
             model_fn=model.model_fn, batches=self._batches, config=self._config, unit="tokens",
             per_step=settings.train_batch_size * manifest.seq_len, examples="windows",
@@ -144,7 +144,7 @@ class Run:
     def _banner(self):
         settings, manifest = self._settings, self._manifest
         return {
-            "precision": training.precision_in_words(self._network),
+            "precision": training.precision_in_words(self._network, self._devices),
             "data": "%s: %s tokens, %d streams of %d windows" % (
                 settings.record_info_dir, "{:,}".format(manifest.tokens), manifest.num_streams,
                 manifest.windows_per_stream),
