@@ -498,8 +498,10 @@ _CHECKED = "checked against the data if given"
 @dataclasses.dataclass(frozen=True)
 class PretrainingSettings(RunSettings):
     """train_gpu.py: data, memory, permutation, checkpoints."""
+    model_dir: str = as_in(RunSettings, "model_dir", default="", help="directory for checkpoints; a "
+                           "run found there is continued; if not given model, beside the records")
     record_info_dir: str = required("directory made by data_utils.py (its manifest is read), or "
-                                    "the reference's records")
+                                    "the reference's records; also the directory above tfrecords")
     spiece_model_file: Optional[str] = as_in(
         RunSettings, "spiece_model_file", help="SentencePiece model of the reference's records, if "
         "corpus_info.json beside them does not name it; ours have their own")

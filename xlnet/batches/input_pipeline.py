@@ -34,9 +34,10 @@ def steps_per_epoch(manifest: Union[Manifest, LegacyManifest], batch_size: int) 
         raise UserError("train_batch_size is %d, which does not divide the %d rows of a batch in "
                         "the records; use a divisor" % (batch_size, manifest.num_streams))
     if manifest.num_streams % batch_size:
+        even = 1 + (manifest.bi_data and batch_size % 2)    # of both directions equally many
         raise UserError("train_batch_size is %d, which does not divide the %d streams of the data; "
                         "use a divisor, or make records with --num_streams=%d"
-                        % (batch_size, manifest.num_streams, batch_size))
+                        % (batch_size, manifest.num_streams, batch_size * even))
     return manifest.num_streams // batch_size * manifest.windows_per_stream
 
 
