@@ -12,7 +12,7 @@ from typing import Any, Callable
 
 from absl import flags
 
-from xlnet import files
+from xlnet import failures, files
 from xlnet.config import REQUIRED, Settings, check_value, default_of, setting_type
 from xlnet.errors import UserError, did_you_mean
 
@@ -46,7 +46,7 @@ def run(main: Callable[..., object], *groups: type,
     """
     program = os.path.basename(sys.argv[0])
     try:
-        with _showing_log():
+        with _showing_log(), failures.explained():
             _run(program, main, groups, no_longer_needed, about)
             sys.stdout.flush()
     except flags.Error as e:

@@ -483,13 +483,22 @@ class DeviceSettings(Settings):
                                         "faster, but a run that is repeated or resumed differs in "
                                         "the last bit")
 
-    def check_one_machine(self) -> None:
-        """Raises UserError unless the devices are those of one machine: fine-tuning runs on one."""
+    def on_one_machine(self) -> "DeviceSettings":
+        """These settings for fine-tuning, which runs on GPUs or the CPU of one machine.
+
+        A TPU is noted, and its hosts and cores are not counted.
+
+        Raises:
+          UserError: several machines.
+        """
+        if self.use_tpu:
+            _log.warning("note: use_tpu is True: fine-tuning runs on GPUs or the CPU, here as with "
+                         "--num_hosts=1 --num_core_per_host=1")
+            return dataclasses.replace(self, use_tpu=False, num_hosts=1, num_core_per_host=1)
         if self.num_hosts != 1:
             raise UserError("num_hosts is %d: fine-tuning runs on one machine; leave it 1"
                             % self.num_hosts)
-        if self.use_tpu:
-            raise UserError("use_tpu is True: fine-tuning runs on GPUs or the CPU; leave it False")
+        return self
 
 
 _CHECKED = "checked against the data if given"
@@ -498,8 +507,9 @@ _CHECKED = "checked against the data if given"
 @dataclasses.dataclass(frozen=True)
 class PretrainingSettings(RunSettings):
     """train_gpu.py: data, memory, permutation, checkpoints."""
-    model_dir: str = as_in(RunSettings, "model_dir", default="", help="directory for checkpoints; a "
-                           "run found there is continued; if not given model, beside the records")
+    model_dir: str = as_in(
+        RunSettings, "model_dir", default="", help="directory for checkpoints; a run found there "
+        "is continued; if not given model, beside the records")
     record_info_dir: str = required("directory made by data_utils.py (its manifest is read), or "
                                     "the reference's records; also the directory above tfrecords")
     spiece_model_file: Optional[str] = as_in(

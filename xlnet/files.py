@@ -21,6 +21,10 @@ def replacing(path: str) -> Iterator[str]:
     try:
         yield temporary
         os.replace(temporary, path)
+    except OSError as e:
+        if e.filename is None:      # of a failed write
+            e.filename = path
+        raise
     finally:
         if os.path.exists(temporary):
             os.remove(temporary)

@@ -116,6 +116,7 @@ class Tokenizer:
       vocab_size: V.
       unk_id, cls_id, sep_id, eod_id: ids of the special pieces, found by name.
       pad_id, mask_id, eop_id: the same, None where the model has no such piece.
+      byte_ids: ids of the pieces that are a byte of a character that has no piece of its own.
       is_word_start: bool [V], pieces that begin a word: those after a space, those that begin with
         a letter of a script without spaces, punctuation (see `begins_word`), and special pieces.
       is_punctuation: bool [V], pieces that are words of their own: what follows begins another.
@@ -137,6 +138,7 @@ class Tokenizer:
         self.vocab_size = self._model.vocab_size()
         self._pieces = self._model.id_to_piece(list(range(self.vocab_size)))
         self._read_special_ids()
+        self.byte_ids = tuple(id for id in range(self.vocab_size) if self._model.is_byte(id))
         self.is_word_start = self._find_word_starts()
         self.is_punctuation = np.array([is_punctuation(piece) for piece in self._pieces])
         self.is_legacy_word_start = np.array([begins_legacy_word(p) for p in self._pieces])
@@ -181,6 +183,11 @@ class Tokenizer:
     def clean(self, text: str) -> str:
         """Returns `text` as `pieces`, `ids` and `encode_lines` see it."""
         return clean_text(text, lower=self.uncased, keep_accents=self.keep_accents)
+
+    def normalize_with_offsets(self, text: str) -> tuple[str, list[int]]:
+        """A cleaned text as SentencePiece cuts it, spaces as `WORD_START`, and where each of its S
+        characters begins in `text`: S + 1 places, the last one where all end."""
+        return self._model.normalize(text, with_offsets=True)
 
     def save(self, path: str) -> None:
         """Copies the model to `path`, its description beside it."""

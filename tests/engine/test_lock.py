@@ -5,6 +5,7 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -41,13 +42,28 @@ def test_the_lock_of_a_dead_process_is_taken_over(tmp_path):
     assert not path.exists()
 
 
-@pytest.mark.parametrize("text, message", (
-    (owner(host="elsewhere", pid=1), "on host elsewhere as process 1 since 2020-01-01; if it is "
-                                     "gone, remove "),
-    ("", "on host unknown as process unknown")))
-def test_a_lock_that_may_be_in_use_is_left_alone(tmp_path, text, message):
-    (tmp_path / lock.NAME).write_text(text)
-    with pytest.raises(UserError, match=message):
+@pytest.mark.parametrize("written", ("", '{"host": "el'))
+def test_a_lock_that_a_kill_left_half_written_is_taken_over(tmp_path, written):
+    (tmp_path / lock.NAME).write_text(written)
+    with lock.held(str(tmp_path)):
+        assert json.loads((tmp_path / lock.NAME).read_text())["pid"] == os.getpid()
+
+
+def test_a_lock_that_is_being_written_is_waited_for(tmp_path):
+    path = tmp_path / lock.NAME
+    path.write_text("")
+    writer = threading.Timer(0.2, path.write_text, [owner()])
+    writer.start()
+    with pytest.raises(UserError, match="as process %d since 2020-01-01" % os.getpid()):
         with lock.held(str(tmp_path)):
             pass
-    assert (tmp_path / lock.NAME).read_text() == text
+    writer.join()
+
+
+def test_a_lock_of_another_host_is_left_alone(tmp_path):
+    (tmp_path / lock.NAME).write_text(owner(host="elsewhere", pid=1))
+    with pytest.raises(UserError, match="on host elsewhere as process 1 since 2020-01-01; if it is "
+                                        "gone, remove "):
+        with lock.held(str(tmp_path)):
+            pass
+    assert (tmp_path / lock.NAME).read_text() == owner(host="elsewhere", pid=1)

@@ -1,4 +1,4 @@
-"""Presets: the memory that they say, the devices that they are for, the directory that they run in."""
+"""Presets: the memory that they say, their devices, the directory that they run in."""
 
 import json
 import re

@@ -254,13 +254,23 @@ def test_records_are_found_again_by_content(tiny, tmp_path):
             **{"label_names": LABELS, **settings}).path)
 
     path = write()
-    path.write_bytes(b"kept")
-    assert write() == path and path.read_bytes() == b"kept"
-    assert write(overwrite=True) == path and path.read_bytes() != b"kept"
+    made = path.stat().st_ino       # of the file that is there: another one would take its place
+    assert write() == path and path.stat().st_ino == made
+    assert write(overwrite=True) == path and path.stat().st_ino != made
     relabelled = [example._replace(label=0) for example in _examples(3)]
     others = [write(_examples(4)), write(relabelled), write(length=17),
               write(label_names=("yes", "no")), write(tokenizer=Tokenizer(tiny.path, uncased=True))]
     assert len({path, *others}) == 6
+
+
+@pytest.mark.parametrize("cut", (0, 10, -1))
+def test_damaged_records_are_made_anew(tiny, tmp_path, caplog, cut):
+    path = pathlib.Path(write(tmp_path, _examples(3), tiny, label_names=LABELS))
+    whole = path.read_bytes()
+    path.write_bytes(whole[:cut])
+    assert write(tmp_path, _examples(3), tiny, label_names=LABELS) == str(path)
+    assert path.read_bytes() == whole
+    assert caplog.messages == ["note: %s is damaged, it is made anew" % path]
 
 
 def test_no_half_file_is_left(tiny, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import glob
 import logging
 import os
@@ -13,6 +14,7 @@ from typing import Optional
 
 import tensorflow.compat.v1 as tf
 
+from xlnet import failures
 from xlnet.config import ARCHITECTURE_KEYS, CONFIG_NAME, XLNetConfig
 from xlnet.engine import distribution
 from xlnet.errors import UserError
@@ -27,6 +29,7 @@ _SLOT = re.compile(r"/(Adam(_1)?|adam_[mv]|average|pretrained)$"
 _log = logging.getLogger(__name__)
 
 _UNFINISHED = "unfinished"   # where a checkpoint is written before it gets its place
+_REMEDY = "it is not whole: copy it again, or use another one"
 
 
 def resolve(path: str) -> str:
@@ -61,9 +64,19 @@ def all_prefixes(directory: str) -> list[tuple[int, str]]:
 
 def noted(directory: str) -> Optional[tuple[int, str]]:
     """(step, prefix) of the checkpoint that the file `checkpoint` in `directory` points to; None
-    if there is none. Others beside it may be unfinished."""
-    prefix = tf.train.latest_checkpoint(directory)
-    return (int(prefix.rpartition("-")[2]), prefix) if prefix else None
+    if there is no such file. Others beside it may be unfinished.
+
+    Raises:
+      UserError: the file, or what it points to, is damaged or missing.
+    """
+    path = os.path.join(directory, "checkpoint")
+    if not os.path.exists(path):
+        return None
+    with failures.reading("checkpoint " + path, _REMEDY):
+        prefix = tf.train.latest_checkpoint(directory)
+        if not prefix:
+            raise ValueError("it names no checkpoint that is there")
+    return int(prefix.rpartition("-")[2]), prefix
 
 
 def step_of(directory: str) -> int:
@@ -87,12 +100,12 @@ def newest_whole(directory: str, is_chief: bool = True, before: Optional[int] = 
     prefixes = [(step, prefix) for step, prefix in all_prefixes(directory)
                 if before is None or step < before]
     for step, prefix in reversed(prefixes):
-        try:
-            check_whole(prefix)
-        except UserError as e:
+        fault = fault_of(prefix)
+        if fault:
             if prefix == prefixes[0][1]:
-                raise
-            _log.info("note: %s; the one before it is used", e)
+                raise UserError("%s; no checkpoint in %s is whole: give another model_dir, or "
+                                "remove this one" % (fault, directory))
+            _log.info("note: %s; the one before it is used", fault)
             if is_chief:
                 _set_aside(prefix)
             continue
@@ -102,14 +115,14 @@ def newest_whole(directory: str, is_chief: bool = True, before: Optional[int] = 
     return 0
 
 
-def check_whole(prefix: str) -> None:
-    """Reads a checkpoint to its last byte.
-
-    Raises:
-      UserError: that fails.
-    """
-    _read(prefix, lambda reader: [reader.get_tensor(name)
-                                  for name in reader.get_variable_to_shape_map()])
+def fault_of(prefix: str) -> Optional[str]:
+    """Reads a checkpoint to its last byte; returns what is wrong with it, None if it is whole."""
+    try:
+        _read(prefix, lambda reader: [reader.get_tensor(name)
+                                      for name in reader.get_variable_to_shape_map()])
+    except failures.Unreadable as e:
+        return e.fault
+    return None
 
 
 def _set_aside(prefix):
@@ -125,15 +138,22 @@ def note_newest(directory: str) -> None:
 
 
 def write(saver: tf.train.Saver, session: tf.Session, directory: str, step: int) -> None:
-    """Writes a checkpoint aside, then moves it to its place: it is whole or it is not there."""
+    """Writes a checkpoint aside, then moves it to its place: it is whole or it is not there.
+
+    Raises:
+      UserError: it cannot be written.
+    """
     aside = os.path.join(directory, _UNFINISHED)
     shutil.rmtree(aside, ignore_errors=True)
     os.makedirs(aside)
-    saver.save(session, os.path.join(aside, "model.ckpt"), global_step=step,
-               write_meta_graph=False, write_state=False)
-    for name in sorted(os.listdir(aside), key=lambda name: name.endswith(".index")):
-        os.replace(os.path.join(aside, name), os.path.join(directory, name))  # the index is last
-    os.rmdir(aside)
+    try:
+        with failures.explained():
+            saver.save(session, os.path.join(aside, "model.ckpt"), global_step=step,
+                       write_meta_graph=False, write_state=False)
+        for name in sorted(os.listdir(aside), key=lambda name: name.endswith(".index")):
+            os.replace(os.path.join(aside, name), os.path.join(directory, name))  # index last
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)     # on a full disk it would be in the way
     note_newest(directory)
 
 
@@ -162,13 +182,19 @@ def _remove(prefix):
         os.remove(path)
 
 
+def reading(prefix: str) -> contextlib.AbstractContextManager[None]:
+    """Makes what is raised inside a `UserError`: the checkpoint `prefix` cannot be read."""
+    return failures.reading("checkpoint " + prefix, _REMEDY)
+
+
 def _read(prefix, read):
-    """`read(reader)` of a checkpoint; what TensorFlow says of a damaged one is a `UserError`."""
-    try:
+    """`read(reader)` of a checkpoint.
+
+    Raises:
+      UserError: it is damaged.
+    """
+    with reading(prefix):
         return read(tf.train.NewCheckpointReader(prefix))
-    except (tf.errors.OpError, RuntimeError, ValueError, IndexError) as e:
-        reason = str(e).split("\n")[0]
-        raise UserError("checkpoint %s cannot be read: %s" % (prefix, reason)) from None
 
 
 def names(prefix: str) -> list[str]:

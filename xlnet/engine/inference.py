@@ -16,8 +16,8 @@ import numpy as np
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
+from xlnet import failures
 from xlnet.engine import checkpoint, distribution, reports, training
-from xlnet.errors import UserError
 
 _log = logging.getLogger(__name__)
 
@@ -59,13 +59,14 @@ class Answering:
           What the function `answers` says of each: dict of arrays [m,...], in the file's order.
         """
         parts, done, began, said = [], 0, time.time(), time.time()
-        for batch in self(made.path, prefix):
-            parts.append(_real_rows(batch))
-            done += len(parts[-1]["loss"])
-            if time.time() - said > _SECONDS_BETWEEN_LINES:
-                said = time.time()
-                _log.info("%s  %d/%d rows  left %s", name, done, made.count, reports.clock(
-                    (said - began) / done * (made.count - done)))
+        with failures.explained(records=made.path):
+            for batch in self(made.path, prefix):
+                parts.append(_real_rows(batch))
+                done += len(parts[-1]["loss"])
+                if time.time() - said > _SECONDS_BETWEEN_LINES:
+                    said = time.time()
+                    _log.info("%s  %d/%d rows  left %s", name, done, made.count, reports.clock(
+                        (said - began) / done * (made.count - done)))
         if done != made.count:
             raise RuntimeError("%s: %d answers to %d rows" % (name, done, made.count))
         return in_order(parts)
@@ -84,12 +85,11 @@ class Answering:
             self._session.run(self._initialize)
         else:
             self._read(prefix)
-        with training.user_errors():
-            self._session.run(self._begin, {self._path: path})
-            yield from self._side_by_side()
+        self._session.run(self._begin, {self._path: path})
+        yield from self._side_by_side()
 
     def _read(self, prefix):
-        with _reading(prefix):
+        with checkpoint.reading(prefix):
             stored = checkpoint.weights(prefix)
             self._session.run(self._restore, {
                 self._prefix: prefix,
@@ -150,16 +150,6 @@ class Answering:
                         answers = future.result()
                         running[start(copy)] = copy
                         yield answers
-
-
-@contextlib.contextmanager
-def _reading(path):
-    """Turns what TensorFlow says of a checkpoint that is not whole into a `UserError`."""
-    try:
-        yield
-    except (tf.errors.NotFoundError, tf.errors.DataLossError) as e:
-        message = e.message.strip().split("\n")[0]
-        raise UserError("%s cannot be read: %s" % (path, message)) from None
 
 
 def _real_rows(batch):

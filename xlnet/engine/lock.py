@@ -19,8 +19,8 @@ NAME = "training.lock"
 def held(model_dir: str) -> Iterator[None]:
     """Keeps other runs out of `model_dir`, which is made if need be.
 
-    The lock of a process of this host that is gone, a killed run's, is taken over. Whether one of
-    another host is gone cannot be known.
+    The lock of a process of this host that is gone, a killed run's, is taken over, and so is one
+    that a kill left half-written. Whether one of another host is gone cannot be known.
 
     Raises:
       UserError: another run trains there.
@@ -40,8 +40,8 @@ def _take(path):
         try:
             descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY)
         except FileExistsError:
-            owner = _read(path)
-            if not _is_dead(owner):
+            owner = _read(path) or _read_again(path)
+            if owner is not None and not _is_dead(owner):
                 break
             with contextlib.suppress(FileNotFoundError):
                 os.remove(path)
@@ -58,8 +58,14 @@ def _take(path):
                        owner.get("pid", "unknown"), owner.get("start", "unknown"), path))
 
 
+def _read_again(path, seconds=1.) -> Optional[dict[str, Any]]:
+    """Who holds a lock that could not be read: its owner may have been about to write it."""
+    time.sleep(seconds)
+    return _read(path)
+
+
 def _read(path) -> Optional[dict[str, Any]]:
-    """Who holds the lock; None if that is just being written."""
+    """Who holds the lock; None if that is not written, or the lock is gone."""
     try:
         with open(path, encoding="utf-8") as f:
             return json.load(f)
@@ -69,7 +75,7 @@ def _read(path) -> Optional[dict[str, Any]]:
 
 def _is_dead(owner) -> bool:
     """Whether the process is known to be gone; its number may have gone to another since."""
-    if owner is None or owner["host"] != socket.gethostname():
+    if owner["host"] != socket.gethostname():
         return False
     try:
         os.kill(owner["pid"], 0)

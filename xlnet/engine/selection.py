@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import os
 from collections.abc import Iterable
@@ -9,7 +10,7 @@ from typing import Any, Optional
 
 import tensorflow.compat.v1 as tf
 
-from xlnet import files
+from xlnet import failures, files
 from xlnet.config import CONFIG_NAME
 from xlnet.engine import checkpoint
 from xlnet.tokenization import SPIECE_NAME, description_path
@@ -152,7 +153,9 @@ def export(prefix: str, directory: str, sidecar_files: Iterable[str]) -> None:
 
 def _step_aside(directory, name):
     """Gives weights in use that are called `name` another name."""
-    current = checkpoint.noted(directory)
+    current = None
+    with contextlib.suppress(failures.Unreadable):      # then there is nothing to be kept
+        current = checkpoint.noted(directory)
     if not current or os.path.basename(current[1]) != name:
         return
     for path in glob.glob(glob.escape(current[1]) + ".*"):

@@ -16,6 +16,7 @@ from typing import Any, Optional, Protocol, Union
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
+from xlnet import failures
 from xlnet.config import ClassifierSettings, OptimizationSettings, PretrainingSettings, XLNetConfig
 from xlnet.engine import (
     checkpoint,
@@ -29,7 +30,6 @@ from xlnet.engine import (
     training,
 )
 from xlnet.engine.selection import Selection
-from xlnet.errors import UserError
 
 _log = logging.getLogger(__name__)
 
@@ -142,10 +142,9 @@ class Trainer:
     def _make_up(self, step, prefix):
         if not (self._job.evaluator and self._devices.is_chief):
             return
-        try:
-            checkpoint.check_whole(prefix)
-        except UserError as e:
-            _log.info("note: %s; it is not evaluated", e)
+        fault = checkpoint.fault_of(prefix)
+        if fault:
+            _log.info("note: %s; it is not evaluated", fault)
             return
         self._evaluate(step, prefix)
 
@@ -233,7 +232,7 @@ class Trainer:
         """Evaluates a checkpoint and keeps it if it is the best so far."""
         if not (self._job.evaluator and self._devices.is_chief):
             return
-        with training.user_errors():
+        with failures.explained():
             result = self._job.evaluator(step, prefix)
         if self._selection.add(step, result, prefix):
             _log.info("best so far: %s", os.path.join(self._model_dir, selection.BEST))

@@ -6,7 +6,6 @@ whatever the number of replicas and of micro-batches that it is cut into.
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import dataclasses
 import os
@@ -14,13 +13,13 @@ import re
 import sys
 import warnings
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Optional
 
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
-from xlnet import files
+from xlnet import failures, files
 from xlnet.config import CONFIG_NAME, NetworkSettings, OptimizationSettings, XLNetConfig
 from xlnet.engine import checkpoint, distribution, gpus, hosts, optimization
 from xlnet.errors import UserError
@@ -29,13 +28,6 @@ from xlnet.tokenization import SPIECE_NAME, Tokenizer
 
 _STEP = "training_step"    # the graph's collection of `Step`s, one of each replica
 _M_ARENA_MAX = -8          # of malloc.h
-
-_OUT_OF_MEMORY = re.compile(r"OOM when allocating tensor with shape(\[.*?\]).*?device:(\w+:\d+)",
-                            re.DOTALL)
-_TO_SAVE_MEMORY = (
-    "more --grad_accum_steps (micro-batches of fewer rows), --recompute=True, --precision=bf16 "
-    "(fp16 on GPUs without it), a smaller --train_batch_size or --eval_batch_size, a shorter "
-    "--max_seq_length or --mem_len")
 
 
 # ---- Estimator ----
@@ -77,7 +69,7 @@ def train(estimator: tf2.estimator.Estimator, input_fn: Callable[[], tf.data.Dat
       UserError: the checkpoint that the run goes on from lacks a variable of these settings, a
         host is lost, or the data is bad.
     """
-    with user_errors():
+    with failures.explained():
         _train(estimator, input_fn, max_steps, hooks, devices)
 
 
@@ -98,23 +90,6 @@ def _train(estimator, input_fn, max_steps, hooks, devices):
         raise UserError("model_dir: the run in %s was begun with other settings, its checkpoint "
                         "has no %s; give them again, or another model_dir"
                         % (estimator.model_dir, missing.group(1))) from None
-
-
-@contextlib.contextmanager
-def user_errors() -> Iterator[None]:
-    """Makes a UserError that was raised inside of the graph, by the input pipeline, one again, and
-    of an exhausted memory one that says what helps."""
-    try:
-        yield
-    except tf.errors.OpError as e:
-        full = _OUT_OF_MEMORY.search(e.message)
-        if full:
-            raise UserError("out of memory on %s, for a tensor %s; what helps: %s" % (
-                full.group(2), full.group(1), _TO_SAVE_MEMORY)) from None
-        found = re.search(r"UserError: (.+)", e.message)
-        if not found:
-            raise
-        raise UserError(found.group(1)) from None
 
 
 # ---- start ----

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable
 from typing import Any, Optional
 
-from xlnet import files
+from xlnet import failures, files
 from xlnet.batches import input_pipeline
 from xlnet.config import (
     ClassifierSettings,
@@ -156,8 +156,10 @@ class Run:
         Returns:
           False if it was told to stop before that.
         """
-        is_done = Trainer(self._job(), self._settings, self._optimization, self._devices,
-                          self._selection).train()
+        trainer = Trainer(self._job(), self._settings, self._optimization, self._devices,
+                          self._selection)
+        with failures.explained(records=lambda: self._train_records.path):
+            is_done = trainer.train()
         self._note_collapse()
         return is_done
 

@@ -11,6 +11,7 @@ import concurrent.futures
 import hashlib
 import itertools
 import json
+import logging
 import multiprocessing
 import os
 from collections.abc import Sequence
@@ -23,6 +24,8 @@ from xlnet.errors import UserError
 from xlnet.records import feature_spec, tfrecord
 from xlnet.records.example_bytes import ExampleBytes
 from xlnet.tokenization import Tokenizer
+
+_log = logging.getLogger(__name__)
 
 SEG_A, SEG_B, SEG_CLS, SEG_PAD = 0, 1, 2, 4
 
@@ -200,17 +203,36 @@ def write_records(directory: str, name: str, examples: Sequence[Any], tokenizer:
     stem = os.path.join(directory, "%s.%s" % (name, _content_hash(settings, examples)))
     path, windows_path = stem + ".tfrecord", stem + ".windows.npy"
     has_windows = layout.long_document == "sliding"
-    if overwrite or not os.path.exists(path) or has_windows and not os.path.exists(windows_path):
+    found = None if overwrite else _found(path, windows_path if has_windows else None,
+                                          len(examples))
+    if found is None:
         encoder = _Encoder(encode, tokenizer, layout, feature_spec.finetuning_features(
             layout.max_seq_length, label_features, num_choices))
         windows = _write(path, _encoded(encoder, examples, workers))
         if has_windows:
             with files.replacing(windows_path) as temporary, open(temporary, "wb") as f:
                 np.save(f, windows)
-    if not has_windows:
-        return Records(path, len(examples), None)
-    windows = np.load(windows_path)
-    return Records(path, int(windows.sum()), windows)
+        found = Records(path, int(windows.sum()), windows if has_windows else None)
+    return found
+
+
+def _found(path, windows_path, count):
+    """The `Records` of `count` examples that were made before; None where there are none, or, with
+    a note, where they are damaged.
+
+    windows_path: None where each example is one record.
+    """
+    if not all(map(os.path.exists, filter(None, (path, windows_path)))):
+        return None
+    try:
+        windows = np.load(windows_path) if windows_path else None
+        found = Records(path, count if windows is None else int(windows.sum()), windows)
+        if tfrecord.count(path) == found.count:
+            return found
+    except (ValueError, EOFError):      # of a damaged array
+        pass
+    _log.warning("note: %s is damaged, it is made anew", path)
+    return None
 
 
 def _content_hash(settings, examples):

@@ -1,0 +1,88 @@
+"""What is raised by others, in one line: where, why, what to do."""
+
+import errno
+
+import pytest
+import tensorflow.compat.v1 as tf
+
+from xlnet import failures, files
+from xlnet.errors import UserError
+
+# As TensorFlow 2.15 says it: the reason between where the graph was made and hints.
+GRAPH = """Graph execution error:
+
+Detected at node '{node}' defined at (most recent call last):
+    File "run_classifier.py", line 1, in <module>
+    File "xlnet/cli.py", line 2, in run
+Node: '{node}'
+{reason}
+\t [[{{{{node {node}}}}}]]
+Hint: If you want to see a list of allocated tensors when OOM happens, add report_tensor_allocations
+
+Original stack trace for '{node}':
+  File "run_classifier.py", line 1, in <module>
+"""
+FULL = "/m/unfinished/model.ckpt-0_temp/part-00000-of-00001.data; No space left on device"
+
+
+def of_graph(error, node, reason):
+    return error(None, None, GRAPH.format(node=node, reason=reason))
+
+
+@pytest.mark.parametrize("error, line", [
+    (of_graph(tf.errors.ResourceExhaustedError, "save/SaveV2", FULL),
+     "/m/unfinished/model.ckpt-0: no space left on the disk; free some and start again"),
+    (OSError(errno.ENOSPC, "No space left on device", "/from", None, "/to.partial-12"),
+     "/to: no space left on the disk; free some and start again"),
+    (OSError(errno.EROFS, "Read-only file system", "/m/training.lock"),
+     "/m/training.lock: the file system is read-only; copy what is needed to another one"),
+    (PermissionError(errno.EACCES, "Permission denied", "/m/x"), "/m/x: permission denied; change"),
+    (of_graph(tf.errors.DataLossError, "IteratorGetNext",
+              "truncated record at 5780' failed with Read less bytes than requested"),
+     "records: r.tfrecord is damaged: truncated record at 5780' failed with Read less bytes than "
+     "requested; remove it and start again"),
+    (of_graph(tf.errors.ResourceExhaustedError, "gradients/MatMul",
+              "OOM when allocating tensor with shape[32,12,512,512] and type float on "
+              "/job:localhost/replica:0/task:0/device:GPU:1 by allocator GPU_1_bfc"),
+     "out of memory on GPU:1, for a tensor [32,12,512,512]; what helps: more --grad_accum_steps "),
+    (of_graph(tf.errors.UnknownError, "PyFunc", "UserError: num_predict is 2\nTraceback (most"),
+     "num_predict is 2"),
+    (tf.errors.UnknownError(None, None, "2 root error(s) found.\n"
+                            "  (0) UNKNOWN: UserError: num_predict is 2\n\t [[{{node x}}]]"),
+     "num_predict is 2"),
+])
+def test_a_known_failure_is_one_line(error, line):
+    with pytest.raises(UserError) as raised, failures.explained(records="r.tfrecord"):
+        raise error
+    assert str(raised.value).startswith(line) and "\n" not in str(raised.value)
+    assert raised.value.__cause__ is error
+
+
+@pytest.mark.parametrize("error", [
+    ValueError("a fault of the program"), tf.errors.InvalidArgumentError(None, None, "shapes"),
+    FileNotFoundError(errno.ENOENT, "No such file or directory", "x"),
+    # Nobody has said which records are read.
+    tf.errors.DataLossError(None, None, "truncated record at 0")])
+def test_others_stay_as_they_are(error):
+    with pytest.raises(type(error)) as raised, failures.explained():
+        raise error
+    assert raised.value is error
+
+
+@pytest.mark.parametrize("error", [
+    of_graph(tf.errors.OutOfRangeError, "RestoreV2", "Read less bytes than requested"),
+    ValueError("Read less bytes than requested"), IndexError("Read less bytes than requested")])
+def test_whatever_is_raised_while_a_file_is_read_is_its_fault(error):
+    with pytest.raises(failures.Unreadable) as raised, failures.reading("file x", "copy it again"):
+        raise error
+    fault = "file x cannot be read: Read less bytes than requested"
+    assert (str(raised.value), raised.value.fault) == (fault + "; copy it again", fault)
+
+
+def test_a_failed_write_names_its_file(tmp_path):
+    """That of a write itself does not: only opening and renaming do."""
+    with pytest.raises(UserError, match="^%s: no space left" % (tmp_path / "x")):
+        with failures.explained(), files.replacing(str(tmp_path / "x")):
+            with open("/dev/full", "wb") as full:
+                full.write(b"x" * 100000)
+    assert not list(tmp_path.iterdir())

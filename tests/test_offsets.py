@@ -1,0 +1,156 @@
+"""Pieces know their characters: laws over texts of many scripts, and every shared question."""
+
+import io
+import json
+import random
+
+import numpy as np
+import pytest
+import sentencepiece
+from helpers.paths import DATA, SPIECE
+from helpers.vocabulary import CONTROL, WORDS
+
+from xlnet.offsets import Aligner, char_span, piece_span
+from xlnet.tokenization import WORD_START, Tokenizer
+
+TEXTS = (
+    "In 2010, he won $3,000 - more than 1,234,567 others.",
+    "  Café naïve Ångström cafe\u0301  re\u0301sume\u0301 \t A\u0308\n",
+    "``Quoted'' ''' '''' ` ´ “curly”",
+    "한국어 서울특별시 조선",
+    "東京 が ガ ｶﾞ パ ｱｲｳ ㍿ ①②③ Ａｂｃ１２，３",
+    "广茂铁路全长364.6公里，由三茂铁路股份有限公司管理运营。",
+    "ภาษาไทย น้ำ กำลัง",
+    "اللُّغَة العَرَبِيَّة ﷺ ﻻ",
+    "हिन्दी क्षत्रिय ज़रूरत",
+    "½ ﬁnance … ™ x² ℃ № Ǆ ß İstanbul ΟΔΟΣ Ÿ",
+    "emoji 👩‍👩‍👧 ☃☃ \u00a8 \u3000 \u00a0 x\u2003y \ufeff z",
+    "\u0301start", "a", "", "   ", "\u0301", "''", "▁ a ▁", "<eop> <unk> <cls> 3,",
+)
+
+
+def train(path, **options):
+    model = io.BytesIO()
+    sentences = [" ".join(TEXTS).replace("▁", "")] + [" ".join(WORDS)] * 300
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(sentences), model_writer=model, hard_vocab_limit=False,
+        control_symbols=CONTROL, user_defined_symbols=["<eop>", "3,"], num_threads=1,
+        minloglevel=2, **options)
+    path.write_bytes(model.getvalue())
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """Vocabularies that know all characters, few of them, few and bytes; normalized otherwise."""
+    folder = tmp_path_factory.mktemp("models")
+    return {
+        "all": train(folder / "all.model", vocab_size=400, character_coverage=1.0),
+        "few": train(folder / "few.model", vocab_size=90, character_coverage=0.98),
+        "bytes": train(folder / "bytes.model", vocab_size=360, character_coverage=0.98,
+                       byte_fallback=True),
+        "identity": train(folder / "identity.model", vocab_size=400, character_coverage=1.0,
+                          normalization_rule_name="identity"),
+        "bare": train(folder / "bare.model", vocab_size=300, add_dummy_prefix=False,
+                      normalization_rule_name="nmt_nfkc_cf", remove_extra_whitespaces=False),
+    }
+
+
+def mixtures(count):
+    rng = random.Random(0)
+    letters = "".join(TEXTS)
+    for _ in range(count):
+        yield "".join(rng.choice(letters) for _ in range(rng.randrange(40)))
+        yield " ".join(rng.choice(text.split() or [""]) for text in rng.choices(TEXTS, k=6))
+
+
+def is_kept(tokenizer, character):
+    """Whether cleaning and normalization leave anything of a character by itself."""
+    return bool(tokenizer.normalize_with_offsets(
+        tokenizer.clean(character))[0].replace(WORD_START, ""))
+
+
+@pytest.mark.parametrize("uncased, keep_accents", ((False, False), (True, False), (False, True),
+                                                   (True, True)))
+@pytest.mark.parametrize("name", ("all", "few", "bytes", "identity", "bare"))
+def test_laws_of_offsets(models, name, uncased, keep_accents):
+    tokenizer = Tokenizer(models[name], uncased, keep_accents)
+    texts = [*TEXTS, *mixtures(30)]
+    for text, aligned, ids in zip(texts, Aligner(tokenizer).encode(texts),
+                                  tokenizer.encode_lines(texts)):
+        assert aligned.ids.tolist() == ids
+        starts, ends = aligned.starts, aligned.ends
+        assert (np.diff(starts) >= 0).all() and (np.diff(ends) >= 0).all(), text
+        assert (starts <= ends).all() and (starts >= 0).all() and (ends <= len(text)).all()
+        covered = {place for start, end in zip(starts, ends) for place in range(start, end)}
+        for place, character in enumerate(text):
+            assert place in covered or not is_kept(tokenizer, character), (text, place)
+        check_pieces(tokenizer, text, aligned)
+
+
+def check_pieces(tokenizer, text, aligned):
+    """What a piece stands for becomes this piece again, where its borders are characters'."""
+    pieces = tokenizer.pieces(text)
+    before = np.append(0, aligned.ends[:-1])
+    after = np.append(aligned.starts[1:], len(text))
+    for piece, id, start, end, low, high in zip(
+            pieces, aligned.ids.tolist(), aligned.starts, aligned.ends, before, after):
+        if start < low or end > high or id in tokenizer.byte_ids:
+            continue                        # shares a character with a neighbour
+        again = tokenizer.normalize_with_offsets(tokenizer.clean(text[start:end]))[0]
+        # Alone, a sigma is no last letter of a word, and a quotation mark no half of two.
+        if "Σ" not in text and "'" not in text and "`" not in text:
+            assert again.strip(WORD_START) == piece.strip(WORD_START), (text, piece, start, end)
+
+
+def test_worked_cases(models):
+    aligner = Aligner(Tokenizer(models["all"]))
+    text = "It  cost\u00a03,000 at the Cafe\u0301."
+    aligned = aligner.encode([text])[0]
+    for wanted in ("cost", "3,000", "Cafe\u0301"):
+        start = text.index(wanted)
+        first, last = piece_span(aligned, start, start + len(wanted))
+        assert text[aligned.starts[first]:aligned.ends[last]].startswith(wanted)
+    assert piece_span(aligned, 2, 4).first == piece_span(aligned, 2, 4).last + 1    # two spaces
+
+
+def test_a_piece_with_a_comma_after_digits_is_cut_where_the_comma_stands(models):
+    tokenizer = Tokenizer(models["all"])
+    aligned = Aligner(tokenizer).encode(["a 3, b"])[0]
+    pieces = [tokenizer.id_to_piece(id) for id in aligned.ids.tolist()]
+    comma = pieces.index(",")
+    assert (aligned.starts[comma], aligned.ends[comma]) == (3, 4)
+
+
+FILES = [*sorted((DATA / "squad").glob("*.json")), *sorted((DATA / "cmrc2018").glob("*.json"))]
+
+
+@pytest.mark.skipif(not SPIECE.exists(), reason="no shared data")
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_every_shared_answer_comes_back_from_its_pieces(path, models):
+    """Exactly where piece borders allow, else as the smallest span around it."""
+    vocabulary = models["all"] if "cmrc" in path.stem else str(SPIECE)
+    paragraphs = [paragraph for article in json.loads(path.read_text())["data"]
+                  for paragraph in article["paragraphs"]]
+    contexts = [paragraph["context"] for paragraph in paragraphs]
+    exact = wrong = count = 0
+    for paragraph, aligned in zip(paragraphs, Aligner(Tokenizer(vocabulary)).encode(contexts)):
+        context = paragraph["context"]
+        for answer in (answer for qa in paragraph["qas"] for answer in qa["answers"]):
+            count += 1
+            text, start = answer["text"], answer["answer_start"]
+            if context[start:start + len(text)] != text:
+                wrong += 1
+                continue
+            start, end = start + len(text) - len(text.lstrip()), start + len(text.rstrip())
+            first, last = span = piece_span(aligned, start, end)
+            low, high = char_span(aligned, span)
+            exact += (low, high) == (start, end)
+            assert low <= start and end <= high
+            # The first and the last piece both hold some of the answer.
+            assert aligned.ends[first] > start and aligned.starts[last] < end
+            if low == start and high == end:
+                assert context[low:high] == text.strip()
+    assert wrong == {"cmrc2018_dev": 68, "cmrc2018_trial": 5}.get(path.stem, 0)
+    if "cmrc" not in path.stem:
+        assert exact > 0.995 * count
