@@ -21,7 +21,7 @@ _MAY_CHANGE = frozenset((
     "task_name", "uncased", "keep_accents", "seq_len", "reuse_len", "bi_data",
     # how long, and how often something is done on the way
     "train_steps", "epochs", "save_steps", "eval_steps", "log_steps", "max_save", "keep_every",
-    "on_nan", "patience", "num_trials", "learning_rates",
+    "on_nan", "on_error", "patience", "num_trials", "learning_rates",
     # the same numbers in another place or order
     "num_hosts", "num_core_per_host", "use_tpu", "tpu_name", "device", "xla",
     "parallel_ops", "grad_accum_steps", "recompute", "eval_batch_size", "padding", "data_workers",

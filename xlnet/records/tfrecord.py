@@ -6,6 +6,8 @@ import contextlib
 import mmap
 import os
 import struct
+from collections.abc import Iterator
+from typing import Optional
 
 import google_crc32c
 import numpy as np
@@ -23,6 +25,25 @@ def header(size: int) -> bytes:
     """The `BEFORE` bytes in front of `size` bytes of data."""
     length = _HEADER.pack(size)
     return length + masked(np.array([google_crc32c.value(length)])).tobytes()
+
+
+def split(content: bytes) -> Iterator[Optional[bytes]]:
+    """The data of the records that stand one after another in `content`.
+
+    None for a damaged one; the last, where that hides where the next begins.
+    """
+    place = 0
+    while place < len(content):
+        size = _HEADER.unpack_from(content, place)[0] if place + BEFORE <= len(content) else -1
+        begin, end = place + BEFORE, place + BEFORE + size
+        if size < 0 or content[place:begin] != header(size):
+            yield None
+            return
+        data = content[begin:end]
+        is_whole = content[end:end + BEHIND] == masked(
+            np.array([google_crc32c.value(data)])).tobytes()
+        yield data if is_whole else None
+        place = end + BEHIND
 
 
 def count(path: str) -> int:
