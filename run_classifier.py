@@ -1,16 +1,7 @@
 """Fine-tunes an XLNet on a task, evaluates, predicts. `python run_classifier.py --help`."""
 
-import dataclasses
-import os
-
 from xlnet import cli
-from xlnet.config import (
-    ClassifierSettings,
-    DeviceSettings,
-    NetworkSettings,
-    OptimizationSettings,
-    XLNetConfig,
-)
+from xlnet.config import ClassifierSettings, DeviceSettings, NetworkSettings, OptimizationSettings
 from xlnet.errors import UserError
 
 ABOUT = """fine-tunes an XLNet to classify or score texts and pairs of texts.
@@ -44,68 +35,20 @@ _OWN_FILES = ("text_a_column", "text_b_column", "label_column", "id_column", "ch
 
 
 def main(settings, network, optimization, device):
-    device = device.on_one_machine()
-    check(settings)
-    config = XLNetConfig(json_path=settings.model_config_path)
-    from xlnet.tasks import known
-    tokenizer = read_vocabulary(settings, config)
-    if known.plain(settings.task_name) not in (known.CUSTOM, "tsv"):
-        check_known_task(known.find_task(settings.task_name))
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    from xlnet.engine import distribution
-    from xlnet.finetuning import task_json, trials
-    from xlnet.finetuning.run import Run
-    task = task_json.find_task(settings)
-    devices = distribution.connect(device)
-
-    def make_run(settings, optimization):
-        return Run(settings, config, network, optimization, device, task, tokenizer, devices)
-
-    if settings.do_train and settings.num_trials > 1:
-        if not trials.run(make_run, settings, optimization, task.metrics[0]):
-            return
-        settings = dataclasses.replace(settings, do_train=False)
-    if settings.do_train or settings.do_eval or settings.do_predict:
-        run = make_run(settings, optimization)
-        run.prepare()
-    if settings.do_train and not run.train():
-        return
-    if settings.do_eval:
-        run.evaluate()
-    if settings.do_predict:
-        run.predict()
+    from xlnet.finetuning import program
+    program.run(settings, network, optimization, device, lambda: check_task(settings.task_name))
 
 
-def check(settings):
-    """Raises UserError for files and directories that are not what they should be."""
-    if not os.path.exists(settings.data_dir):
-        raise UserError("data_dir: no such directory: %s" % settings.data_dir)
-    for name in ("model_dir", "output_dir", "predict_dir"):
-        path = getattr(settings, name)
-        if path and os.path.exists(path) and not os.path.isdir(path):
-            raise UserError("%s: %s is a file, expected a directory" % (name, path))
-
-
-def read_vocabulary(settings, config):
-    """The `Tokenizer`, cleaning text as in pretraining, with as many pieces as the network has
-    tokens."""
-    from xlnet.tokenization import Tokenizer, descriptions_beside
-    tokenizer = Tokenizer(settings.spiece_model_file, settings.uncased, settings.keep_accents,
-                          descriptions=descriptions_beside(settings.model_dir,
-                                                           settings.init_checkpoint))
-    if tokenizer.vocab_size != config.n_token:
-        raise UserError("n_token is %d in %s, but %s has %d pieces" % (
-            config.n_token, settings.model_config_path, settings.spiece_model_file,
-            tokenizer.vocab_size))
-    return tokenizer
-
-
-def check_known_task(task):
+def check_task(name):
     """Raises UserError for flags that contradict what is known of a task."""
-    for name in _OWN_FILES:
-        if cli.given(name):
+    from xlnet.tasks import known
+    if known.plain(name) in (known.CUSTOM, "tsv"):
+        return
+    task = known.find_task(name)
+    for flag in _OWN_FILES:
+        if cli.given(flag):
             raise UserError("%s is for --task_name=custom; the columns of task %s are known"
-                            % (name, task.name))
+                            % (flag, task.name))
     if task.is_regression and cli.given("is_regression") and not cli.FLAGS.is_regression:
         raise UserError("is_regression is False, but task %s has scores" % task.name)
 

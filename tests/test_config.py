@@ -16,7 +16,7 @@ ARCHITECTURE = dict(n_layer=1, d_model=4, n_head=1, d_head=4, d_inner=4, ff_acti
                     untie_r=True, n_token=9)
 GROUPS = (config.CorpusSettings, config.ArchitectureSettings, config.NetworkSettings,
           config.OptimizationSettings, config.DeviceSettings, config.PretrainingSettings,
-          config.ClassifierSettings)
+          config.ClassifierSettings, config.TaggerSettings)
 
 
 def make(group, **values):
@@ -116,7 +116,7 @@ def test_a_run_config_from_flags():
     (config.ClassifierSettings, {}, "nothing to do"),
     (config.ClassifierSettings, dict(do_train=True, mixout=1.0), "expected 0 <= mixout < 1"),
     (config.ClassifierSettings, dict(do_train=True, patience=1), "patience needs --eval_steps"),
-    (config.ArchitectureSettings, dict(ff_activation="tanh"), "expected one of relu, gelu"),
+    (config.ArchitectureSettings, dict(ff_activation="tanh"), "one of relu, gelu, gelu_erf"),
     (config.DeviceSettings, dict(num_hosts=0), "num_hosts is 0, expected at least 1"),
 ])
 def test_a_group_checks_itself(group, values, message):
@@ -133,7 +133,7 @@ def test_a_warm_up_longer_than_the_run_is_noted(caplog):
 
 @pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.__name__)
 def test_defaults_pass(group):
-    make(group, **dict(do_train=True) if group is config.ClassifierSettings else {}).check()
+    make(group, **dict(do_train=True) if issubclass(group, config.TaskSettings) else {}).check()
 
 
 # ---- on the command line ----

@@ -248,3 +248,23 @@ def test_all_missing_pieces_are_named(tmp_path):
     with pytest.raises(UserError, match="missing <cls>, <eod>;") as e:
         Tokenizer(path)
     assert path in str(e.value) and "\n" not in str(e.value)
+
+
+# --- Words
+
+def test_words_between_spaces_are_encoded_as_their_text(released):
+    words = "Café 2,000 `` don't '' 1999, ( U.S. )".split()
+    ids = released[False].encode_words(words, [True] * len(words))
+    assert sum(ids, []) == released[False].ids(" ".join(words)) and all(ids)
+
+
+def test_words_without_a_space_have_no_mark_of_one(released):
+    words = ["unbelievable", ".", "2,000", "中"]
+    for word, ids in zip(words, released[False].encode_words(words, [False] * len(words))):
+        pieces = [released[False].id_to_piece(id) for id in ids]
+        assert "▁" not in "".join(pieces) and "".join(pieces) in (word, "<unk>")
+
+
+def test_of_a_word_that_cleaning_takes_away_there_is_unk(released):
+    tokenizer = released[False]
+    assert tokenizer.encode_words(["\u0301", " "], [True, False]) == [[tokenizer.unk_id]] * 2

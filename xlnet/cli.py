@@ -8,7 +8,7 @@ import sys
 import textwrap
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Callable
+from typing import Any, Callable, NamedTuple
 
 from absl import flags
 
@@ -24,6 +24,7 @@ _CONFIG_HELP = ("JSON file of settings, their names without the dashes; a flag b
 
 _FILES = ("model_config_path", "spiece_model_file")    # which presets may name by their own place
 
+_HELP = {"-h", "-help", "--help", "--helpfull"}
 _DEFINE: dict[type, Callable[..., object]] = {
     bool: flags.DEFINE_boolean, int: flags.DEFINE_integer, float: flags.DEFINE_float,
     str: flags.DEFINE_string}
@@ -65,6 +66,34 @@ def run(main: Callable[..., object], *groups: type,
         _end(program, "stopped", 130)
 
 
+class Verb(NamedTuple):
+    """One thing that a program of several does: as the arguments of `run`."""
+    main: Callable[..., object]
+    group: type
+    about: str
+
+
+def run_verb(verbs: Mapping[str, Verb], about: str = "") -> None:
+    """Runs the verb that stands first on the command line, before the flags.
+
+    Exit status: as of `run`; 2 where there is no known verb.
+    """
+    program = os.path.basename(sys.argv[0])
+    word = sys.argv[1] if len(sys.argv) > 1 else ""
+    if word in verbs:
+        verb = verbs[word]
+        sys.argv[:2] = ["%s %s" % (sys.argv[0], word)]
+        run(verb.main, verb.group, about=verb.about)
+    elif word in _HELP:
+        width = max(map(len, verbs)) + 2
+        print("%s: %s\n" % (program, about) + "".join(
+            "  %s%s\n" % (name.ljust(width), " ".join(verb.about.split()))
+            for name, verb in verbs.items()) + "\n%s VERB --help lists its flags" % program)
+    else:
+        _end(program, "expected one of %s before the flags, found '%s'%s" % (
+            ", ".join(verbs), word, did_you_mean(word, verbs)), 2)
+
+
 def _end(program, message, status):
     print("%s: %s" % (program, message), file=sys.stderr, flush=True)
     sys.exit(status)
@@ -72,7 +101,7 @@ def _end(program, message, status):
 
 def _run(program, main, groups, no_longer_needed, about):
     _define(groups, no_longer_needed)
-    if {"-h", "-help", "--help", "--helpfull"} & set(sys.argv[1:]):
+    if _HELP & set(sys.argv[1:]):
         print(_help(program, about, groups), flush=True)
         sys.exit(0)
     stray = FLAGS(sys.argv)[1:]

@@ -9,7 +9,7 @@ import logging
 import math
 import typing
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Optional
+from typing import Any, ClassVar, NamedTuple, Optional, Union
 
 from xlnet import files
 from xlnet.errors import UserError, did_you_mean
@@ -163,8 +163,9 @@ class XLNetConfig:
     n_head: int = required("number of attention heads", minimum=1)
     d_head: int = required("width of one attention head", minimum=1)
     d_inner: int = required("width inside the feed-forward layer", minimum=1)
-    ff_activation: str = required("activation of the feed-forward layer",
-                                  choices=("relu", "gelu"))
+    ff_activation: str = required("activation of the feed-forward layer: gelu is the tanh form, "
+                                  "as in the authors' code, gelu_erf the exact one",
+                                  choices=("relu", "gelu", "gelu_erf"))
     untie_r: bool = required("each layer has its own attention biases r_w, r_r and r_s")
     n_token: int = required("vocabulary size; as a flag: from the data if not given", minimum=1)
 
@@ -558,8 +559,8 @@ class PretrainingSettings(RunSettings):
 
 
 @dataclasses.dataclass(frozen=True)
-class ClassifierSettings(RunSettings, TextSettings):
-    """run_classifier.py: the task, its files, what to do."""
+class TaskSettings(RunSettings, TextSettings):
+    """What fine-tuning on a task of any kind has: the task, what to do."""
     task_name: str = required("a known task (cola, sst-2, ..., imdb, race, tnews, xnli-de, ...; an "
                               "unknown name lists them all) or custom for your own files")
     data_dir: str = required("directory with the task's files; custom: train, dev and test as "
@@ -575,6 +576,58 @@ class ClassifierSettings(RunSettings, TextSettings):
     do_eval: bool = setting(False, "evaluate on eval_split")
     do_predict: bool = setting(False, "write predictions for predict_split or predict_file")
 
+    dev_share: Optional[float] = share(
+        None, "share of the training rows held out as dev where there is no dev file; 0.05 for "
+              "known tasks and 0.1 for custom if not given")
+    eval_split: str = setting("dev", "file evaluated: dev, test, train (mnli: dev_matched, ...)")
+    eval_all_ckpt: bool = setting(False, "evaluate every checkpoint in model_dir, not one")
+    metric: Optional[str] = setting(None, "metric that chooses the best; the task's first if not "
+                                          "given")
+    patience: int = setting(0, "evaluations without a better one after which training stops; 0: "
+                               "never", minimum=0)
+    num_trials: int = setting(1, "runs with seed, seed + 1, ...; the best one is kept", minimum=1)
+    learning_rates: Optional[str] = setting(None, "the trials' learning rates in turn: 2e-5,3e-5")
+    use_checkpoint: str = setting("best", "evaluate and predict with model_dir/best if it is "
+                                          "there, or with the newest", choices=("best", "newest"))
+    predict_split: str = setting("test", "file predicted: test, dev, ...")
+    predict_file: Optional[str] = setting(None, "any file to be predicted in place of "
+                                                "predict_split, labelled or not; - is the "
+                                                "standard input")
+    predict_dir: Optional[str] = setting(None, "directory for predictions; model_dir if not given")
+
+    max_seq_length: int = setting(128, "tokens of an example, special ones included")
+    padding: str = setting("longest", "batches as long as their longest example, or all of them "
+                                      "max_seq_length for XLA and TPUs",
+                           choices=("longest", "fixed"))
+    data_workers: int = setting(0, "processes that tokenize large files; 0: one a core", minimum=0)
+    overwrite_data: bool = setting(False, "tokenize again even if the records fit")
+
+    eval_batch_size: int = setting(32, "examples that a device evaluates or predicts together",
+                                   minimum=1)
+    epochs: Optional[float] = setting(None, "train_steps in passes over the training rows",
+                                      minimum=0.0, instead_of="train_steps")
+    freeze_layers: int = setting(0, "freeze the embeddings and this many of the lowest layers; "
+                                    "0: none", minimum=0)
+    mixout: float = rate(0.0, "chance that a weight of a dense kernel is its pretrained value in a "
+                              "training step; needs init_checkpoint")
+    class_weights: Optional[str] = setting(None, "weights of the labels in the loss: balanced, or "
+                                                 "label:weight,...")
+    label_smoothing: float = share(0.0, "probability spread evenly over all labels")
+    cls_scope: Optional[str] = setting(None, "name of the output layer; the task's if not given")
+
+    def check(self) -> None:
+        super().check()
+        if not (self.do_train or self.do_eval or self.do_predict):
+            raise UserError("nothing to do: give --do_train=True, --do_eval=True or "
+                            "--do_predict=True")
+        if (self.patience or self.num_trials > 1) and not self.eval_steps:
+            raise UserError("%s needs --eval_steps: it looks at evaluations while training"
+                            % ("patience" if self.patience else "num_trials"))
+
+
+@dataclasses.dataclass(frozen=True)
+class ClassifierSettings(TaskSettings):
+    """run_classifier.py: the task, its files, what to do."""
     text_a_column: str = setting("text_a", "custom: column of the text; a,b joins two")
     text_b_column: Optional[str] = setting(None, "custom: column of the second text")
     label_column: str = setting("label", "custom: column of the label; multi_label: or a column of "
@@ -600,33 +653,14 @@ class ClassifierSettings(RunSettings, TextSettings):
                                   minimum=1)
     highest_grade: int = setting(0, "ranking: grade of a perfect document, for ERR; 0: the highest "
                                     "one of the file", minimum=0)
-    dev_share: Optional[float] = share(
-        None, "share of the training rows held out as dev where there is no dev file; 0.05 for "
-              "known tasks and 0.1 for custom if not given")
 
-    eval_split: str = setting("dev", "file evaluated: dev, test, train (mnli: dev_matched, ...)")
-    eval_all_ckpt: bool = setting(False, "evaluate every checkpoint in model_dir, not one")
-    metric: Optional[str] = setting(None, "metric that chooses the best; the task's first if not "
-                                          "given")
-    patience: int = setting(0, "evaluations without a better one after which training stops; 0: "
-                               "never", minimum=0)
-    num_trials: int = setting(1, "runs with seed, seed + 1, ...; the best one is kept", minimum=1)
-    learning_rates: Optional[str] = setting(None, "the trials' learning rates in turn: 2e-5,3e-5")
-    use_checkpoint: str = setting("best", "evaluate and predict with model_dir/best if it is "
-                                          "there, or with the newest", choices=("best", "newest"))
-    predict_split: str = setting("test", "file predicted: test, dev, ...")
-    predict_file: Optional[str] = setting(None, "any file to be predicted in place of "
-                                                "predict_split, labelled or not; - is the "
-                                                "standard input")
     predict_form: Optional[str] = setting(
         None, "form of predict_file; from its extension if not given. text: a text on each line, "
               "tabs between a pair; run, qrels: TREC's",
         choices=("tsv", "csv", "json", "jsonl", "text", "run", "qrels"))
-    predict_dir: Optional[str] = setting(None, "directory for predictions; model_dir if not given")
     predict_threshold: float = share(0.5, "least probability for the second of two labels, or for "
                                           "each one of multi_label")
 
-    max_seq_length: int = setting(128, "tokens of an example, special ones included")
     long_document: str = setting(
         "truncate", "texts that do not fit: lose the end, lose the middle, become several windows "
                     "whose answers are averaged, or go through the network in segments of "
@@ -634,33 +668,47 @@ class ClassifierSettings(RunSettings, TextSettings):
         choices=("truncate", "head_tail", "sliding", "memory"))
     max_segments: int = setting(8, "long_document=memory: segments of a text, the rest is cut off",
                                 minimum=1)
-    padding: str = setting("longest", "batches as long as their longest example, or all of them "
-                                      "max_seq_length for XLA and TPUs",
-                           choices=("longest", "fixed"))
-    data_workers: int = setting(0, "processes that tokenize large files; 0: one a core", minimum=0)
-    overwrite_data: bool = setting(False, "tokenize again even if the records fit")
 
-    eval_batch_size: int = setting(32, "examples that a device evaluates or predicts together",
-                                   minimum=1)
-    epochs: Optional[float] = setting(None, "train_steps in passes over the training rows",
-                                      minimum=0.0, instead_of="train_steps")
-    freeze_layers: int = setting(0, "freeze the embeddings and this many of the lowest layers; "
-                                    "0: none", minimum=0)
-    mixout: float = rate(0.0, "chance that a weight of a dense kernel is its pretrained value in a "
-                              "training step; needs init_checkpoint")
-    class_weights: Optional[str] = setting(None, "weights of the labels in the loss: balanced, or "
-                                                 "label:weight,...")
-    label_smoothing: float = share(0.0, "probability spread evenly over all labels")
     summary_type: str = setting("last", "how a text becomes one vector",
                                 choices=("last", "first", "mean", "attn"))
     use_summ_proj: bool = setting(True, "dense tanh layer over the summary")
-    cls_scope: Optional[str] = setting(None, "name of the output layer; the task's if not given")
 
-    def check(self) -> None:
-        super().check()
-        if not (self.do_train or self.do_eval or self.do_predict):
-            raise UserError("nothing to do: give --do_train=True, --do_eval=True or "
-                            "--do_predict=True")
-        if (self.patience or self.num_trials > 1) and not self.eval_steps:
-            raise UserError("%s needs --eval_steps: it looks at evaluations while training"
-                            % ("patience" if self.patience else "num_trials"))
+    program: ClassVar[str] = "run_classifier.py"
+
+
+@dataclasses.dataclass(frozen=True)
+class TaggerSettings(TaskSettings):
+    """run_tagger.py: the task, its files, what to do."""
+    task_name: str = as_in(TaskSettings, "task_name", help="a known task (conll2003, msra_ner, "
+                           "resume_ner) or custom for your own files")
+    data_dir: str = as_in(TaskSettings, "data_dir", help="directory with the task's files; custom: "
+                          "train, dev and test as train.txt or eng.train and the like, or .jsonl, "
+                          "or one file to train on")
+    word_column: str = setting("1", "custom: column of the words, its number from 1 on or its name "
+                                    "in the first line; in JSON lines the text's key, text if not "
+                                    "given")
+    tag_column: Optional[str] = setting(
+        None, "custom: column of the tags in the same way, the last one if not given; in JSON "
+              "lines the entities' key, entities if not given")
+    scheme: str = setting(
+        "auto", "how tags say where entities begin and end: as the train file does, which then is "
+                "refused where its schemes are mixed; or given, so that illegal tags are repaired",
+        choices=("auto", "iob1", "bio2", "bmes", "bioes"))
+    tagged_pieces: str = setting("first", "pieces of a word that are trained to tell its tag; the "
+                                          "first one tells it", choices=("first", "all"))
+    predict_form: Optional[str] = as_in(
+        ClassifierSettings, "predict_form", help="form of predict_file; if not given JSON lines "
+        "where its extension is .json or .jsonl, else columns", choices=("conll", "jsonl"))
+
+    # What is a setting of other programs and fixed in this one.
+    program: ClassVar[str] = "run_tagger.py"
+    long_document: ClassVar[str] = "split"
+    max_segments: ClassVar[int] = 1
+    summary_type: ClassVar[str] = "last"
+    use_summ_proj: ClassVar[bool] = True
+    predict_threshold: ClassVar[float] = 0.5
+    is_regression: ClassVar[bool] = False
+
+
+# The settings of any program that fine-tunes.
+FineTuningSettings = Union[ClassifierSettings, TaggerSettings]

@@ -30,6 +30,26 @@ def replacing(path: str) -> Iterator[str]:
             os.remove(temporary)
 
 
+@contextlib.contextmanager
+def new_directory(path: str) -> Iterator[str]:
+    """Yields a temporary directory beside `path`, to be filled; renames it to `path` only if the
+    block succeeds.
+
+    Raises:
+      UserError: `path` is a file, or a directory that is not empty.
+    """
+    if os.path.exists(path) and (not os.path.isdir(path) or os.listdir(path)):
+        raise UserError("%s is there already, expected a new or an empty directory" % path)
+    path = os.path.abspath(path)
+    temporary = "%s.partial-%d" % (path, os.getpid())
+    os.makedirs(temporary)
+    try:
+        yield temporary
+        os.replace(temporary, path)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
 def write_text(path: str, text: str) -> None:
     """Writes a UTF-8 text file, whole or not at all."""
     with replacing(path) as temporary:

@@ -101,6 +101,10 @@ def _combining_codes():
     return table
 
 
+# Field 3 of a SentencePiece model, its normalizer_spec, of 2 bytes: field 3 of that is false.
+_WITHOUT_PREFIX = b"\x1a\x02\x18\x00"
+
+
 class Tokenizer:
     """A SentencePiece model with XLNet's cleaning and special ids.
 
@@ -170,11 +174,42 @@ class Tokenizer:
         Returns:
           ids: int32 [T], text after text. lengths: int64 [N], how many belong to each.
         """
+        return self._encode(self._model, lines)
+
+    def encode_words(self, words: Sequence[str], after_space: Sequence[bool]) -> list[list[int]]:
+        """Returns the ids of W words, each encoded on its own, one or more of each.
+
+        Where words stand between spaces these are the ids of the text, as no piece of a released
+        vocabulary goes beyond a space. A word that stands after no space is encoded as inside of a
+        text: without the mark of a space before it. What cleaning leaves nothing of is <unk>.
+        """
+        known: dict[tuple[str, bool], list[int]] = {}
+        for is_spaced, model in ((True, self._model), (False, self._model_without_prefix)):
+            different = list(dict.fromkeys(
+                word for word, after in zip(words, after_space) if bool(after) is is_spaced))
+            ids, lengths = self._encode(model, different)
+            ends = np.cumsum(lengths).tolist()
+            known.update(((word, is_spaced), ids[end - length:end].tolist() or [self.unk_id])
+                         for word, end, length in zip(different, ends, lengths.tolist()))
+        return [known[word, bool(after)] for word, after in zip(words, after_space)]
+
+    @functools.cached_property
+    def _model_without_prefix(self):
+        """The model that puts no space before a text.
+
+        Messages of protocol buffers that stand one after the other are merged, so a few bytes
+        behind the model's own change one field: normalizer_spec.add_dummy_prefix = false.
+        """
+        with open(self.path, "rb") as f:
+            return sentencepiece.SentencePieceProcessor(
+                model_proto=f.read() + _WITHOUT_PREFIX)
+
+    def _encode(self, model, lines):
         ids, lengths = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
         for low in range(0, len(lines), _BATCH_LINES):
             texts = clean_lines(lines[low:low + _BATCH_LINES], self.uncased,
                                 self.keep_accents)
-            encoded = self._model.encode(texts, num_threads=1)
+            encoded = model.encode(texts, num_threads=1)
             lengths.append(np.fromiter(map(len, encoded), np.int64, len(encoded)))
             ids.append(np.fromiter(itertools.chain.from_iterable(encoded), np.int32,
                                    lengths[-1].sum()))
@@ -260,6 +295,11 @@ _UNSPACED = re.compile(
     "(?<![ぁぃぅぇぉっゃゅょゎゕゖァィゥェォッャュョヮヵヶｧ-ｰ])")
 
 
+def is_unspaced(text: str) -> bool:
+    """Whether a text begins with a letter of a script whose words stand next to each other."""
+    return bool(_UNSPACED.match(text))
+
+
 def begins_word(piece: str) -> bool:
     """Whether a piece of text begins a word, as far as the piece shows.
 
@@ -268,7 +308,7 @@ def begins_word(piece: str) -> bool:
     SentencePiece found because it is frequent: mostly a word or one of its parts. Digits and other
     letters in such text belong to the word before them.
     """
-    return (piece.startswith(WORD_START) or bool(_UNSPACED.match(piece))
+    return (piece.startswith(WORD_START) or is_unspaced(piece)
             or is_punctuation(piece))
 
 

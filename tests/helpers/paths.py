@@ -17,4 +17,5 @@ FOLDERS = {                                       # below DATA, by task
     "cola": "glue/CoLA", "sst-2": "glue/SST-2", "mrpc": "glue/MRPC", "sts-b": "glue/STS-B",
     "qqp": "glue/QQP", "mnli": "glue/MNLI", "qnli": "glue/QNLI", "rte": "glue/RTE",
     "wnli": "glue/WNLI", "ax": "glue/AX",
+    "conll2003": "conll2003", "msra_ner": "msra_ner", "resume_ner": "ResumeNER",
 }

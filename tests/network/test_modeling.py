@@ -246,6 +246,8 @@ def test_dropped_activations_have_the_gradient_of_their_noise(graph):
 @pytest.mark.parametrize("kernel, plain", (
     (activated_dense(ops.gelu), lambda x: tf.tensordot(0.5 * x * (1. + tf.tanh(
         np.sqrt(2. / np.pi) * (x + 0.044715 * x ** 3))), KERNEL, 1) + 0.5),
+    (activated_dense(ops.gelu_erf), lambda x: tf.tensordot(
+        0.5 * x * (1. + tf.erf(x / np.sqrt(2.))), KERNEL, 1) + 0.5),
     (activated_dense(ops.relu), lambda x: tf.tensordot(tf.nn.relu(x), KERNEL, 1) + 0.5),
     (lambda x: ops.layer_norm(x, tf.linspace(1., 2., 6), tf.linspace(0., 1., 6)),
      lambda x: tf.nn.batch_normalization(x, *tf.nn.moments(x, [-1], keepdims=True),

@@ -13,7 +13,8 @@ from xlnet.tasks import known
 FOLDER = ROOT / "configs" / "finetune"
 PRESETS = sorted(FOLDER.glob("*.json"))
 FIELDS = {field.name: field for group in (
-    config.ClassifierSettings, config.NetworkSettings, config.OptimizationSettings)
+    config.ClassifierSettings, config.TaggerSettings, config.NetworkSettings,
+    config.OptimizationSettings)
     for field in dataclasses.fields(group)}
 
 
@@ -34,7 +35,8 @@ def test_preset(path):
 def test_the_program_takes_the_preset(path, tmp_path, monkeypatch):
     """Its settings fit each other: what is missing is the data."""
     monkeypatch.chdir(tmp_path)
-    done = run(path, "--do_train=True")
+    task = known.find_task(json.loads(path.read_text(encoding="utf-8"))["task_name"])
+    done = run(path, "--do_train=True", program=task.kind.program)
     assert done.returncode == 1 and done.stderr.rstrip().endswith("data_dir: no such directory: d")
 
 
@@ -49,8 +51,8 @@ def test_published_settings(name, settings):
     assert {key: preset[key] for key in settings} == settings and "published it" in preset["about"]
 
 
-def run(path, *flags):
-    return command.run("run_classifier.py", "--config=%s" % path, "--model_dir=m", "--data_dir=d",
+def run(path, *flags, program="run_classifier.py"):
+    return command.run(program, "--config=%s" % path, "--model_dir=m", "--data_dir=d",
                        "--output_dir=o", "--spiece_model_file=s", "--model_config_path=c", *flags)
 
 

@@ -9,9 +9,10 @@ import logging
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Optional
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 
 from xlnet import failures
@@ -22,6 +23,7 @@ from xlnet.errors import UserError
 # Names as lists, sorted: in both, in the graph only, in the checkpoint only.
 Comparison = collections.namedtuple("Comparison", "matched missing unexpected")
 
+RELEASED_NAME = "xlnet_model.ckpt"   # the prefix of a checkpoint without a step
 PRETRAINED = "pretrained"    # <kernel>/pretrained: the values that mixout falls back to
 
 _SLOT = re.compile(r"/(Adam(_1)?|adam_[mv]|average|pretrained)$"
@@ -32,8 +34,11 @@ _UNFINISHED = "unfinished"   # where a checkpoint is written before it gets its 
 _REMEDY = "it is not whole: copy it again, or use another one"
 
 
-def resolve(path: str) -> str:
+def resolve(path: str, flag: str = "init_checkpoint") -> str:
     """Returns the checkpoint prefix that `path` means: a prefix, a directory, or DIRECTORY/latest.
+
+    Args:
+      flag: what the path was given as, for errors.
 
     Raises:
       UserError: there is no checkpoint.
@@ -41,14 +46,14 @@ def resolve(path: str) -> str:
     directory = os.path.dirname(path) if os.path.basename(path) == "latest" else path
     if os.path.isdir(directory):
         prefix = tf.train.latest_checkpoint(directory)
-        released = os.path.join(directory, "xlnet_model.ckpt")
+        released = os.path.join(directory, RELEASED_NAME)
         if prefix is None and os.path.exists(released + ".index"):
             prefix = released
         if prefix is None:
-            raise UserError("init_checkpoint: no checkpoint in directory %s" % directory)
+            raise UserError("%s: no checkpoint in directory %s" % (flag, directory))
         return prefix
     if not os.path.exists(path + ".index"):
-        raise UserError("init_checkpoint: no checkpoint %s (expected %s.index)" % (path, path))
+        raise UserError("%s: no checkpoint %s (expected %s.index)" % (flag, path, path))
     return path
 
 
@@ -157,12 +162,13 @@ def write(saver: tf.train.Saver, session: tf.Session, directory: str, step: int)
     note_newest(directory)
 
 
-def keep_some(directory: str, max_save: int, keep_every: int) -> None:
-    """Removes all but the last `max_save` checkpoints (0: none) and those of steps that
-    `keep_every` divides (0: none of them)."""
+def keep_some(directory: str, max_save: int, keep_every: int,
+              is_needed: Callable[[int], bool] = lambda step: False) -> None:
+    """Removes all but the last `max_save` checkpoints (0: none), those of steps that `keep_every`
+    divides (0: none of them), and those that a function of the step says are needed."""
     prefixes = all_prefixes(directory)
     for step, prefix in prefixes[:-max_save] if max_save else []:
-        if not keep_every or step % keep_every:
+        if (not keep_every or step % keep_every) and not is_needed(step):
             _remove(prefix)
     note_newest(directory)
 
@@ -211,12 +217,49 @@ def weights(prefix: str) -> dict[str, str]:
             if not _SLOT.search(name)}
 
 
+def arrays(prefix: str, wanted: Iterable[str]) -> Iterator[np.ndarray]:
+    """Yields the variables of these names, in the checkpoint's types, one at a time."""
+    with reading(prefix):
+        reader = tf.train.NewCheckpointReader(prefix)
+        for name in wanted:
+            yield reader.get_tensor(name)
+
+
+def read_weights(prefix: str) -> dict[str, np.ndarray]:
+    """The `weights` of a checkpoint by name, as float32 arrays."""
+    stored = weights(prefix)
+    return {name: array.astype(np.float32)
+            for name, array in zip(stored, arrays(prefix, stored.values()))}
+
+
+def check_type(prefix: str) -> None:
+    """Raises UserError unless the weights of a checkpoint are float32, as the network's are."""
+    types = _read(prefix, lambda reader: reader.get_variable_to_dtype_map())
+    for name in sorted(weights(prefix)):
+        if types[name] != tf.float32:
+            raise UserError("checkpoint %s: %s is of type %s, expected float32; "
+                            "scripts/checkpoint_tools.py cast --dtype=float32 makes it so"
+                            % (prefix, name, types[name].name))
+
+
+def write_arrays(prefix: str, values: Mapping[str, np.ndarray]) -> None:
+    """Writes a checkpoint of arrays, each under its name, in their types. For a new directory: what
+    is left of a write that fails is not removed."""
+    names = sorted(values)
+    with tf.Graph().as_default(), tf.Session() as session:
+        tensors = [tf.placeholder(values[name].dtype, values[name].shape) for name in names]
+        session.run(tf.raw_ops.SaveV2(prefix=prefix, tensor_names=names,
+                                      shape_and_slices=[""] * len(names), tensors=tensors),
+                    {tensor: values[name] for tensor, name in zip(tensors, names)})
+
+
 def compare(prefix: str, variables: Iterable[tf.Variable]) -> Comparison:
     """Compares a checkpoint with `variables` by name, optimizer slots left out.
 
     Raises:
-      UserError: nothing matches, or a shape differs.
+      UserError: nothing matches, a shape differs, or weights are not float32.
     """
+    check_type(prefix)
     shapes = _read(prefix, lambda reader: reader.get_variable_to_shape_map())
     stored = {name: shape for name, shape in shapes.items() if not _SLOT.search(name)}
     wanted = {distribution.base_name(v): v.shape.as_list() for v in variables}

@@ -77,13 +77,14 @@ def connect(settings: DeviceSettings) -> Devices:
     count = settings.num_core_per_host
     used = _gpus(settings)[:count]
     words = _words(settings, used)
-    more = dict(gpus=tuple(used), xla=settings.xla, parallel_ops=settings.parallel_ops)
     if hosts > 1:
         words = "%d hosts of %s, this is number %d" % (hosts, words, host)
         _log.info("note: %s; waiting until all of them are there", words)
-        return Devices(_several_hosts(used, count), count, hosts, host, words=words, **more)
-    strategy = _one_host(used, count) if count > 1 else None
-    return Devices(strategy, count, words=words, **more)
+        strategy = _several_hosts(used, count)
+    else:
+        strategy = _one_host(used, count) if count > 1 else None
+    return Devices(strategy, count, hosts, host, words, gpus=tuple(used), xla=settings.xla,
+                   parallel_ops=settings.parallel_ops)
 
 
 def _gpus(settings):

@@ -134,7 +134,7 @@ def write(path: str, memories: np.ndarray) -> None:
 
 
 def _checksums(memories):
-    return np.array([zlib.crc32(np.ascontiguousarray(row)) for row in memories], np.uint32)
+    return np.array([zlib.crc32(row.tobytes()) for row in memories], np.uint32)
 
 
 def _rows(paths, stored, rows):

@@ -17,7 +17,7 @@ import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from xlnet import failures
-from xlnet.config import ClassifierSettings, OptimizationSettings, PretrainingSettings, XLNetConfig
+from xlnet.config import FineTuningSettings, OptimizationSettings, PretrainingSettings, XLNetConfig
 from xlnet.engine import (
     checkpoint,
     distribution,
@@ -91,7 +91,7 @@ class Trainer:
       optimization: `train_steps` is the last step. selection: keeps the best checkpoint.
     """
 
-    def __init__(self, job: Job, settings: Union[PretrainingSettings, ClassifierSettings],
+    def __init__(self, job: Job, settings: Union[PretrainingSettings, FineTuningSettings],
                  optimization: OptimizationSettings, devices: distribution.Devices,
                  selection: Selection):
         self._job = job
@@ -135,7 +135,7 @@ class Trainer:
         step = checkpoint.newest_whole(self._model_dir, self._devices.is_chief)
         self._selection.go_back_to(step)
         for saved, prefix in checkpoint.all_prefixes(self._model_dir):
-            if saved and self._selection.lacks(saved, self._settings.eval_steps, self._last):
+            if saved and self._lacks_evaluation(saved):
                 self._make_up(saved, prefix)
         return step
 
@@ -188,7 +188,8 @@ class Trainer:
         saver = saving.Saving(
             self._model_dir, devices, beside=job.beside, is_due=self._is_saved,
             max_save=settings.max_save, keep_every=job.keep_every, start_step=step,
-            save_start=job.saves_start, after_save=lambda step: self._after_save(step, progress))
+            save_start=job.saves_start, after_save=lambda step: self._after_save(step, progress),
+            is_needed=self._lacks_evaluation)
         estimator = training.make_estimator(job.model_fn, model_dir=self._model_dir,
                                             seed=settings.seed, devices=devices)
         if job.evaluator and devices.is_chief:
@@ -221,6 +222,10 @@ class Trainer:
 
     def _is_evaluated(self, step):
         return selection.is_due(step, self._settings.eval_steps, self._last)
+
+    def _lacks_evaluation(self, step):
+        return self._job.evaluator is not None and self._selection.lacks(
+            step, self._settings.eval_steps, self._last)
 
     def _after_save(self, step, progress):
         if self._is_evaluated(step):

@@ -21,7 +21,7 @@ import tensorflow.compat.v1 as tf
 
 from xlnet import failures, files
 from xlnet.config import CONFIG_NAME, NetworkSettings, OptimizationSettings, XLNetConfig
-from xlnet.engine import checkpoint, distribution, gpus, hosts, optimization
+from xlnet.engine import checkpoint, distribution, gpus, hosts, optimization, private_tf
 from xlnet.errors import UserError
 from xlnet.network import modeling
 from xlnet.tokenization import SPIECE_NAME, Tokenizer
@@ -69,7 +69,7 @@ def train(estimator: tf2.estimator.Estimator, input_fn: Callable[[], tf.data.Dat
       UserError: the checkpoint that the run goes on from lacks a variable of these settings, a
         host is lost, or the data is bad.
     """
-    with failures.explained():
+    with failures.explained(), private_tf.gradients_forgotten():
         _train(estimator, input_fn, max_steps, hooks, devices)
 
 

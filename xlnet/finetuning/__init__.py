@@ -2,5 +2,6 @@
 
 `rows` are those of a run, as records and batches; `model` is what is trained, with `mixout` if
 asked; `task_json` describes a model directory; `run` trains, evaluates and predicts, `trials`
-repeats it with other seeds. Files, labels and metrics belong in `tasks`.
+repeats it with other seeds; `program` is what the entry points share. Files, labels and metrics
+belong in `tasks`.
 """

@@ -11,7 +11,7 @@ from typing import Any, Callable, Optional
 import tensorflow.compat.v1 as tf
 
 from xlnet.config import (
-    ClassifierSettings,
+    FineTuningSettings,
     NetworkSettings,
     OptimizationSettings,
     RunConfig,
@@ -36,7 +36,7 @@ class ClassifierModel:
     task: Task
     network: NetworkSettings
     optimization: OptimizationSettings
-    settings: ClassifierSettings
+    settings: FineTuningSettings
     scope: str
     class_weights: Optional[list] = None
     xla: bool = False

@@ -7,7 +7,7 @@ import os
 from typing import Any, Union
 
 from xlnet.batches import input_pipeline
-from xlnet.config import ClassifierSettings
+from xlnet.config import FineTuningSettings
 from xlnet.records import feature_spec
 from xlnet.tasks import encoding, parsing
 from xlnet.tasks.task import Task, expand_split
@@ -19,7 +19,7 @@ _ROUND_TO = 8            # lengths of batches are multiples of it [tokens]
 class Rows:
     """The rows of a task that the settings ask for."""
 
-    def __init__(self, settings: ClassifierSettings, task: Task, tokenizer: Tokenizer):
+    def __init__(self, settings: FineTuningSettings, task: Task, tokenizer: Tokenizer):
         self._settings = settings
         self._task = task
         self._tokenizer = tokenizer
@@ -50,8 +50,8 @@ class Rows:
         path = settings.predict_file
         name = "stdin" if path == "-" else os.path.splitext(os.path.basename(path))[0]
         if name not in self._read:
-            form = settings.predict_form or ("text" if path == "-" or path.endswith(".txt")
-                                             else None)
+            says_nothing = path == "-" or path.endswith(".txt")
+            form = settings.predict_form or (self._task.kind.plain_form if says_nothing else None)
             self._read[name] = parsing.read_file(
                 dataclasses.replace(self._task, only={}, skipped_labels=(), broken_rows=False),
                 path, need_labels=False, form=form)
@@ -82,7 +82,7 @@ class Rows:
         return self._task.kind.label_features(self._task, self._layout.max_seq_length)
 
 
-def row_length(settings: ClassifierSettings) -> int:
+def row_length(settings: FineTuningSettings) -> int:
     """Tokens of one text or choice in a record: those of all segments where there are several."""
     return settings.max_seq_length * (
         settings.max_segments if settings.long_document == "memory" else 1)

@@ -11,8 +11,8 @@ from typing import Any, Optional
 from xlnet import failures, files
 from xlnet.batches import input_pipeline
 from xlnet.config import (
-    ClassifierSettings,
     DeviceSettings,
+    FineTuningSettings,
     NetworkSettings,
     OptimizationSettings,
     XLNetConfig,
@@ -45,7 +45,7 @@ class Run:
       devices: those that `device_settings` lead to.
     """
 
-    def __init__(self, settings: ClassifierSettings, config: XLNetConfig, network: NetworkSettings,
+    def __init__(self, settings: FineTuningSettings, config: XLNetConfig, network: NetworkSettings,
                  optimization: OptimizationSettings, device_settings: DeviceSettings, task: Task,
                  tokenizer: Tokenizer, devices: distribution.Devices):
         self._settings = settings

@@ -7,7 +7,7 @@ import os
 from typing import Optional
 
 from xlnet import files
-from xlnet.config import ClassifierSettings
+from xlnet.config import FineTuningSettings
 from xlnet.engine import checkpoint, selection
 from xlnet.errors import UserError
 from xlnet.tasks import custom, known
@@ -23,7 +23,7 @@ def head_scope(task: Task, cls_scope: Optional[str] = None) -> str:
     return task.kind.head_scope(cls_scope) if cls_scope else task.head
 
 
-def describe(settings: ClassifierSettings, task: Task, tokenizer: Tokenizer) -> dict:
+def describe(settings: FineTuningSettings, task: Task, tokenizer: Tokenizer) -> dict:
     """What `task.json` says: all, beside the architecture, that predictions depend on."""
     return {
         "task": task.trained_as or task.name,
@@ -75,7 +75,7 @@ def _words(value):
     return "/".join(value) if isinstance(value, list) else "none" if value is None else str(value)
 
 
-def find_task(settings: ClassifierSettings) -> Task:
+def find_task(settings: FineTuningSettings) -> Task:
     """Returns the `Task` of the settings.
 
     Own files that are not trained on have the labels of the model, so that its directory and one
@@ -85,8 +85,8 @@ def find_task(settings: ClassifierSettings) -> Task:
         path = os.path.join(directory, TASK_NAME)
         has_labels = custom.find_kind(settings).has_labels
         if not settings.do_train and has_labels and os.path.exists(path):
-            labels = files.read_json(path, "model_dir").get("labels")
-            if not labels and known.plain(settings.task_name) == known.CUSTOM:
+            stored = files.read_json(path, "model_dir")
+            if not stored.get("labels") and known.plain(settings.task_name) == known.CUSTOM:
                 raise UserError("model_dir: %s has is_regression True, not False" % path)
-            return custom.get_task(settings, labels)
+            return custom.get_task(settings, stored)
     return custom.get_task(settings)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from xlnet import files
-from xlnet.config import ClassifierSettings, OptimizationSettings
+from xlnet.config import FineTuningSettings, OptimizationSettings
 from xlnet.engine import checkpoint, selection
 from xlnet.errors import UserError
 from xlnet.finetuning.run import Run
@@ -20,8 +20,8 @@ _log = logging.getLogger(__name__)
 RESULTS_NAME = "results.json"
 
 
-def run(make_run: Callable[[ClassifierSettings, OptimizationSettings], Run],
-        settings: ClassifierSettings, optimization: OptimizationSettings, metric: str) -> bool:
+def run(make_run: Callable[[FineTuningSettings, OptimizationSettings], Run],
+        settings: FineTuningSettings, optimization: OptimizationSettings, metric: str) -> bool:
     """Trains `num_trials` times and makes the best model `model_dir/best`.
 
     Trial i is the run in `model_dir/trial_<i>` with seed `seed` + i - 1; the learning rates take
@@ -56,7 +56,7 @@ def run(make_run: Callable[[ClassifierSettings, OptimizationSettings], Run],
     return True
 
 
-def learning_rates(settings: ClassifierSettings,
+def learning_rates(settings: FineTuningSettings,
                    optimization: OptimizationSettings) -> list[float]:
     """The rates that the trials take in turn."""
     try:

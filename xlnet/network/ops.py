@@ -200,10 +200,23 @@ def gelu(x: tf.Tensor, with_slope: bool = False) -> Union[tf.Tensor, tuple[tf.Te
     return value, gate + value * (1. - gate) * (linear + 3. * cubic * square)
 
 
+def gelu_erf(x: tf.Tensor, with_slope: bool = False
+             ) -> Union[tf.Tensor, tuple[tf.Tensor, tf.Tensor]]:
+    """Gaussian error linear unit, exact form: x P(X <= x) of a standard normal X, by the error
+    function; what Hugging Face's library calls `gelu`. Returns the value, with the slope if asked
+    for.
+    """
+    below = 0.5 * (1. + tf.math.erf(x * math.sqrt(0.5)))
+    value = x * below
+    if not with_slope:
+        return value
+    return value, below + x * tf.exp(-0.5 * x * x) * (1. / math.sqrt(2. * math.pi))
+
+
 def relu(x: tf.Tensor, with_slope: bool = False) -> Union[tf.Tensor, tuple[tf.Tensor, tf.Tensor]]:
     """The positive part of x; with the slope if asked for."""
     value = tf.nn.relu(x)
     return (value, tf.cast(x > 0, x.dtype)) if with_slope else value
 
 
-ACTIVATIONS = {"relu": relu, "gelu": gelu}
+ACTIVATIONS = {"relu": relu, "gelu": gelu, "gelu_erf": gelu_erf}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import collections
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Optional
 
 import numpy as np
@@ -78,22 +79,8 @@ class Classification(Kind):
     def class_weights(self, text: str, task: Task, rows: Optional[Sequence[Row]]) -> Optional[list]:
         """As in `Kind`; text: "balanced" (rows / (L * rows of the label), so that labels count
         alike), or "label:weight,...", 1 for labels that are not named."""
-        if text == "balanced":
-            if rows is None:
-                return None
-            counts = np.bincount(self.label_array(task, rows), minlength=len(task.class_names))
-            return (len(rows) / (len(task.class_names) * np.maximum(counts, 1))).tolist()
-        weights = dict.fromkeys(task.class_names, 1.0)
-        for part in text.split(","):
-            name, _, weight = part.rpartition(":")
-            if name not in weights:
-                raise UserError("class_weights: no label '%s'%s (labels: %s)" % (
-                    name, did_you_mean(name, weights), ", ".join(weights)))
-            try:
-                weights[name] = float(weight)
-            except ValueError:
-                raise UserError("class_weights: '%s' is not a number" % weight) from None
-        return list(weights.values())
+        return weights_of(text, task, None if rows is None else collections.Counter(
+            row.label for row in rows))
 
     # ---- decisions and metrics
 
@@ -139,6 +126,28 @@ class Classification(Kind):
 
 
 # ---- what kinds with labels share
+
+def weights_of(text: str, task: Task, counts: Optional[Mapping[str, int]]) -> Optional[list]:
+    """What `Classification.class_weights` returns. counts: how often each label is there; None:
+    not known."""
+    names = task.class_names
+    if text == "balanced":
+        if counts is None:
+            return None
+        total = sum(counts.values())
+        return [total / (len(names) * max(counts.get(name, 0), 1)) for name in names]
+    weights = dict.fromkeys(names, 1.0)
+    for part in text.split(","):
+        name, _, weight = part.rpartition(":")
+        if name not in weights:
+            raise UserError("class_weights: no label '%s'%s (labels: %s)" % (
+                name, did_you_mean(name, weights), ", ".join(weights)))
+        try:
+            weights[name] = float(weight)
+        except ValueError:
+            raise UserError("class_weights: '%s' is not a number" % weight) from None
+    return list(weights.values())
+
 
 def unknown_label(task: Task, name: str) -> Optional[str]:
     """The fault of a name that is none of the labels; None where it is one, or where the task has

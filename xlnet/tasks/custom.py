@@ -4,39 +4,42 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Sequence
 from typing import Any, Optional
 
 from xlnet.errors import UserError
-from xlnet.tasks import known, parsing, readers
+from xlnet.tasks import known, readers
 from xlnet.tasks.kind import Kind
 from xlnet.tasks.known import CUSTOM
 from xlnet.tasks.registry import KINDS
 from xlnet.tasks.task import Task
 
-_EXTENSIONS = ("tsv", "csv", "jsonl", "json")
 
-
-def get_task(settings: Any, labels: Optional[Sequence[str]] = None) -> Task:
-    """Returns the `Task` that `settings` (`config.ClassifierSettings`) ask for.
+def get_task(settings: Any, stored: Optional[dict] = None) -> Task:
+    """Returns the `Task` that `settings` (`config.FineTuningSettings`) ask for.
 
     Args:
-      labels: the names that a model knows already; otherwise those of own files are the ones that
-        the train file has, numbers by size and anything else by letter.
+      stored: the `task.json` of a model, which knows already what otherwise the train file says:
+        the labels of own files, numbers by size and anything else by letter.
 
     Raises:
-      UserError: an unknown task, `is_regression` with a task that has labels, or a bad train file.
+      UserError: an unknown task, one of another program, `is_regression` with a task that has
+        labels, or a bad train file.
     """
     if known.plain(settings.task_name) == CUSTOM:
-        task = _own_task(settings, labels)
+        task = _own_task(settings)
     elif known.plain(settings.task_name) == "tsv":
         raise UserError("task_name: own files are --task_name=custom, whatever their form")
     else:
         task = known.find_task(settings.task_name)
+        if task.kind.program != settings.program:
+            raise UserError("task_name: %s is a task of %s" % (task.name, task.kind.program))
         task = task.kind.configured(task, settings)
         if settings.is_regression and not task.is_regression:
             raise UserError("is_regression is True, but task %s has the labels %s"
                             % (task.name, ", ".join(task.class_names)))
+    if task.labels == ():
+        task = task.kind.from_model(task, stored) if stored else task.kind.from_train_file(
+            task, readers.find_file(settings.data_dir, task.files["train"]))
     if settings.dev_share is not None and "dev" not in (*task.files, *task.groups) \
             and "train" in task.files:
         task = dataclasses.replace(task, dev_share=settings.dev_share)
@@ -57,24 +60,24 @@ def find_kind(settings: Any) -> Kind:
     return next(kind for kind in KINDS.values() if kind.is_asked_for(settings))
 
 
-def _own_task(settings, labels):
-    _check_flags(settings)
+def _own_task(settings):
     kind = find_kind(settings)
+    columns = kind.own_columns(settings) or _table_columns(settings)
+    found, dev_share = _own_files(settings.data_dir, kind)
+    task = Task(CUSTOM, labels=() if kind.has_labels else None, metrics=kind.default_metrics,
+                kind=kind, files=found, dev_share=dev_share, **columns)
+    return kind.configured(task, settings)
+
+
+def _table_columns(settings):
+    _check_flags(settings)
     columns = {name: _listed(getattr(settings, name + "_column")) for name in
                ("text_a", "text_b", "label")}
     if len(columns["label"]) > 1 and not settings.multi_label:
         raise UserError("label_column names %d columns; several are for --multi_label=True"
                         % len(columns["label"]))
-    found, dev_share = _own_files(settings.data_dir)
-    task = Task(CUSTOM, labels=() if kind.has_labels else None, metrics=kind.default_metrics,
-                kind=kind, query=settings.query_id_column,
-                id=settings.id_column, id_required=True, files=found, dev_share=dev_share,
-                choices=_listed(settings.choice_columns),
-                cut_first=bool(settings.choice_columns), **columns)
-    task = kind.configured(task, settings)
-    if kind.has_labels:
-        task = dataclasses.replace(task, labels=tuple(labels or _find_labels(task, settings)))
-    return task
+    return dict(columns, query=settings.query_id_column, id=settings.id_column, id_required=True,
+                choices=_listed(settings.choice_columns), cut_first=bool(settings.choice_columns))
 
 
 def _check_flags(settings):
@@ -92,26 +95,21 @@ def _listed(names):
     return tuple(name.strip() for name in (names or "").split(",") if name.strip())
 
 
-def _own_files(data_dir):
+def _own_files(data_dir, kind):
     """({split: path}, share of train to hold out): `data_dir` has train.csv or its like, or is it.
 
     Without a file for dev, a tenth of the training rows is held out.
     """
     if os.path.isfile(data_dir):
         return {"train": os.path.abspath(data_dir)}, 0.1
+    files = sorted(os.listdir(data_dir)) if os.path.isdir(data_dir) else []
     found = {}
     for split in ("train", "dev", "test"):
-        names = ["%s.%s" % (split, extension) for extension in _EXTENSIONS]
-        there = [name for name in names if os.path.exists(os.path.join(data_dir, name))]
+        names = kind.own_file_names(split, files)
+        there = [name for name in names if name in files]
         if len(there) > 1:
             raise UserError("data_dir: %s has %s; expected one of them"
                             % (data_dir, " and ".join(there)))
         if there or split != "dev":
-            found[split] = there[0] if there else tuple(names)
+            found[split] = there[0] if there else names
     return found, 0.0 if "dev" in found else 0.1
-
-
-def _find_labels(task, settings):
-    path = readers.find_file(settings.data_dir, task.files["train"])
-    rows = parsing.read_file(task, path, need_labels=True)
-    return task.kind.find_labels(task, rows, path)

@@ -202,7 +202,7 @@ def write_records(directory: str, name: str, examples: Sequence[Any], tokenizer:
                 layout, label_names, label_features]
     stem = os.path.join(directory, "%s.%s" % (name, _content_hash(settings, examples)))
     path, windows_path = stem + ".tfrecord", stem + ".windows.npy"
-    has_windows = layout.long_document == "sliding"
+    has_windows = layout.long_document in ("sliding", "split")
     found = None if overwrite else _found(path, windows_path if has_windows else None,
                                           len(examples))
     if found is None:

@@ -9,7 +9,7 @@ answer of the plain case: one text or pair of texts in a row, one array of numbe
 Kinds do not import TensorFlow: the output layer is built from `nn`, which the network hands in
 (`network.heads.Layers`), and which has the rest of TensorFlow as `nn.tf`.
 
-What two kinds to come need, and where it goes:
+What a kind to come needs, and where it goes:
 
 Span answers. A reader gives a question in each row, `label` is its answers with their offsets,
 which `check_row` compares with the text. `encode` makes several records of one row, one for each
@@ -17,11 +17,6 @@ window of the document, with `label_features` for start, end and answerability. 
 `nn.sequence`, and the true start in training; `answers` returns several arrays, of the best starts
 and their ends. `join` keeps all windows of a row together, and `decide` finds the best span over
 them. `prediction_files` writes JSON: the answers, the n best, and null scores.
-
-Tags. `label` is a tuple, one tag for each word; `encode` adds a feature [W] with the place of each
-word's first piece, so that `answers`, too, have a fixed shape [B,W,L]; `join` puts the windows of a
-long sentence end to end. `decide` returns a list of tags for each row, `evaluate` counts entities,
-`prediction_files` writes the input's own form with one column more.
 
 Shape letters: n rows, m records, L labels, C choices, B records of a batch, T tokens, D width.
 """
@@ -36,7 +31,7 @@ from typing import Any, ClassVar, Optional
 import numpy as np
 
 from xlnet.errors import UserError, did_you_mean
-from xlnet.tasks import encoding
+from xlnet.tasks import encoding, parsing
 from xlnet.tasks.prediction_files import PredictionFile, tsv
 from xlnet.tasks.task import Row, Task
 
@@ -66,17 +61,40 @@ class Kind:
     baseline_words: ClassVar[str] = "majority class"    # what `baseline` answers
     default_metrics: ClassVar[tuple[str, ...]] = ()     # of own data; the first selects checkpoints
     metrics: ClassVar[Mapping[str, Metric]] = {}        # by name
+    program: ClassVar[str] = "run_classifier.py"        # that trains it
+    plain_form: ClassVar[str] = "text"      # form of files to be predicted whose name says none
 
     # ---- from the command line to a task, for own files
 
     def is_asked_for(self, settings: Any) -> bool:
-        """Whether the flags of own files (`config.ClassifierSettings`) ask for this kind; the first
+        """Whether the flags of own files (`config.FineTuningSettings`) ask for this kind; the first
         one of the registry that says yes is taken."""
         return False
+
+    def own_columns(self, settings: Any) -> Optional[dict]:
+        """The fields of a `Task` that say what the columns of own files mean, by name; None: those
+        of a table, which `custom` knows."""
+        return None
+
+    def own_file_names(self, split: str, there: Sequence[str]) -> tuple:
+        """The names that the file of a split may have in a directory of own files.
+
+        there: the names of the files in it.
+        """
+        return tuple("%s.%s" % (split, form) for form in ("tsv", "csv", "jsonl", "json"))
 
     def configured(self, task: Task, settings: Any) -> Task:
         """The task with the options of this kind that the settings have."""
         return task
+
+    def from_train_file(self, task: Task, path: str) -> Task:
+        """The task with all that its train file says of it: its labels."""
+        rows = parsing.read_file(task, path, need_labels=True)
+        return dataclasses.replace(task, labels=self.find_labels(task, rows, path))
+
+    def from_model(self, task: Task, stored: dict) -> Task:
+        """The same, as the `task.json` of a model says it."""
+        return dataclasses.replace(task, labels=tuple(stored["labels"]))
 
     def find_labels(self, task: Task, rows: Sequence[Row], path: str) -> Optional[tuple]:
         """The labels of own data, from the rows of the train file `path`, whose labels were parsed
@@ -98,7 +116,13 @@ class Kind:
         """Names of the metrics that this task may be judged by."""
         return tuple(self.metrics)
 
-    # ---- from the cells of a file to rows
+    # ---- from a file to rows
+
+    def read_rows(self, task: Task, path: str, need_labels: bool,
+                  form: Optional[str]) -> Optional[list]:
+        """The rows of a file in a form of the kind's own; None: it is a table, whose cells the
+        methods below parse. Arguments and errors as in `parsing.read_file`."""
+        return None
 
     def parse_pairs(self, task: Task, text_a: str, text_b: Optional[str], choices: list) -> tuple:
         """Returns (pairs of the `Row`, None) or (None, fault in words).

@@ -155,9 +155,27 @@ _RANKING = _task("ranking", "query", "document", "grade", None, KINDS["ranking"]
                                      ("tsv", "csv", "jsonl", "run", "qrels"))
                         for split in ("train", "dev", "test")})
 
+# --- Tagging: columns of words and tags, whose labels and scheme the train file says
+
+
+def _tagging(name, tag_column, files):
+    return _task(name, "1", None, tag_column, (), KINDS["tagging"].default_metrics,
+                 kind="tagging", id=None, files=files)
+
+
+_TAGGING_TASKS = (
+    _tagging("conll2003", "4", {"train": ("eng.train", "train.txt"),
+                                "dev": ("eng.testa", "valid.txt"),
+                                "test": ("eng.testb", "test.txt")}),
+    _tagging("msra_ner", "2", {split: split + ".txt" for split in ("train", "dev", "test")}),
+    _tagging("resume_ner", "2", {split: split + ".char.bmes"
+                                 for split in ("train", "dev", "test")}),
+)
+
+
 TASKS = {task.name: task for task in (
     *_GLUE_TASKS, *_OTHER_TASKS, *_RACE_TASKS, *_CLUE_TASKS, *map(_xnli, XNLI_LANGUAGES),
-    _RANKING)}
+    _RANKING, *_TAGGING_TASKS)}
 CUSTOM = "custom"   # the task of one's own files
 
 

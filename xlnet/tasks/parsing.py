@@ -73,11 +73,16 @@ def read_file(task: Task, path: str, need_labels: bool, header: Optional[Sequenc
     Args:
       path: file or directory; "-" is the standard input.
       header: column names, for a file without a line of them.
-      form: a key of `readers.FORMS`; from the extension if not given.
+      form: a key of `readers.FORMS`, or one of the kind's own; from the extension if not given.
 
     Returns:
       A list of `Row`.
     """
+    rows = task.kind.read_rows(task, path, need_labels, form)
+    return _read_table(task, path, need_labels, header, form) if rows is None else rows
+
+
+def _read_table(task, path, need_labels, header, form):
     table = readers.read_table(task, path, header, form)
     columns = _find_columns(task, path, table.columns, need_labels)
     if not table.rows:

@@ -78,10 +78,22 @@ def read_table(task: Task, path: str, header: Optional[Sequence[str]] = None,
     if form not in FORMS:
         raise UserError("%s: unknown form '%s'; expected one of %s" % (
             path, form, ", ".join(FORMS)))
+    return FORMS[form](task, path, _lines(path, content), header)
+
+
+def read_lines(path: str, what: str) -> list[str]:
+    """The lines of a file, or of the standard input ("-"), without the empty ones at its end.
+
+    what: the file's role in errors.
+    """
+    return _lines(path, _read_content(path, what))
+
+
+def _lines(path, content):
     lines = _decode(path, content)
     if not lines:
         raise UserError("%s: the file is empty" % path)
-    return FORMS[form](task, path, lines, header)
+    return lines
 
 
 def _read_content(path, what):

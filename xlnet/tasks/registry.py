@@ -8,6 +8,7 @@ from xlnet.tasks.multi_label import MultiLabel
 from xlnet.tasks.multiple_choice import MultipleChoice
 from xlnet.tasks.ranking import Ranking
 from xlnet.tasks.regression import Regression
+from xlnet.tasks.tagging import Tagging
 
 KINDS = {kind.name: kind for kind in (
-    Ranking(), Regression(), MultipleChoice(), MultiLabel(), Classification())}
+    Tagging(), Ranking(), Regression(), MultipleChoice(), MultiLabel(), Classification())}

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
 # id: str. pairs: ((text_a, text_b or None), ...), one pair, or C of them where a choice is to be
 # made. label: as the kind's `parse_label` returns it, or None where it is not known. query: name of
-# the query that the row, a document, is ranked for; None in other tasks.
-Row = collections.namedtuple("Row", "id pairs label query", defaults=(None,))
+# the query that the row, a document, is ranked for; None in other tasks. source: what else a kind
+# keeps of a file that it reads itself.
+Row = collections.namedtuple("Row", "id pairs label query source", defaults=(None, None))
 
 _THREE_FILES = {"train": "train.tsv", "dev": "dev.tsv", "test": "test.tsv"}
 

@@ -1,0 +1,36 @@
+"""Fine-tunes an XLNet to tag words, evaluates, predicts. `python run_tagger.py --help`."""
+
+from xlnet import cli
+from xlnet.config import DeviceSettings, NetworkSettings, OptimizationSettings, TaggerSettings
+from xlnet.errors import UserError
+
+ABOUT = """fine-tunes an XLNet to find entities: a tag for each word of a sentence.
+
+For a known task data_dir holds its files; for --task_name=custom it holds train, dev and test as
+CoNLL-style columns (a word a line, a blank line between sentences) or as JSON lines (text, and
+entities as [start, end, label] in characters), or is one such file. Records are kept in output_dir
+and regenerated when text or settings change. A run found in model_dir is continued. With
+--eval_steps the best checkpoint on the way is kept as model_dir/best.
+"""
+
+
+def main(settings, network, optimization, device):
+    from xlnet.finetuning import program
+    program.run(settings, network, optimization, device, lambda: check_task(settings.task_name))
+
+
+def check_task(name):
+    """Raises UserError for flags that contradict what is known of a task."""
+    from xlnet.tasks import known
+    if known.plain(name) == known.CUSTOM:
+        return
+    task = known.find_task(name)
+    for flag in ("word_column", "tag_column"):
+        if cli.given(flag):
+            raise UserError("%s is for --task_name=custom; the columns of task %s are known"
+                            % (flag, task.name))
+
+
+if __name__ == "__main__":
+    cli.run(main, TaggerSettings, NetworkSettings, OptimizationSettings, DeviceSettings,
+            about=ABOUT)

@@ -1,0 +1,115 @@
+"""What we write loads in Hugging Face's library and computes there what it computes here.
+
+Runs in this Python or in that of `scripts/setup_benchmark.sh`, whichever has torch and
+transformers; skipped without them.
+"""
+
+import importlib.util
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from helpers.finetuning import make_vocabulary
+from helpers.paths import ROOT
+
+import xlnet
+from xlnet.engine import checkpoint
+from xlnet.exchange import conversion
+
+# Loads the folder as its config.json says and keeps its outputs for [B,T] ids; nothing may be
+# missing, left over or of another shape. Then the ids of some text by the folder's tokenizer.
+SCRIPT = """
+import json, sys
+import numpy as np, torch, transformers
+folder, inputs, outputs, text = sys.argv[1:]
+name, = json.load(open(folder + "/config.json"))["architectures"]
+model, info = getattr(transformers, name).from_pretrained(folder, output_loading_info=True)
+assert not any(info.values()), info
+with np.load(inputs) as arrays, torch.no_grad():
+    logits = model.eval()(**{key: torch.tensor(arrays[key]) for key in arrays}).logits
+tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+encoded = tokenizer(text)
+np.savez(outputs, logits=logits.numpy(), ids=encoded["input_ids"],
+         segments=encoded["token_type_ids"], labels=list(model.config.id2label.values()))
+"""
+SIZES = dict(n_layer=2, d_model=8, n_head=2, d_head=4, d_inner=16, untie_r=False, n_token=37)
+TEXT = "Kamat  kÄmat, 1,234 rokmi"
+
+
+def python_with_transformers():
+    if all(importlib.util.find_spec(name) for name in ("torch", "transformers")):
+        return sys.executable
+    other = ROOT / ".venv-benchmark" / "bin" / "python"
+    return str(other) if other.exists() else None
+
+
+@pytest.fixture(scope="module")
+def python():
+    found = python_with_transformers()
+    if not found:
+        pytest.skip("no torch and transformers here, and no .venv-benchmark")
+    return found
+
+
+def random_weights(config, outputs, rng):
+    """A checkpoint's arrays of a fine-tuned classifier: no mask embedding, no LM bias."""
+    from xlnet.exchange import weights
+    parts = (weights.SUMMARY, weights.SEQUENCE)
+    return {pair.ours: rng.normal(0, 0.4, pair.shape).astype(np.float32)
+            for pair in weights.pairs(config, parts, "classification_custom", outputs)
+            if pair.ours != weights.MASK_EMBEDDING}
+
+
+@pytest.mark.parametrize("activation", ("relu", "gelu", "gelu_erf"))
+def test_our_classifier_answers_there_as_here(graph, python, tmp_path, activation):
+    import tensorflow.compat.v1 as tf
+
+    from xlnet.engine import training
+    from xlnet.network import heads, modeling
+    from xlnet.tokenization import Tokenizer
+    rng = np.random.RandomState(0)
+    source, labels = tmp_path / "ours", ["rain", "snow", "sun"]
+    config = xlnet.XLNetConfig(**SIZES, ff_activation=activation)
+    source.mkdir()
+    stored = random_weights(config, 3, rng)
+    checkpoint.write_arrays(str(source / "xlnet_model.ckpt"), stored)
+    config.to_json(str(source / "xlnet_config.json"))
+    make_vocabulary(tmp_path / "sp.model", 37)
+    tokenizer = Tokenizer(str(tmp_path / "sp.model"), uncased=True)
+    tokenizer.save(str(source / "spiece.model"))
+    (source / "task.json").write_text(json.dumps(dict(
+        kind="classification", labels=labels, head="classification_custom", summary_type="last",
+        use_summ_proj=True)))
+    conversion.to_huggingface(str(source), str(tmp_path / "theirs"))
+
+    ids = rng.randint(7, 37, [3, 12])
+    padding = (np.arange(12) < np.array([[0], [3], [7]])).astype(np.float32)
+    segments = rng.randint(0, 3, [3, 12])
+    np.savez(tmp_path / "inputs.npz", input_ids=ids, token_type_ids=segments,
+             attention_mask=1 - padding)
+    done = subprocess.run(
+        [python, "-c", SCRIPT, str(tmp_path / "theirs"), str(tmp_path / "inputs.npz"),
+         str(tmp_path / "outputs.npz"), TEXT], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    theirs = np.load(tmp_path / "outputs.npz")
+
+    run = xlnet.RunConfig(False, False, False, 0., 0.)
+    with training.model_scope():
+        sequence = modeling.transformer_xl(
+            config, run, input_ids=tf.constant(ids, tf.int32),
+            seg_ids=tf.constant(segments, tf.int32),
+            hidden=tf.constant(padding)[:, None] > 0).sequence
+        logits = heads.classification(run, modeling.summarize(config, run, sequence),
+                                      tf.zeros([3], tf.int32), num_classes=3,
+                                      scope="classification_custom").logits
+    with tf.Session() as session:
+        for variable in tf.global_variables():
+            variable.load(stored[variable.op.name], session)
+        ours = session.run(logits)
+    np.testing.assert_allclose(theirs["logits"], ours, rtol=0, atol=1e-5 * np.abs(ours).max())
+    assert theirs["labels"].tolist() == labels
+    end = [tokenizer.sep_id, tokenizer.cls_id]
+    assert theirs["ids"].tolist() == tokenizer.ids(TEXT) + end
+    assert theirs["segments"].tolist() == [0] * (len(theirs["ids"]) - 1) + [2]

@@ -1,0 +1,74 @@
+"""scripts/convert_checkpoint.py: a fine-tuned model goes there and comes back, and predicts."""
+
+import json
+import os
+
+import pytest
+from helpers import command, finetuning
+from helpers.finetuning import weights
+
+from xlnet import XLNetConfig
+
+SCRIPT = "scripts/convert_checkpoint.py"
+CONFIG = dict(n_layer=1, d_model=8, n_head=2, d_head=4, d_inner=16, ff_activation="gelu",
+              untie_r=True, n_token=37)
+
+
+def convert(source, target, *arguments):
+    done = command.run(SCRIPT, "--source=" + source, "--target=" + target, *arguments)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A model that was fine-tuned here, with its best checkpoint; there; and back again."""
+    place = finetuning.make_workspace(tmp_path_factory.mktemp("convert"))
+    XLNetConfig(**CONFIG).to_json(place.path("config.json"))
+    place.succeed("--do_train=True", "--do_predict=True", "--eval_steps=1",
+                  model_config_path=place.path("config.json"), uncased=True)
+    place.there = convert(place.path("model"), place.path("theirs"))
+    place.back = convert(place.path("theirs"), place.path("back"), "--text_a_column=first",
+                         "--text_b_column=second", "--max_seq_length=16")
+    return place
+
+
+def test_labels_and_vocabulary_go_there(place):
+    with open(place.path("theirs", "config.json"), encoding="utf-8") as f:
+        config = json.load(f)
+    assert config["architectures"] == ["XLNetForSequenceClassification"]
+    assert config["id2label"] == {"0": "animal", "1": "plant", "2": "stone"}
+    assert config["ff_activation"] == "gelu_new"
+    with open(place.path("theirs", "tokenizer_config.json"), encoding="utf-8") as f:
+        assert json.load(f)["do_lower_case"] is True
+    assert "the best checkpoint of %s is taken" % place.path("model") in place.there.stdout
+    assert "labels animal, plant, stone" in place.there.stdout and not place.there.stderr
+
+
+def test_weights_come_back_to_the_last_bit(place):
+    before, after = weights(place.path("model", "best")), weights(place.path("back"))
+    assert before.pop("global_step") > 0 == after.pop("global_step")
+    assert not after.pop("model/transformer/mask_emb/mask_emb").any()     # expected there
+    assert set(before) == set(after)
+    for name, value in before.items():
+        assert value.tobytes() == after[name].tobytes(), name
+
+
+def test_what_came_back_predicts_the_same(place):
+    place.succeed("--do_predict=True", model_config_path=place.path("config.json"),
+                  model_dir=place.path("back"))
+    name = "predictions_custom_test.tsv"
+    with open(place.path("model", name)) as before, open(place.path("back", name)) as after:
+        assert before.read() == after.read()
+
+
+def test_a_wrong_command_says_so(place):
+    for arguments, message in (
+            ((place.path("theirs"), place.path("back")), "is there already"),
+            ((place.path("nowhere"), place.path("new")), "source: no checkpoint"),
+            ((place.path("theirs"), place.path("new"), "--dtype=float16"), "dtype: a checkpoint")):
+        done = command.run(SCRIPT, "--source=" + arguments[0], "--target=" + arguments[1],
+                           *arguments[2:])
+        assert done.returncode == 1 and message in done.stderr and "\n" == done.stderr[-1]
+        assert done.stderr.count("\n") == 1
+    assert not os.path.exists(place.path("new"))

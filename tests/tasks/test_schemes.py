@@ -1,0 +1,111 @@
+"""Tag schemes: what tags say, what is legal, what is made of the rest."""
+
+import itertools
+import random
+
+import pytest
+
+from xlnet.errors import UserError
+from xlnet.tasks import schemes
+
+# Three entities in eight words, the second right after the first one.
+SPANS = [(1, 3, "PER"), (3, 6, "PER"), (7, 8, "LOC")]
+TAGS = {
+    "iob1": "O I-PER I-PER B-PER I-PER I-PER O I-LOC",
+    "bio2": "O B-PER I-PER B-PER I-PER I-PER O B-LOC",
+    "bioes": "O B-PER E-PER B-PER I-PER E-PER O S-LOC",
+    "bmes": "O B-PER E-PER B-PER M-PER E-PER O S-LOC",
+}
+
+
+def sequences(prefixes, length):
+    """All sequences of tags with two labels."""
+    tags = ["O"] + ["%s-%s" % pair for pair in itertools.product(prefixes, "XY")]
+    return itertools.product(tags, repeat=length)
+
+
+@pytest.mark.parametrize("scheme", schemes.SCHEMES)
+def test_each_scheme_says_the_same(scheme):
+    tags = tuple(TAGS[scheme].split())
+    assert schemes.spans(tags) == schemes.strict_spans(tags, scheme) == SPANS
+    assert schemes.tags_of(SPANS, 8, scheme) == tags
+    assert schemes.illegal(tags, scheme) == [] and schemes.detect([tags]) == scheme
+
+
+# As conlleval and seqeval (default mode) read them; strict: what seqeval counts with mode=strict.
+@pytest.mark.parametrize("scheme, tags, spans, strict, repaired", [
+    ("bio2", "I-X I-X O", [(0, 2, "X")], [], "B-X I-X O"),
+    ("bio2", "O I-X B-X", [(1, 2, "X"), (2, 3, "X")], [(2, 3, "X")], "O B-X B-X"),
+    ("bio2", "B-X I-Y I-Y", [(0, 1, "X"), (1, 3, "Y")], [(0, 1, "X")], "B-X B-Y I-Y"),
+    ("bioes", "B-X O", [(0, 1, "X")], [], "S-X O"),
+    ("bioes", "B-X I-X O", [(0, 2, "X")], [], "B-X E-X O"),
+    ("bioes", "I-X E-X", [(0, 2, "X")], [], "B-X E-X"),
+    ("bioes", "B-X E-X E-X", [(0, 2, "X"), (2, 3, "X")], [(0, 2, "X")], "B-X E-X S-X"),
+    ("bioes", "S-X I-X", [(0, 1, "X"), (1, 2, "X")], [(0, 1, "X")], "S-X S-X"),
+    ("bmes", "B-X M-X O M-X", [(0, 2, "X"), (3, 4, "X")], [], "B-X E-X O S-X"),
+    ("iob1", "B-X I-X", [(0, 2, "X")], [], "I-X I-X"),
+])
+def test_illegal_sequences(scheme, tags, spans, strict, repaired):
+    tags = tags.split()
+    assert schemes.spans(tags) == spans
+    assert schemes.strict_spans(tags, scheme) == strict
+    assert schemes.repaired(tags, scheme) == tuple(repaired.split())
+
+
+@pytest.mark.parametrize("scheme", schemes.SCHEMES)
+def test_the_laws_of_repair(scheme):
+    """It keeps all entities, leaves what is legal alone, and leaves nothing illegal."""
+    for tags in sequences(schemes.prefixes(scheme), 3):
+        repaired = schemes.repaired(tags, scheme)
+        assert schemes.spans(repaired) == schemes.spans(tags)
+        assert schemes.repaired(repaired, scheme) == repaired
+        for other in schemes.SCHEMES:
+            assert schemes.spans(schemes.tags_of(schemes.spans(tags), 3, other)) == \
+                schemes.spans(tags)
+
+
+@pytest.mark.parametrize("scheme, name", [("bio2", "IOB2"), ("bioes", "IOBES")])
+def test_entities_are_those_of_seqeval(scheme, name):
+    library = pytest.importorskip("seqeval.scheme")
+    from seqeval.metrics.sequence_labeling import get_entities
+    rng = random.Random(0)
+    tags = ["O"] + ["%s-%s" % pair for pair in itertools.product(schemes.prefixes(scheme), "XY")]
+    for _ in range(3000):
+        drawn = rng.choices(tags, k=rng.randint(1, 8))
+        assert schemes.spans(drawn) == [(a, b + 1, label) for label, a, b in get_entities(drawn)]
+        strict = library.Tokens(drawn, getattr(library, name)).entities
+        assert schemes.strict_spans(drawn, scheme) == [
+            (one.start, one.end, one.tag) for one in strict]
+
+
+def test_the_scheme_with_the_fewest_faults_is_that_of_a_file():
+    assert schemes.detect([TAGS["bio2"].split(), ["I-PER", "O"]]) == "bio2"
+    assert schemes.detect([["O", "I-X"]]) == "iob1" and schemes.detect([["O"]]) == "bio2"
+
+
+def test_prefixes_of_two_schemes():
+    with pytest.raises(UserError, match="mixed schemes: prefixes B, I, M, expected those of one "
+                                        "of bio2 .B, I.; iob1 .I, B.; bioes .B, I, E, S.; bmes"):
+        schemes.detect([["B-X", "I-X"], ["B-X", "M-X"]])
+
+
+@pytest.mark.parametrize("tag, scheme, message", [
+    ("NNP", None, "tag 'NNP', expected O, or B, I, M, E, S before a label, as in B-PER"),
+    ("B-", None, "tag 'B-', expected"), ("", None, "tag '', expected"),
+    ("BI-X", None, "tag 'BI-X', expected"), ("o", None, "tag 'o', expected"),
+    ("S-X", "bio2", "tag 'S-X', expected O, or B, I before a label, as in B-PER (scheme bio2)")])
+def test_what_is_no_tag(tag, scheme, message):
+    assert schemes.tag_fault(tag, scheme).startswith(message)
+
+
+def test_labels_hold_hyphens_or_are_not_there():
+    assert schemes.tag_fault("B-GPE-NAM") is None and schemes.tag_fault("B") is None
+    assert schemes.spans(["B-GPE-NAM", "I-GPE-NAM"]) == [(0, 2, "GPE-NAM")]
+    assert schemes.repaired(["I", "I"], "bio2") == ("B", "I")
+    assert schemes.all_tags(["LOC", "PER"], "bmes")[:5] == ("O", "B-LOC", "M-LOC", "E-LOC", "S-LOC")
+
+
+def test_a_label_that_was_not_in_training():
+    assert schemes.unknown_label("B-PERS", ["LOC", "PER"]) == (
+        "tag 'B-PERS' was not in training; did you mean 'PER'? (labels: LOC, PER)")
+    assert schemes.unknown_label("O", ["LOC"]) is schemes.unknown_label("I-LOC", ["LOC"]) is None

@@ -1,0 +1,172 @@
+"""Sentences with tagged words: what is read from each form, refused, and written again."""
+
+import json
+
+import pytest
+
+from xlnet.errors import UserError
+from xlnet.tasks import tagged_files
+
+CONLL = """-DOCSTART- -X- O O
+
+EU NNP I-NP I-ORG
+rejects VBZ I-VP O
+
+# a comment
+Peter NNP I-NP I-PER
+Blackburn NNP I-NP I-PER
+"""
+
+
+def write(directory, text, name="train.txt"):
+    path = directory / name
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def read(path, word="1", tag=None, need_tags=True):
+    return tagged_files.read(path, tagged_files.form_of(path), word, tag, need_tags)
+
+
+# --- Columns
+
+def test_words_and_tags_of_columns(tmp_path):
+    first, second = read(write(tmp_path, CONLL))
+    assert first.words == ("EU", "rejects") and first.tags == ("I-ORG", "O")
+    assert (first.numbers, second.numbers) == ((3, 4), (7, 8))
+    assert read(write(tmp_path, CONLL), "2", "3")[0][:3] == (
+        ("NNP", "VBZ"), None, ("I-NP", "I-VP"))
+
+
+def test_a_file_is_written_again_with_one_column_more(tmp_path):
+    sentences = read(write(tmp_path, CONLL))
+    text = tagged_files.conll_text([s.source for s in sentences], [("X", "Y"), ("Z", "O")])
+    assert text == """-DOCSTART- -X- O O O
+
+EU NNP I-NP I-ORG X
+rejects VBZ I-VP O Y
+
+# a comment
+Peter NNP I-NP I-PER Z
+Blackburn NNP I-NP I-PER O
+"""
+
+
+def test_columns_by_name_between_tabs(tmp_path):
+    text = "id\tword\tner\n1\tNew York\tB-LOC\n2\tis\tO\n\n\n1\tBig\tO\n"
+    sentences = read(write(tmp_path, text), "word", "ner")
+    assert [s.words for s in sentences] == [("New York", "is"), ("Big",)]
+    written = tagged_files.conll_text([s.source for s in sentences], [("B-LOC", "O"), ("O",)])
+    assert written == ("id\tword\tner\tpredicted\n1\tNew York\tB-LOC\tB-LOC\n2\tis\tO\tO\n\n\n"
+                       "1\tBig\tO\tO\n")
+
+
+def test_what_stands_after_the_last_word_is_kept(tmp_path):
+    sentences = read(write(tmp_path, "a O\n\n-DOCSTART- O\n"))
+    assert tagged_files.conll_text([s.source for s in sentences], [["O"]]) == (
+        "a O O\n\n-DOCSTART- O O\n")
+
+
+def test_unusual_spaces_and_line_ends_are_no_borders(tmp_path):
+    path = tmp_path / "train.txt"
+    path.write_bytes("\u3000 O\r\nx\u00a0y  B-A \r\n\u2028 I-A\r\n".encode())
+    sentence, = read(str(path))
+    assert sentence.words == ("\u3000", "x\u00a0y", "\u2028")
+    assert sentence.tags == ("O", "B-A", "I-A")
+
+
+def test_a_file_without_tags(tmp_path):
+    path = write(tmp_path, "EU\nrejects\n")
+    sentence, = read(path, tag="4", need_tags=False)
+    assert sentence.words == ("EU", "rejects") and sentence.tags is None
+
+
+@pytest.mark.parametrize("text, word, tag, message", [
+    ("a O\nb c O\n\nd\n", "1", "2", ":2: 3 column(s), expected 2 as in line 1 (and 1 more faulty"),
+    ("a\tO\n\tO\n", "1", "2", ":2: column 1 is empty, expected a word"),
+    ("a O\n", "1", "3", ": no column '3' (columns: 1, 2)"),
+    ("a O\n", "0", "2", ": no column '0' (columns: 1, 2)"),
+    ("word tag\na O\n", "word", "tags", ": no column 'tags'; did you mean 'tag'? (columns: word"),
+    ("word tag\na O X\n", "word", "tag", ":2: 3 column(s), expected 2 as in line 1"),
+    ("a\nb\n", "1", None, ": column 1 is that of the words and of the tags"),
+    ("\n", "1", None, ": the file is empty"),
+    ("-DOCSTART- O\n", "1", None, ": no words"),
+])
+def test_faulty_columns(tmp_path, text, word, tag, message):
+    path = write(tmp_path, text)
+    with pytest.raises(UserError) as e:
+        read(path, word, tag)
+    assert str(e.value).startswith(path + message)
+
+
+# --- JSON lines
+
+def json_line(text, *entities, **more):
+    return json.dumps(dict(more, text=text, entities=list(map(list, entities))),
+                      ensure_ascii=False) + "\n"
+
+
+def test_words_and_tags_of_a_text(tmp_path):
+    text = "In New York, 3km. 北京的U.S."
+    sentence, = read(write(tmp_path, json_line(text, (3, 11, "LOC"), (18, 20, "LOC")), "a.jsonl"))
+    assert sentence.words == ("In", "New", "York", ",", "3", "km", ".", "北", "京", "的", "U", ".",
+                              "S", ".")
+    assert sentence.after_space == tuple(map(bool, (1, 1, 1, 0, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0)))
+    assert [(word, tag) for word, tag in zip(sentence.words, sentence.tags) if tag != "O"] == [
+        ("New", "B-LOC"), ("York", "I-LOC"), ("北", "B-LOC"), ("京", "I-LOC")]
+
+
+def test_spans_come_back_as_characters(tmp_path):
+    line = json_line("He  saw Oslo .", (8, 12, "LOC"), id=7)
+    sentence, = read(write(tmp_path, line, "a.jsonl"))
+    text = tagged_files.json_text([sentence.source], [[(0, 1, "PER"), (2, 4, "LOC")]])
+    assert json.loads(text) == dict(json.loads(line), predicted=[[0, 2, "PER"], [8, 14, "LOC"]])
+
+
+@pytest.mark.parametrize("text, words", [
+    ("don't", ["don", "'", "t"]), ("A\u0301b", ["A\u0301b"]), ("हिन्दी में", ["हिन्दी", "में"]),
+    ("1999年", ["1999", "年"]), ("a\u200bb", ["a", "b"]), ("日本ゲーム", list("日本ゲーム")),
+    (" \u3000", [])])
+def test_words(text, words):
+    assert [text[start:end] for start, end in tagged_files.find_words(text)] == words
+
+
+def test_entities_that_do_not_fit_words_are_counted(tmp_path, caplog):
+    lines = json_line("Unhappy days", (2, 7, "A")) + json_line("Unhappy", (0, 2, "A"), (2, 7, "B"))
+    first, second = read(write(tmp_path, lines, "a.jsonl"))
+    assert first.tags == ("B-A", "O") and second.tags == ("B-A",)
+    assert [record.getMessage().split(": ", 2)[2] for record in caplog.records] == [
+        "3 entities begin or end inside of a word and are taken with the whole of it: line 1, 2",
+        "1 entities share a word with the one before and are left out: line 2"]
+
+
+def test_spaces_at_the_ends_of_an_entity_do_not_count(tmp_path, caplog):
+    sentence, = read(write(tmp_path, json_line("in Oslo now", (2, 8, "LOC")), "a.jsonl"))
+    assert sentence.tags == ("O", "B-LOC", "O") and not caplog.records
+
+
+@pytest.mark.parametrize("line, message", [
+    ("{", "not valid JSON: "),
+    ("[]", "expected a JSON object, found list"),
+    ('{"text": " ", "entities": []}', "'text' is empty, expected a text"),
+    ('{"entities": []}', "'text' is no text, expected a text"),
+    ('{"text": "ab"}', "no 'entities'"),
+    ('{"text": "ab", "entities": {}}', "'entities' is no list"),
+    ('{"text": "ab", "entities": [[0, 3, "X"]]}',
+     "'entities' has [0, 3, \"X\"], expected [start, end, label] with 0 <= start < end <= 2"),
+    ('{"text": "ab", "entities": [[1, 1, "X"]]}', "'entities' has [1, 1, \"X\"], expected"),
+    ('{"text": "ab", "entities": [[0, 1, ""]]}', "'entities' has [0, 1, \"\"], expected"),
+    ('{"text": "a  b", "entities": [[1, 3, "X"]]}', "'entities' has [1, 3, \"X\"], which is but"),
+    ('{"text": "abc", "entities": [[0, 2, "X"], [1, 3, "Y"]]}',
+     "'entities': [0, 2, \"X\"] and [1, 3, \"Y\"] overlap"),
+])
+def test_faulty_json(tmp_path, line, message):
+    path = write(tmp_path, json_line("a") + line + "\n", "a.jsonl")
+    with pytest.raises(UserError) as e:
+        read(path)
+    assert str(e.value).startswith("%s:2: %s" % (path, message))
+
+
+def test_other_keys(tmp_path):
+    path = write(tmp_path, '{"satz": "a", "namen": [[0, 1, "X"]]}\n', "a.jsonl")
+    assert read(path, "satz", "namen")[0].tags == ("B-X",)

@@ -1,0 +1,239 @@
+"""The kind of task whose answers are tags: from files to rows, records and answers."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+from helpers.paths import DATA, FOLDERS, SPIECE
+
+from xlnet.config import TaggerSettings
+from xlnet.errors import UserError
+from xlnet.tasks import custom, known, parsing, readers
+from xlnet.tasks.encoding import Layout
+from xlnet.tokenization import Tokenizer
+
+TRAIN = "EU I-ORG\nsaid O\n\nPeter I-PER\nBlackburn I-PER\nParis I-LOC\nRome B-LOC\n"
+
+
+def write(directory, name, text):
+    (directory / name).write_text(text, encoding="utf-8")
+
+
+def settings(directory, **more):
+    return TaggerSettings(**dict(dict(
+        task_name="custom", data_dir=str(directory), output_dir="o", model_dir="m",
+        spiece_model_file="s", model_config_path="c", do_train=True), **more))
+
+
+def make_task(directory, train=TRAIN, **more):
+    write(directory, "train.txt", train)
+    return custom.get_task(settings(directory, **more))
+
+
+# --- What the train file says
+
+def test_the_train_file_says_tags_scheme_and_column(tmp_path):
+    task = make_task(tmp_path)
+    assert task.labels == ("O", "B-LOC", "I-LOC", "B-ORG", "I-ORG", "B-PER", "I-PER")
+    assert task.kind.scheme == "iob1" and task.kind.learned_scheme == "bio2"
+    assert task.label == ("2",) and task.kind.is_spaced and task.dev_share == 0.1
+    assert task.kind.words(task) == "entities LOC, ORG, PER, scheme iob1"
+
+
+def test_a_script_without_spaces_is_seen(tmp_path):
+    task = make_task(tmp_path, "中 B-X\n国 M-X\n人 E-X\n, O\n")
+    assert task.kind.scheme == "bmes" and not task.kind.is_spaced
+
+
+def test_a_model_knows_what_the_train_file_said(tmp_path):
+    task = make_task(tmp_path)
+    stored = dict(labels=list(task.labels), columns=dict(label=["2"]),
+                  kind_options=dict(scheme="iob1", is_scheme_given=False, is_spaced=True,
+                                    all_pieces=False))
+    (tmp_path / "train.txt").unlink()
+    found = custom.get_task(settings(tmp_path), stored)
+    assert (found.labels, found.label, found.kind) == (task.labels, task.label, task.kind)
+
+
+def test_files_are_found_by_a_part_of_their_names(tmp_path):
+    for name in ("x.train", "x.testa", "test.char.bmes", "notes.md", "retrain.txt"):
+        write(tmp_path, name, TRAIN)
+    task = custom.get_task(settings(tmp_path))
+    assert task.files == {"train": "x.train", "dev": "x.testa", "test": "test.char.bmes"}
+    write(tmp_path, "valid.txt", TRAIN)
+    with pytest.raises(UserError, match="has valid.txt and x.testa; expected one of them"):
+        custom.get_task(settings(tmp_path))
+
+
+@pytest.mark.parametrize("train, more, message", [
+    ("a NNP\nb O\n\nc VB\n", {}, "train.txt:1: tag 'NNP', expected O, or B, I, M, E, S before a "
+                                 "label, as in B-PER (and 1 more faulty row(s))"),
+    ("a B-X\nb M-X\nc E-X\n\nd B-X\ne I-X\n", {}, "train.txt: mixed schemes: prefixes B, E, I, M"),
+    ("a O\n", {}, "train.txt: all tags are O; expected some entities"),
+    ("a B-X\nb E-X\n", dict(scheme="bio2"), "train.txt:2: tag 'E-X', expected O, or B, I before a "
+                                            "label, as in B-PER (scheme bio2)"),
+])
+def test_faults_of_the_train_file(tmp_path, train, more, message):
+    with pytest.raises(UserError, match=re.escape(message)):
+        make_task(tmp_path, train, **more)
+
+
+# --- Rows
+
+def read(task, directory, text, name="dev.txt", **more):
+    write(directory, name, text)
+    return parsing.read_file(task, str(directory / name), **dict(dict(need_labels=True), **more))
+
+
+def test_tags_become_those_of_the_scheme_that_is_learned(tmp_path):
+    rows = parsing.read_rows(make_task(tmp_path, dev_share=0.0), tmp_path, "train")
+    assert [row.label for row in rows] == [
+        ("B-ORG", "O"), ("B-PER", "I-PER", "B-LOC", "B-LOC")]
+    assert [row.pairs for row in rows] == [(("EU said", None),),
+                                           (("Peter Blackburn Paris Rome", None),)]
+
+
+@pytest.mark.parametrize("text, message", [
+    ("EU I-ORG\n\nOslo I-X\nOslo I-X\n", "dev.txt:3: tag 'I-X' was not in training (labels: LOC, "
+                                         "ORG, PER) (and 1 more faulty row(s))"),
+    ("EU S-ORG\n", "dev.txt:1: tag 'S-ORG', expected O, or I, B before a label"),
+    ("EU B-ORG\nsaid O\nOslo B-LOC\n", "dev.txt:1: tag 'B-ORG' after '(beginning)' is illegal in "
+     "scheme iob1; with --scheme=iob1 such tags are repaired (and 1 more"),
+])
+def test_faults_of_other_files(tmp_path, text, message):
+    with pytest.raises(UserError, match=re.escape(message)):
+        read(make_task(tmp_path), tmp_path, text)
+
+
+def test_a_few_illegal_tags_are_repaired_and_counted(tmp_path, caplog):
+    task = make_task(tmp_path, "a B-X\nb I-X\nc O\n")
+    rows = read(task, tmp_path, "a B-X\n\nc O\nb I-X\n")
+    assert [row.label for row in rows] == [("B-X",), ("O", "B-X")]
+    assert caplog.messages == ["note: %s: 1 of 2 tags are illegal in scheme bio2 and repaired: "
+                               "line 4" % (tmp_path / "dev.txt")]
+
+
+def test_a_scheme_that_is_given_repairs_any_file(tmp_path, caplog):
+    task = make_task(tmp_path, "a I-X\nb I-X\n\nc I-X\n", scheme="bio2")
+    assert task.kind.scheme == "bio2"
+    rows = read(task, tmp_path, "a I-X\n\nb I-X\n\nc I-X\n")
+    assert [row.label for row in rows] == [("B-X",)] * 3
+    assert "3 of 3 tags are illegal" in caplog.text
+
+
+def test_what_is_only_predicted_needs_no_tags(tmp_path):
+    task = make_task(tmp_path)
+    rows = read(task, tmp_path, "EU\nOslo\n", need_labels=False)
+    assert rows[0].label is None and rows[0].source.words == ("EU", "Oslo")
+    assert read(task, tmp_path, "EU NNP\n", need_labels=False)[0].label is None
+    assert read(task, tmp_path, "EU I-ORG\n", need_labels=False)[0].label == ("B-ORG",)
+
+
+# --- From records to answers
+
+def answers_of(task, arrays, counts):
+    """The `Answers` of a network that says what the records say."""
+    tags = np.where(arrays["word_starts"] > 0, arrays["label_ids"] - 1, -1)
+    return task.kind.join(task, dict(values=tags, loss=np.zeros(len(tags), np.float32)), counts)
+
+
+@pytest.fixture
+def small(tmp_path):
+    """A task, its rows, and answers to them of which the second sentence's are illegal."""
+    task = make_task(tmp_path, TRAIN, dev_share=0.0)
+    rows = parsing.read_rows(task, tmp_path, "train")
+    ids = [[task.labels.index(tag) for tag in tags] for tags in (
+        ("B-ORG", "O"), ("I-PER", "I-PER", "B-LOC", "I-LOC"))]
+    return task, rows, list(map(np.array, ids))
+
+
+def test_metrics_and_table(small):
+    task, rows, values = small
+    truth = task.kind.truth(task, rows)
+    result = task.kind.evaluate(task, values, truth)
+    assert list(result) == ["f1", "precision", "recall", "strict_f1", "accuracy"]
+    # Found after repair: ORG, PER and one LOC of two words; true: ORG, PER and two LOC.
+    assert result["precision"] == pytest.approx(2 / 3) and result["recall"] == 0.5
+    assert result["strict_f1"] == pytest.approx(1 / 3)      # PER begins with I
+    assert result["accuracy"] == pytest.approx(5 / 6)
+    table = task.kind.table(task, values, truth, 0.5)
+    assert table.endswith("repaired 1 of 6 tags") and "micro avg" in table
+    baseline = task.kind.baseline(task, truth)
+    assert baseline["accuracy"] == pytest.approx(1 / 3) and list(baseline) == list(result)
+
+
+def test_a_constant_answer_is_a_collapse(small):
+    task, rows, values = small
+    truth = task.kind.truth(task, rows)
+    assert task.kind.collapsed(task, values, truth) is None
+    assert task.kind.collapsed(task, [0 * one for one in values], truth) == "every word is 'O'"
+
+
+def test_predictions_are_legal_in_the_scheme_of_the_file(small):
+    task, rows, values = small
+    file, = task.kind.prediction_files(task, rows, values)
+    assert file.extension == "conll" and file.text == (
+        "EU I-ORG I-ORG\nsaid O O\n\nPeter I-PER I-PER\nBlackburn I-PER I-PER\n"
+        "Paris I-LOC I-LOC\nRome B-LOC I-LOC\n")
+
+
+def test_predictions_of_texts_are_characters(tmp_path):
+    task = make_task(tmp_path)
+    row, = read(task, tmp_path, '{"text": "EU said."}\n', "a.jsonl", need_labels=False)
+    file, = task.kind.prediction_files(task, [row], [np.array([3, 0, 0])])
+    assert file.extension == "jsonl"
+    assert json.loads(file.text) == {"text": "EU said.", "predicted": [[0, 2, "ORG"]]}
+
+
+def test_answers_for_other_words_are_no_answers(small):
+    task, rows, values = small
+    with pytest.raises(ValueError, match="other numbers of tags than of words"):
+        task.kind.prediction_files(task, rows, values[::-1])
+
+
+def test_weights_of_tags(small):
+    task, rows, _ = small
+    weights = task.kind.class_weights("balanced", task, rows)
+    assert weights[task.labels.index("B-LOC")] == pytest.approx(6 / (7 * 2))
+    assert weights[0] == pytest.approx(6 / 7)
+    assert task.kind.class_weights("O:0.5", task, None) == [0.5] + [1.0] * 6
+    with pytest.raises(UserError, match="class_weights: no label 'LOC'; did you mean 'I-LOC'"):
+        task.kind.class_weights("LOC:2", task, None)
+
+
+def test_other_programs_tasks(tmp_path):
+    with pytest.raises(UserError, match="task_name: rte is a task of run_classifier.py"):
+        custom.get_task(settings(tmp_path, task_name="rte"))
+
+
+# --- The shared sets: every sentence, all of its words, each one tag
+
+REAL = {"conll2003": (11297, 3250, 1696), "msra_ner": (1800, 300, 300),
+        "resume_ner": (2865, 231, 238)}
+
+
+@pytest.mark.skipif(not SPIECE.exists(), reason="the data sets are not there")
+@pytest.mark.parametrize("name", REAL)
+def test_real_files(name, caplog):
+    folder = DATA / FOLDERS[name]
+    task = known.TASKS[name]
+    task = task.kind.from_train_file(task, readers.find_file(folder, task.files["train"]))
+    assert task.kind.scheme == dict(conll2003="iob1", msra_ner="bio2", resume_ner="bmes")[name]
+    assert task.kind.is_spaced is (name == "conll2003")
+    tokenizer = Tokenizer(str(SPIECE))
+    for split, count in zip(("train", "dev", "test"), REAL[name]):
+        rows = parsing.read_rows(task, folder, split, need_labels=True)
+        assert len(rows) == count
+        file, = task.kind.prediction_files(
+            task, rows, [np.zeros(len(row.label), int) for row in rows])
+        with open(readers.find_file(folder, task.files[split]), encoding="utf-8") as f:
+            original = f.read().rstrip("\n").split("\n")
+        assert file.text.rstrip("\n").split("\n") == [
+            line and line + " O" for line in original]
+        rows = sorted(rows, key=lambda row: -len(row.label))[:300]
+        arrays, counts = task.kind.encode(task.kind.examples(task, rows), tokenizer,
+                                          Layout(64, long_document="split"))
+        found = task.kind.decide(task, answers_of(task, arrays, counts).values)
+        assert found == task.kind.truth(task, rows)
+    assert ("4 of 58989 tags are illegal" in caplog.text) is (name == "resume_ner")

@@ -1,0 +1,222 @@
+"""run_tagger.py from end to end: a small network that learns which words are entities."""
+
+import json
+import random
+import re
+import shutil
+
+import numpy as np
+import pytest
+from helpers import command
+from helpers.finetuning import make_vocabulary, weights
+from helpers.paths import RELEASED
+
+from xlnet.tasks import tagged_files
+
+NAMES, PLACES, FILLER = ("kamat", "telok", "solkit"), ("dakar", "nokla"), ("mi", "le", "rok", "las")
+ROWS = {"train": 100, "dev": 24, "test": 12}
+
+
+def make_sentence(rng):
+    lines = []
+    for _ in range(rng.randint(2, 14)):
+        drawn = rng.random()
+        if drawn < .2:
+            lines += ["%s NN I-PER" % name for name in rng.choices(NAMES, k=2)]
+        elif drawn < .4:
+            lines.append("%s NN I-LOC" % rng.choice(PLACES))
+        else:
+            lines.append("%s XX O" % rng.choice(FILLER))
+    return "\n".join(lines) + "\n"
+
+
+class Place:
+    """A folder with CoNLL-style files, a vocabulary, and runs."""
+
+    def __init__(self, directory):
+        self.directory = directory
+        (directory / "data").mkdir()
+        rng = random.Random(0)
+        for split, count in ROWS.items():
+            (directory / "data" / (split + ".txt")).write_text(
+                "-DOCSTART- -X- O\n\n" + "\n".join(make_sentence(rng) for _ in range(count)))
+        make_vocabulary(directory / "sp.model", 37)
+
+    def run(self, *arguments, **changes):
+        flags = dict(
+            task_name="custom", data_dir=self.directory / "data", max_seq_length=16,
+            output_dir=self.directory / "records", model_dir=self.directory / "model",
+            spiece_model_file=self.directory / "sp.model", learning_rate=.01, dropout=0, dropatt=0,
+            model_config_path=RELEASED / "xlnet_config.json", train_batch_size=16, train_steps=80,
+            eval_steps=40, save_steps=1000, device="cpu")
+        return command.run("run_tagger.py", *arguments, *(
+            "--%s=%s" % item for item in dict(flags, **changes).items() if item[1] is not None))
+
+    def succeed(self, *arguments, **changes):
+        done = self.run(*arguments, **changes)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def write(self, name, text):
+        (self.directory / name).write_text(text, encoding="utf-8")
+        return self.directory / name
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    return Place(tmp_path_factory.mktemp("tagger"))
+
+
+@pytest.fixture(scope="module")
+def trained(place):
+    """What a run prints that trains, evaluates and predicts."""
+    return place.succeed("--do_train=True", "--do_eval=True", "--do_predict=True")
+
+
+def test_a_small_network_learns_entities(place, trained):
+    assert "custom: 100 sentences, entities LOC, PER, scheme iob1" in trained
+    model = place.directory / "model"
+    kept = json.loads((model / "evaluations.json").read_text())
+    assert kept["metric"] == "f1" and [one["step"] for one in kept["evaluations"]] == [40, 80]
+    results = json.loads((model / "eval_results_dev.json").read_text())
+    best, = results["checkpoints"]
+    assert best["f1"] > 0.8 > results["baseline"]["accuracy"] > 0.3
+    assert results["baseline"]["f1"] == 0 and best["f1"] >= best["strict_f1"]
+    kernel = weights(model / "best")["model/tagging_custom/logit/kernel"]
+    assert kernel.shape == (16, 5)
+    table = (model / "eval_table_dev.txt").read_text().split("\n")
+    micro = next(line for line in table if line.startswith("micro avg")).split()
+    assert float(micro[4]) == pytest.approx(best["f1"], abs=1e-4)
+    assert re.fullmatch(r"repaired \d+ of \d+ tags", table[-2])
+
+
+def predicted(path):
+    """The words, true and predicted tags of a file, sentence by sentence."""
+    return [[line.split() for line in sentence.split("\n")]
+            for sentence in path.read_text().strip().split("\n\n")]
+
+
+def test_the_input_comes_back_with_one_column_more(place, trained):
+    path = place.directory / "model" / "predictions_custom_test.conll"
+    original = (place.directory / "data" / "test.txt").read_text().rstrip("\n").split("\n")
+    lines = path.read_text().rstrip("\n").split("\n")
+    assert [line.rpartition(" ")[0] if line else "" for line in lines] == original
+    tags = {line.rpartition(" ")[2] for line in lines if line and "DOCSTART" not in line}
+    assert {"O", "I-PER", "I-LOC"} <= tags <= {"O", "I-PER", "I-LOC", "B-PER", "B-LOC"}
+
+
+def test_long_sentences_are_split_and_joined_again(place, trained):
+    """A sentence of 120 words: each has one tag, in order, and windows see their neighbours."""
+    rng = random.Random(1)
+    words = rng.choices(NAMES + PLACES + FILLER, k=120)
+    path = place.write("long.txt", "\n".join(words) + "\n")
+    place.succeed("--do_predict=True", predict_file=path, predict_dir=place.directory / "long")
+    sentence, = predicted(place.directory / "long" / "predictions_custom_long.conll")
+    assert [word for word, _ in sentence] == words
+    expected = ["PER" if word in NAMES else "LOC" if word in PLACES else "O" for word in words]
+    right = [tag.rpartition("-")[2] == other for (_, tag), other in zip(sentence, expected)]
+    assert np.mean(right) > 0.8
+
+
+def test_the_model_directory_and_a_text_suffice(place, trained, tmp_path):
+    """No training data; spans go in, or not, and come out as characters."""
+    text = "mi  kamat telok dakar le"
+    path = place.write("texts.jsonl", json.dumps(dict(text=text, id=3)) + "\n")
+    place.succeed("--do_predict=True", predict_file=path, data_dir=tmp_path,
+                  predict_dir=tmp_path)
+    value = json.loads((tmp_path / "predictions_custom_texts.jsonl").read_text())
+    assert value.pop("predicted") == [[4, 15, "PER"], [16, 21, "LOC"]]
+    assert value == dict(text=text, id=3)
+
+
+def test_training_on_texts_with_spans(place, tmp_path):
+    rng = random.Random(0)
+    lines = []
+    for _ in range(40):
+        name, place_name, filler = (rng.choice(words) for words in (NAMES, PLACES, FILLER))
+        text = "%s %s %s." % (name, filler, place_name)
+        start = len(text) - len(place_name) - 1
+        lines.append(json.dumps(dict(text=text, entities=[
+            [0, len(name), "PER"], [start, len(text) - 1, "LOC"]])))
+    path = place.write("spans.jsonl", "\n".join(lines) + "\n")
+    out = place.succeed("--do_train=True", "--do_eval=True", "--do_predict=True", data_dir=path,
+                        model_dir=tmp_path, train_steps=40, eval_steps=0, predict_split="dev",
+                        tagged_pieces="all", class_weights="O:0.5", label_smoothing=0.1)
+    assert "custom: 36 sentences, entities LOC, PER, scheme bio2; 10 % of the file held" in out
+    found = [json.loads(line) for line in
+             (tmp_path / "predictions_custom_dev.jsonl").read_text().split("\n") if line]
+    assert len(found) == 4 and all(one["text"] and "predicted" in one for one in found)
+    results = json.loads((tmp_path / "eval_results_dev.json").read_text())
+    assert results["checkpoints"][0]["f1"] > 0.5
+
+
+@pytest.fixture(scope="module")
+def short(place):
+    """A run of two steps."""
+    run = dict(train_steps=2, save_steps=1, eval_steps=0)
+    place.succeed("--do_train=True", model_dir=place.directory / "one", **run)
+    return run
+
+
+def test_replicas_change_nothing(place, short):
+    out = place.succeed("--do_train=True", model_dir=place.directory / "two", **short,
+                        num_core_per_host=2)
+    assert "16 examples = 8 x 2 replicas x 1 micro-batches" in out
+    one, two = (weights(place.directory / name) for name in ("one", "two"))
+    for name, value in one.items():
+        np.testing.assert_allclose(two[name], value, rtol=2e-4, atol=2e-6, err_msg=name)
+
+
+def test_a_run_goes_on_bit_for_bit(place, short):
+    """From its first step, as the last checkpoint is damaged."""
+    shutil.copytree(place.directory / "one", place.directory / "again")
+    data = place.directory / "again" / "model.ckpt-2.data-00000-of-00001"
+    data.write_bytes(data.read_bytes()[:-100])
+    out = place.succeed("--do_train=True", model_dir=place.directory / "again", **short)
+    assert "steps       1 to 2" in out
+    one, again = (weights(place.directory / name) for name in ("one", "again"))
+    assert all(np.array_equal(again[name], value) for name, value in one.items())
+
+
+@pytest.mark.parametrize("changes, message", [
+    (dict(task_name="rte"), "task_name: rte is a task of run_classifier.py"),
+    (dict(task_name="conll2003", word_column="1"), "word_column is for --task_name=custom; the "
+                                                   "columns of task conll2003 are known"),
+    (dict(tag_column="4"), "train.txt: no column '4' (columns: 1, 2, 3)"),
+    (dict(tag_column="2"), "train.txt:3: tag 'XX', expected O, or B, I, M, E, S before a label"),
+    (dict(word_column="token"), "train.txt: no column 'token' (columns: -DOCSTART-, -X-, O)"),
+    (dict(max_seq_length=3), "max_seq_length is 3, expected at least 4"),
+    (dict(metric="auc"), "metric: task custom has no auc (metrics: f1, precision, recall, "),
+    (dict(scheme="bmes"), "train.txt:4: tag 'I-PER', expected O, or B, M, E, S before a label, as "
+                          "in B-PER (scheme bmes)"),
+    (dict(data_dir="."), "no such file: ./train.txt"),
+])
+def test_bad_input_is_refused_in_one_line(place, monkeypatch, changes, message):
+    monkeypatch.chdir(place.directory)
+    done = place.run("--do_train=True", **dict(dict(model_dir=place.directory / "no"), **changes))
+    assert done.returncode == 1 and message in done.stderr, done.stderr
+    assert len(done.stderr.splitlines()) == 1 and not (place.directory / "no").exists()
+
+
+def test_a_model_directory_is_kept_for_its_tags(place, trained, tmp_path):
+    shutil.copytree(place.directory / "data", tmp_path / "data")
+    (tmp_path / "data" / "train.txt").write_text("a I-ORG\nb O\n")
+    done = place.run("--do_train=True", data_dir=tmp_path / "data")
+    assert done.returncode == 1
+    assert "task.json has labels O/B-LOC/I-LOC/B-PER/I-PER, not O/B-ORG/I-ORG" in done.stderr
+
+
+def test_the_other_program_names_this_one(place):
+    done = command.run("run_classifier.py", "--do_train=True", "--task_name=conll2003",
+                       "--data_dir=%s" % (place.directory / "data"), "--model_dir=m",
+                       "--output_dir=o", "--spiece_model_file=%s" % (place.directory / "sp.model"),
+                       "--model_config_path=%s" % (RELEASED / "xlnet_config.json"))
+    assert done.returncode == 1
+    assert done.stderr == "run_classifier.py: task_name: conll2003 is a task of run_tagger.py\n"
+
+
+def test_predictions_are_read_as_any_file(place, trained):
+    """The added column may be that of the tags of another run."""
+    path = place.directory / "model" / "predictions_custom_test.conll"
+    sentences = tagged_files.read(str(path), "conll", "1", "4", need_tags=True)
+    assert len(sentences) == ROWS["test"]

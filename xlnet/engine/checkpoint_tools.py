@@ -1,0 +1,191 @@
+"""What can be done with checkpoints beside training: looked at, stripped, averaged, compared, cast.
+
+A checkpoint's weights are those that answers are made with: moving averages, where a run kept some,
+in place of what was trained. What is written is weights and their step, in a directory of its own,
+the architecture, the vocabulary and the task beside them, as in `best/`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Optional
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from xlnet import files
+from xlnet.engine import checkpoint, selection
+from xlnet.errors import UserError
+
+DTYPES = ("float32", "float16", "bfloat16")
+_STEP = "global_step"
+
+
+# ---- look at one ----
+
+class Variable(NamedTuple):
+    """A variable of a checkpoint; `norm` is Euclidean, `bad` counts NaN and infinite numbers."""
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    size: int
+    norm: float
+    largest: float
+    bad: int
+
+
+class Contents(NamedTuple):
+    """A checkpoint: its weights, and what else it holds, such as an optimizer's slots."""
+    step: Optional[int]
+    weights: list[Variable]
+    others: list[Variable]
+
+
+def inspect(prefix: str) -> Contents:
+    """What a checkpoint holds, by name."""
+    names, weights = sorted(checkpoint.names(prefix)), set(checkpoint.weights(prefix))
+    found = [_measure(name, array) for name, array in zip(names, checkpoint.arrays(prefix, names))
+             if name != _STEP]
+    return Contents(next(map(int, _steps(prefix).values()), None),
+                    [variable for variable in found if variable.name in weights],
+                    [variable for variable in found if variable.name not in weights])
+
+
+def _steps(prefix):
+    """The step of a checkpoint by its name; nothing in released ones."""
+    names = [name for name in checkpoint.names(prefix) if name == _STEP]
+    return dict(zip(names, checkpoint.arrays(prefix, names)))
+
+
+def _measure(name, array):
+    wide = array.astype(np.float64).ravel()
+    is_good = np.isfinite(wide)
+    good = wide[is_good]
+    return Variable(name, array.shape, str(array.dtype), array.size, float(np.sqrt(good @ good)),
+                    float(np.abs(good).max(initial=0)), int(array.size - is_good.sum()))
+
+
+# ---- compare two ----
+
+class Difference(NamedTuple):
+    """The largest difference of a weight, and that as a share of the largest number in the first
+    checkpoint. NaN in one of them, or in both at different places, makes both numbers NaN."""
+    name: str
+    largest: float
+    relative: float
+
+
+class Comparison(NamedTuple):
+    """Two checkpoints: differences of the weights that both have, the largest one first; names in
+    the first alone and in the second alone; (name, shape, shape) of those of two shapes."""
+    differences: list[Difference]
+    only_first: list[str]
+    only_second: list[str]
+    shapes: list[tuple[str, tuple[int, ...], tuple[int, ...]]]
+
+
+def compare(first: str, second: str) -> Comparison:
+    """Compares the weights of two checkpoints, given by prefix."""
+    a, b = checkpoint.read_weights(first), checkpoint.read_weights(second)
+    both = sorted(set(a) & set(b))
+    differences = [_difference(name, a[name], b[name]) for name in both
+                   if a[name].shape == b[name].shape]
+    differences.sort(key=lambda one: (not np.isnan(one.largest), -one.largest, one.name))
+    return Comparison(
+        differences, sorted(set(a) - set(b)), sorted(set(b) - set(a)),
+        [(name, a[name].shape, b[name].shape) for name in both if a[name].shape != b[name].shape])
+
+
+def _difference(name, a, b):
+    with np.errstate(invalid="ignore"):
+        apart = np.abs(a.astype(np.float64) - b)
+    apart[a == b] = 0               # infinite in both
+    apart[np.isnan(a) & np.isnan(b)] = 0
+    largest, scale = float(apart.max(initial=0)), float(np.abs(a).max(initial=0))
+    return Difference(name, largest, largest / scale if scale else float(largest > 0))
+
+
+# ---- make another one ----
+
+def strip(prefix: str, target: str) -> None:
+    """Writes the weights of a checkpoint, without the optimizer's slots.
+
+    Raises:
+      UserError: `target` is not a new or an empty directory.
+    """
+    _write(target, prefix, checkpoint.read_weights(prefix))
+
+
+def average(prefixes: Sequence[str], target: str) -> None:
+    """Writes the mean of the weights of several checkpoints; step and files are the last one's.
+
+    Raises:
+      UserError: they have different variables or shapes, or are fewer than two.
+    """
+    if len(prefixes) < 2:
+        raise UserError("an average is of two or more checkpoints, found %d" % len(prefixes))
+    sums = {name: array.astype(np.float64)
+            for name, array in checkpoint.read_weights(prefixes[0]).items()}
+    for prefix in prefixes[1:]:
+        arrays = checkpoint.read_weights(prefix)
+        _check_same(sums, arrays, prefixes[0], prefix)
+        for name, array in arrays.items():
+            sums[name] += array
+    _write(target, prefixes[-1], {name: (total / len(prefixes)).astype(np.float32)
+                                  for name, total in sums.items()})
+
+
+def _check_same(a, b, first, second):
+    for name in sorted(set(a) ^ set(b)):
+        raise UserError("%s is in %s, but not in %s" % (
+            name, *((first, second) if name in a else (second, first))))
+    for name in sorted(a):
+        if a[name].shape != b[name].shape:
+            raise UserError("%s has shape %s in %s, but %s in %s" % (
+                name, list(a[name].shape), first, list(b[name].shape), second))
+
+
+def last(directory: str, count: int) -> list[str]:
+    """The prefixes of the last `count` checkpoints of a run.
+
+    Raises:
+      UserError: it has fewer.
+    """
+    prefixes = [prefix for _, prefix in checkpoint.all_prefixes(directory)]
+    if len(prefixes) < count:
+        raise UserError("last is %d, but %s has %d checkpoints" % (
+            count, directory, len(prefixes)))
+    return prefixes[-count:]
+
+
+def cast(prefix: str, target: str, dtype: str) -> None:
+    """Writes the weights of a checkpoint in another type, rounded to the nearest.
+
+    Args:
+      dtype: one of `DTYPES`. The programs take float32 alone.
+
+    Raises:
+      UserError: a finite number is too large for it.
+    """
+    to = tf.as_dtype(dtype).as_numpy_dtype
+    arrays = {}
+    for name, array in checkpoint.read_weights(prefix).items():
+        with np.errstate(over="ignore"):
+            arrays[name] = array.astype(to)
+        if np.any(np.isfinite(array) & ~np.isfinite(arrays[name].astype(np.float32))):
+            raise UserError("%s has numbers up to %g, too large for %s"
+                            % (name, np.abs(array).max(), dtype))
+    _write(target, prefix, arrays)
+
+
+def _write(target: str, prefix: str, arrays: Mapping[str, np.ndarray]) -> None:
+    """A directory with these weights and the step of `prefix`, beside them what lies beside that;
+    the checkpoint is called as that one."""
+    name = os.path.basename(prefix)
+    with files.new_directory(target) as directory:
+        for path in selection.sidecar_files(os.path.dirname(prefix)):
+            files.copy(path, os.path.join(directory, os.path.basename(path)))
+        checkpoint.write_arrays(os.path.join(directory, name), {**arrays, **_steps(prefix)})
+        if checkpoint.all_prefixes(directory):
+            checkpoint.note_newest(directory)

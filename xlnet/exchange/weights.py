@@ -1,0 +1,207 @@
+"""Weights under our names and under those of Hugging Face's library, both ways, bit for bit.
+
+Two things differ beside the names. A dense kernel [I,O] of ours is a weight [O,I] there. What we
+stack over the layers, the attention biases and the segment vectors, is a tensor of each layer
+there; where the biases are tied (`untie_r` False), all layers there hold the same numbers.
+
+Shape letters: V vocabulary, L layers, D d_model, N heads, H d_head, F d_inner, C outputs.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from xlnet.config import XLNetConfig
+from xlnet.errors import UserError
+
+# What a class of that library has beside the network, under the names that both sides use for it.
+LM, SUMMARY, SEQUENCE, CHOICE, TOKENS, SPANS, SIMPLE_SPANS = (
+    "lm", "summary", "sequence", "choice", "tokens", "spans", "simple_spans")
+
+MASK_EMBEDDING = "model/transformer/mask_emb/mask_emb"
+LM_BIAS = "model/lm_loss/bias"
+_TIED_OUTPUT = "lm_loss.weight"         # there in old files: the word embedding once more
+_BIASES = ("r_w_bias", "r_r_bias", "r_s_bias")
+
+
+# How a variable of ours relates to what it is there.
+_SAME, _TRANSPOSED = "same", "transposed"
+_STACKED = "stacked"    # [L,...] over the L tensors of the layers
+_TIED = "tied"          # equal to each of the L tensors
+
+
+class Pair(NamedTuple):
+    """A variable of ours, its shape, and the tensor there, or one for each layer."""
+    ours: str
+    theirs: tuple[str, ...]
+    shape: tuple[int, ...]
+    layout: str = _SAME
+
+    @property
+    def their_shape(self) -> tuple[int, ...]:
+        """The shape of each of their tensors."""
+        if self.layout == _TRANSPOSED:
+            return self.shape[::-1]
+        return self.shape[1:] if self.layout == _STACKED else self.shape
+
+
+def pairs(config: XLNetConfig, parts: Iterable[str], scope: str = "", outputs: int = 1,
+          prefix: str = "transformer.") -> list[Pair]:
+    """The `Pair`s of a model.
+
+    Args:
+      parts: of the constants above, what it has beside the network. scope: name of our output
+        layer, for SEQUENCE and TOKENS. outputs: C of these. prefix: of their network's tensors.
+    """
+    return _network(config, prefix) + [
+        pair for part in parts for pair in _PARTS[part](config, scope, outputs)]
+
+
+def _network(config, prefix):
+    ours = "model/transformer/"
+    D, heads = config.d_model, (config.n_head, config.d_head)
+    layers = ["%slayer.%d." % (prefix, i) for i in range(config.n_layer)]
+    found = [Pair(ours + "word_embedding/lookup_table", (prefix + "word_embedding.weight",),
+                  (config.n_token, D)),
+             Pair(MASK_EMBEDDING, (prefix + "mask_emb",), (1, 1, D))]
+    for name in _BIASES:
+        theirs = tuple(layer + "rel_attn." + name for layer in layers)
+        found.append(Pair(ours + name, theirs, (config.n_layer, *heads), _STACKED)
+                     if config.untie_r else Pair(ours + name, theirs, heads, _TIED))
+    found.append(Pair(ours + "seg_embed", tuple(layer + "rel_attn.seg_embed" for layer in layers),
+                      (config.n_layer, 2, *heads), _STACKED))
+    for i, theirs in enumerate(layers):
+        found += _layer("%slayer_%d/" % (ours, i), theirs, D, heads, config.d_inner)
+    return found
+
+
+def _layer(ours, theirs, D, heads, F):
+    attention = [Pair("%srel_attn/%s/kernel" % (ours, name), ("%srel_attn.%s" % (theirs, name),),
+                      (D, *heads)) for name in "qkvro"]
+    return [*attention,
+            *_norm(ours + "rel_attn/LayerNorm", theirs + "rel_attn.layer_norm", D),
+            *_dense(ours + "ff/layer_1", theirs + "ff.layer_1", D, F),
+            *_dense(ours + "ff/layer_2", theirs + "ff.layer_2", F, D),
+            *_norm(ours + "ff/LayerNorm", theirs + "ff.layer_norm", D)]
+
+
+def _norm(ours, theirs, D):
+    return [Pair(ours + "/gamma", (theirs + ".weight",), (D,)),
+            Pair(ours + "/beta", (theirs + ".bias",), (D,))]
+
+
+def _dense(ours, theirs, size_in, size_out, bias=True):
+    kernel = Pair(ours + "/kernel", (theirs + ".weight",), (size_in, size_out), _TRANSPOSED)
+    return [kernel, Pair(ours + "/bias", (theirs + ".bias",), (size_out,))] if bias else [kernel]
+
+
+def _spans(config, scope, outputs):
+    D = config.d_model
+    return [*_dense("model/start_logits/dense", "start_logits.dense", D, 1),
+            *_dense("model/end_logits/dense_0", "end_logits.dense_0", 2 * D, D),
+            *_norm("model/end_logits/LayerNorm", "end_logits.LayerNorm", D),
+            *_dense("model/end_logits/dense_1", "end_logits.dense_1", D, 1),
+            *_dense("model/answer_class/dense_0", "answer_class.dense_0", 2 * D, D),
+            *_dense("model/answer_class/dense_1", "answer_class.dense_1", D, 1, bias=False)]
+
+
+_PARTS = {
+    LM: lambda config, scope, outputs: [Pair(LM_BIAS, ("lm_loss.bias",), (config.n_token,))],
+    SUMMARY: lambda config, scope, outputs: _dense(
+        "model/sequnece_summary/summary", "sequence_summary.summary", config.d_model,
+        config.d_model),
+    SEQUENCE: lambda config, scope, outputs: _dense(
+        "model/%s/logit" % scope, "logits_proj", config.d_model, outputs),
+    CHOICE: lambda config, scope, outputs: _dense(
+        "model/logits/dense", "logits_proj", config.d_model, 1),
+    TOKENS: lambda config, scope, outputs: _dense(
+        "model/%s/logit" % scope, "classifier", config.d_model, outputs),
+    SPANS: _spans,
+    SIMPLE_SPANS: lambda config, scope, outputs: _dense(
+        "model/span_logits/dense", "qa_outputs", config.d_model, 2),
+}
+
+
+def biases_are_tied(tensors: Mapping[str, np.ndarray], config: XLNetConfig,
+                    prefix: str = "transformer.") -> bool:
+    """Whether the attention biases of all layers there are the same, as `untie_r` False asks."""
+    tied = XLNetConfig(**dict(config.to_dict(), untie_r=False))
+    return all(np.array_equal(tensors[name], tensors[pair.theirs[0]])
+               for pair in pairs(tied, (), prefix=prefix) if pair.layout == _TIED
+               for name in pair.theirs if name in tensors and pair.theirs[0] in tensors)
+
+
+# weights: by our names. left_over: names of theirs that stand for nothing of ours.
+Ours = collections.namedtuple("Ours", "weights left_over")
+
+
+def to_ours(tensors: Mapping[str, np.ndarray], wanted: Iterable[Pair], source: str) -> Ours:
+    """Our variables from their tensors; `source` is named in errors.
+
+    Raises:
+      UserError: a tensor is missing or has another shape; the output embedding is not the input's.
+    """
+    wanted = list(wanted)
+    _check_names([name for pair in wanted for name in pair.theirs], tensors, source)
+    weights = {}
+    for pair in wanted:
+        parts = [tensors[name] for name in pair.theirs]
+        for name, part in zip(pair.theirs, parts):
+            _check_shape(name, part.shape, pair.their_shape, source)
+        weights[pair.ours] = _ours(pair, parts)
+    left_over = sorted(set(tensors) - {name for pair in wanted for name in pair.theirs})
+    if _TIED_OUTPUT in left_over:
+        _check_tied_output(tensors, wanted, source)
+        left_over.remove(_TIED_OUTPUT)
+    return Ours(weights, left_over)
+
+
+def _ours(pair, parts):
+    if pair.layout == _STACKED:
+        return np.stack(parts)
+    return np.ascontiguousarray(parts[0].T) if pair.layout == _TRANSPOSED else parts[0]
+
+
+def _check_tied_output(tensors, wanted, source):
+    embedding = next(pair.theirs[0] for pair in wanted if "word_embedding" in pair.ours)
+    if not np.array_equal(tensors[_TIED_OUTPUT], tensors[embedding]):
+        raise UserError("%s: %s differs from %s; an output embedding of its own has no place here"
+                        % (source, _TIED_OUTPUT, embedding))
+
+
+def to_theirs(weights: Mapping[str, np.ndarray], wanted: Iterable[Pair],
+              source: str) -> dict[str, np.ndarray]:
+    """Their tensors from our variables; `source` is named in errors.
+
+    Raises:
+      UserError: a variable is missing or has another shape.
+    """
+    wanted = list(wanted)
+    _check_names([pair.ours for pair in wanted], weights, source)
+    tensors = {}
+    for pair in wanted:
+        value = weights[pair.ours]
+        _check_shape(pair.ours, value.shape, pair.shape, source)
+        for i, name in enumerate(pair.theirs):
+            tensors[name] = np.ascontiguousarray(
+                value[i] if pair.layout == _STACKED
+                else value.T if pair.layout == _TRANSPOSED else value)
+    return tensors
+
+
+def _check_names(wanted, found, source):
+    missing = [name for name in wanted if name not in found]
+    if missing:
+        raise UserError("%s: %d of %d weights are missing: %s%s" % (
+            source, len(missing), len(wanted), ", ".join(missing[:3]),
+            ", ..." if len(missing) > 3 else ""))
+
+
+def _check_shape(name, shape, expected, source):
+    if tuple(shape) != tuple(expected):
+        raise UserError("%s: %s has shape %s, expected %s"
+                        % (source, name, list(shape), list(expected)))

@@ -1,0 +1,155 @@
+"""Tag schemes: how the tags of words say where entities begin and end.
+
+A tag is O, outside of entities, or a prefix and a label, such as B-PER:
+
+    scheme   one word   two   three words       what begins
+    iob1     I          I I   I I I             I; B only right after an entity of the same label
+    bio2     B          B I   B I I             B
+    bioes    S          B E   B I E             B or S
+    bmes     S          B E   B M E             B or S
+
+Whatever the scheme, and legal or not, a sequence is read as conlleval and seqeval read it: an
+entity begins at B and S, and at any other tag but O whose label the word before does not go on
+with; it ends at E and S, before the next one begins, and before O. To repair a sequence is to
+write the entities that were read so as the scheme has them.
+
+Spans are (first word, word after the last, label).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Optional
+
+from xlnet.errors import UserError, did_you_mean
+
+OUTSIDE = "O"
+
+# Prefixes of a scheme: of the first word of several, one inside, the last one, the only one.
+_PREFIXES = {"bio2": "BIIB", "iob1": "IIII", "bioes": "BIES", "bmes": "BMES"}
+SCHEMES = tuple(_PREFIXES)
+_TOUCHES = "B"                      # iob1: begins right after an entity of the same label
+
+Span = tuple[int, int, str]
+
+
+def split(tag: str) -> tuple[str, str]:
+    """(prefix, label) of a tag; the label of "O", and of a lone prefix, is ""."""
+    prefix, _, label = tag.partition("-")
+    return prefix, label
+
+
+def join(prefix: str, label: str) -> str:
+    """The tag of a prefix and a label."""
+    return "%s-%s" % (prefix, label) if label else prefix
+
+
+def prefixes(scheme: str) -> str:
+    """The prefixes that occur in a scheme, each once."""
+    return "".join(dict.fromkeys(_PREFIXES[scheme] + (_TOUCHES if scheme == "iob1" else "")))
+
+
+def tag_fault(tag: str, scheme: Optional[str] = None) -> Optional[str]:
+    """What is wrong with a tag, in words; None if it may stand in a file of the scheme, or, where
+    no scheme is given, of any."""
+    prefix, label = split(tag)
+    known = prefixes(scheme) if scheme else "BIMES"
+    if tag == OUTSIDE or prefix in known and len(prefix) == 1 and (label or "-" not in tag):
+        return None
+    return "tag '%s', expected O, or %s before a label, as in %s-PER%s" % (
+        tag, ", ".join(known), known[0], " (scheme %s)" % scheme if scheme else "")
+
+
+# ---- spans and tags ----
+
+def spans(tags: Sequence[str]) -> list[Span]:
+    """The entities of a sequence, by the rule of the module's first lines."""
+    found: list[Span] = []
+    begin, open_label = 0, None             # the entity that the word before belongs to
+    for i, tag in enumerate([*tags, OUTSIDE]):
+        prefix, label = split(tag)
+        if open_label is not None and (tag == OUTSIDE or prefix in "BS" or label != open_label):
+            found.append((begin, i, open_label))
+            open_label = None
+        if tag == OUTSIDE:
+            continue
+        if open_label is None:
+            begin, open_label = i, label
+        if prefix in "ES":
+            found.append((begin, i + 1, label))
+            open_label = None
+    return found
+
+
+def tags_of(entities: Iterable[Span], length: int, scheme: str) -> tuple[str, ...]:
+    """The legal tags of `length` words with these entities, which do not overlap."""
+    first, inside, last, only = tuple(_PREFIXES[scheme])
+    tags = [OUTSIDE] * length
+    before = None                           # (end, label) of the entity before
+    for start, end, label in sorted(entities):
+        middle = max(end - start - 2, 0) * inside
+        prefixes = only if end - start == 1 else first + middle + last
+        if scheme == "iob1" and before == (start, label):
+            prefixes = _TOUCHES + prefixes[1:]
+        tags[start:end] = [join(prefix, label) for prefix in prefixes]
+        before = end, label
+    return tuple(tags)
+
+
+def repaired(tags: Sequence[str], scheme: str) -> tuple[str, ...]:
+    """The legal sequence with the same entities; a legal one is its own."""
+    return tags_of(spans(tags), len(tags), scheme)
+
+
+def illegal(tags: Sequence[str], scheme: str) -> list[int]:
+    """The words whose tags `repaired` changes."""
+    return [i for i, pair in enumerate(zip(tags, repaired(tags, scheme))) if pair[0] != pair[1]]
+
+
+def strict_spans(tags: Sequence[str], scheme: str) -> list[Span]:
+    """The entities whose tags are legal, as seqeval's strict mode counts them."""
+    legal = repaired(tags, scheme)
+    return [span for span in spans(tags)
+            if tuple(tags[span[0]:span[1]]) == legal[span[0]:span[1]]]
+
+
+# ---- the scheme of a file ----
+
+def detect(sequences: Sequence[Sequence[str]]) -> str:
+    """The scheme in which the fewest tags are illegal; each tag is without a `tag_fault`.
+
+    Raises:
+      UserError: no scheme has all prefixes.
+    """
+    found = {split(tag)[0] for tags in sequences for tag in tags if tag != OUTSIDE}
+    fitting = [scheme for scheme in SCHEMES if found <= set(prefixes(scheme))]
+    if not fitting:
+        raise UserError("mixed schemes: prefixes %s, expected those of one of %s" % (
+            ", ".join(sorted(found)), "; ".join(
+                "%s (%s)" % (scheme, ", ".join(prefixes(scheme))) for scheme in SCHEMES)))
+    return min(fitting, key=lambda scheme: sum(len(illegal(tags, scheme)) for tags in sequences))
+
+
+def learned(scheme: str) -> str:
+    """The scheme that a network learns for files of `scheme`: what begins an entity in iob1 is
+    hardly ever seen, so that is bio2."""
+    return "bio2" if scheme == "iob1" else scheme
+
+
+def labels_of(sequences: Iterable[Sequence[str]]) -> tuple[str, ...]:
+    """The labels of all entities, by letter."""
+    return tuple(sorted({split(tag)[1] for tags in sequences for tag in tags if tag != OUTSIDE}))
+
+
+def all_tags(labels: Iterable[str], scheme: str) -> tuple[str, ...]:
+    """All tags of a scheme with these labels, O first."""
+    return (OUTSIDE, *(join(prefix, label) for label in labels for prefix in prefixes(scheme)))
+
+
+def unknown_label(tag: str, labels: Sequence[str]) -> Optional[str]:
+    """The fault of a tag whose label was not in training; None if it was."""
+    label = split(tag)[1]
+    if tag == OUTSIDE or label in labels:
+        return None
+    return "tag '%s' was not in training%s (labels: %s)" % (
+        tag, did_you_mean(label, labels), ", ".join(labels))

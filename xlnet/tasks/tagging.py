@@ -1,0 +1,314 @@
+"""Tagging: a tag for each word of a sentence, which say where entities are."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import logging
+from collections.abc import Sequence
+from typing import Any, Optional
+
+import numpy as np
+
+from xlnet.config import TaggerSettings
+from xlnet.errors import UserError
+from xlnet.tasks import encoding, entity_metrics, readers, schemes, tagged_files, word_encoding
+from xlnet.tasks.classification import weights_of
+from xlnet.tasks.kind import THRESHOLD, Answers, Kind, LossOptions, mean_over_windows
+from xlnet.tasks.prediction_files import PredictionFile
+from xlnet.tasks.task import Row, Task
+from xlnet.tokenization import is_unspaced
+
+_log = logging.getLogger(__name__)
+
+_SPLIT_NAMES = {"train": ("train",), "dev": ("dev", "valid", "testa"), "test": ("test", "testb")}
+
+# A file in which more of the tags but O are illegal is not of the scheme that is expected.
+_MOST_ILLEGAL = 0.01
+
+# Logits [B,T',L] at the tokens of a batch, and the feature `word_starts` [B,T].
+Scores = collections.namedtuple("Scores", "logits word_starts")
+
+
+def _entity_metric(name):
+    """Precision, recall or F1 of the repaired tags, which is what seqeval says of those before."""
+    def metric(task, decisions, truth, values):
+        counts = entity_metrics.by_label(*(
+            list(map(schemes.spans, tags)) for tags in (decisions, truth)))
+        return getattr(entity_metrics.total(counts), name)
+    return metric
+
+
+def _strict_f1(task, decisions, truth, values):
+    """F1 where entities of illegal tags are none: seqeval's strict mode."""
+    return entity_metrics.total(entity_metrics.by_label(*(
+        [schemes.strict_spans(tags, task.kind.learned_scheme) for tags in sequences]
+        for sequences in (task.kind.tags(task, values), truth)))).f1
+
+
+def _accuracy(task, decisions, truth, values):
+    return entity_metrics.accuracy(decisions, truth)
+
+
+@dataclasses.dataclass(frozen=True)
+class Tagging(Kind):
+    """A softmax over the tags at the first piece of each word.
+
+    The labels of a task are all tags of the scheme that is learned (`schemes.learned`), O first. An
+    answer is the tags' ids, int32 [W]; a decision and the truth are tags, legal ones: what the
+    network says is repaired as `schemes` describes it.
+    """
+    scheme: str = "auto"             # of the files; "auto" until the train file is read
+    is_scheme_given: bool = False    # by the user, so that files are repaired, not refused
+    is_spaced: bool = True           # words of files without spaces stand between spaces
+    all_pieces: bool = False         # the loss is at all pieces of a word, not at the first
+
+    name = "tagging"
+    has_labels = True
+    smooths_labels = True
+    baseline_words = "most frequent tag"
+    default_metrics = ("f1", "precision", "recall", "strict_f1", "accuracy")
+    metrics = {"f1": _entity_metric("f1"), "precision": _entity_metric("precision"),
+               "recall": _entity_metric("recall"), "strict_f1": _strict_f1, "accuracy": _accuracy}
+    program = "run_tagger.py"
+    plain_form = "conll"
+
+    @property
+    def learned_scheme(self) -> str:
+        """The scheme of the task's labels."""
+        return schemes.learned(self.scheme)
+
+    def is_asked_for(self, settings: Any) -> bool:
+        return isinstance(settings, TaggerSettings)
+
+    def own_columns(self, settings: TaggerSettings) -> dict:
+        return dict(text_a=(settings.word_column,), text_b=(), id=None,
+                    label=(settings.tag_column,) if settings.tag_column else ())
+
+    def own_file_names(self, split: str, there: Sequence[str]) -> tuple:
+        """Names of which a part between points is that of the split: train.txt, eng.train."""
+        return tuple(name for name in there if not set(name.split(".")).isdisjoint(
+            _SPLIT_NAMES[split])) or (split + ".txt",)
+
+    def configured(self, task: Task, settings: TaggerSettings) -> Task:
+        return dataclasses.replace(task, kind=Tagging(
+            settings.scheme, settings.scheme != "auto",
+            all_pieces=settings.tagged_pieces == "all"))
+
+    def from_train_file(self, task: Task, path: str) -> Task:
+        """With the tags, the scheme, the tags' column, and whether words stand between spaces."""
+        form = tagged_files.form_of(path)
+        tag_column = task.label[0] if task.label else None
+        sentences = tagged_files.read(path, form, task.text_a[0], tag_column, need_tags=True)
+        given = self.scheme if self.is_scheme_given else None
+        _refuse_tags(path, sentences, lambda tag: schemes.tag_fault(tag, given))
+        sequences = [sentence.tags or () for sentence in sentences]
+        labels = schemes.labels_of(sequences)
+        if not labels:
+            raise UserError("%s: all tags are O; expected some entities" % path)
+        try:
+            scheme = given or schemes.detect(sequences)
+        except UserError as e:
+            raise UserError("%s: %s" % (path, e)) from None
+        source = sentences[0].source
+        if not tag_column and isinstance(source, tagged_files.Lines):
+            tag_column = str(source.columns)
+        kind = dataclasses.replace(self, scheme=scheme, is_spaced=_is_spaced(sentences))
+        return dataclasses.replace(
+            task, kind=kind, label=(tag_column,) if tag_column else (),
+            labels=schemes.all_tags(labels, kind.learned_scheme))
+
+    def from_model(self, task: Task, stored: dict) -> Task:
+        """The same from the `task.json` of a model."""
+        options = {name: stored["kind_options"][name] for name in ("scheme", "is_spaced")}
+        return dataclasses.replace(
+            task, kind=dataclasses.replace(self, **options), labels=tuple(stored["labels"]),
+            label=tuple(stored["columns"]["label"]))
+
+    def known_metrics(self, task: Task) -> tuple:
+        return tuple(self.metrics)
+
+    def training_unit(self, task: Task) -> str:
+        return "sentences"
+
+    # ---- files and records
+
+    def read_rows(self, task: Task, path: str, need_labels: bool, form: Optional[str]) -> list:
+        form = form or tagged_files.form_of(path)
+        sentences = tagged_files.read(path, form, task.text_a[0],
+                                      task.label[0] if task.label else None, need_labels)
+        labels = schemes.labels_of([task.class_names])
+
+        scheme = tagged_files.JSON_SCHEME if form == "jsonl" else self.scheme
+
+        def fault(tag):
+            return schemes.tag_fault(tag, scheme) or schemes.unknown_label(tag, labels)
+        if need_labels:
+            _refuse_tags(path, sentences, fault)
+            self._check_legal(path, sentences, scheme)
+        return [self._row(i, sentence, fault) for i, sentence in enumerate(sentences)]
+
+    def _check_legal(self, path, sentences, scheme):
+        """Refuses a file of another scheme; notes what is repaired of one that has some faults."""
+        numbers, faults, count = [], [], 0
+        for sentence in sentences:
+            count += sum(tag != schemes.OUTSIDE for tag in sentence.tags)
+            for i in schemes.illegal(sentence.tags, scheme):
+                numbers.append(sentence.numbers[i])
+                faults.append(("%s:%d" % (path, sentence.numbers[i]),
+                               "tag '%s' after '%s' is illegal in scheme %s; with --scheme=%s such "
+                               "tags are repaired" % (
+                                   sentence.tags[i], sentence.tags[i - 1] if i else "(beginning)",
+                                   scheme, scheme)))
+        if len(faults) > max(1, _MOST_ILLEGAL * count) and not self.is_scheme_given:
+            readers.refuse(faults)
+        if faults:
+            _log.warning("note: %s: %d of %d tags are illegal in scheme %s and repaired: line %s",
+                         path, len(faults), count, scheme, tagged_files.listed(numbers))
+
+    def _row(self, index, sentence, fault):
+        tags = sentence.tags
+        if tags is not None:
+            tags = None if any(map(fault, set(tags))) else schemes.tags_of(
+                schemes.spans(tags), len(tags), self.learned_scheme)
+        between = " " if self.is_spaced else ""
+        return Row(str(index), ((between.join(sentence.words), None),), tags, source=sentence)
+
+    def examples(self, task: Task, rows: Sequence[Row]) -> list:
+        position = {tag: id for id, tag in enumerate(task.class_names)}
+        return [word_encoding.Example(
+            row.source.words,
+            list(map(int, row.source.after_space or [self.is_spaced] * len(row.source.words))),
+            None if row.label is None else [position[tag] for tag in row.label]) for row in rows]
+
+    def label_features(self, task: Task, length: int) -> tuple:
+        return word_encoding.features(length)
+
+    def encode(self, examples: list, tokenizer: Any, layout: encoding.Layout) -> tuple:
+        return word_encoding.arrays_of(examples, tokenizer, layout)
+
+    # ---- the output layer
+
+    def logits(self, nn: Any, task: Task, features: dict, is_training: bool) -> Scores:
+        logits = nn.dense(nn.sequence, len(task.class_names), nn.scope + "/logit")
+        return Scores(logits, features["word_starts"])
+
+    def loss(self, nn: Any, task: Task, logits: Scores, features: dict,
+             options: Optional[LossOptions]) -> Any:
+        """The mean over the pieces of a record at which there is a loss."""
+        tf, length = nn.tf, nn.tf.shape(logits.logits)[1]                         # T'
+        labels = features["label_ids"][:, -length:]                               # int32 [B,T']
+        counts = labels > 0
+        if not (self.all_pieces and options):
+            counts &= logits.word_starts[:, -length:] > 0
+        ids = tf.maximum(labels - 1, 0)
+        smoothing, class_weights = options or LossOptions()
+        loss = nn.softmax_cross_entropy(logits.logits, ids, smoothing)
+        if class_weights is not None:
+            loss *= tf.gather(tf.constant(class_weights, tf.float32), ids)
+        counts = tf.cast(counts, tf.float32)
+        return tf.reduce_sum(loss * counts, 1) / tf.maximum(tf.reduce_sum(counts, 1), 1.)
+
+    def answers(self, nn: Any, task: Task, logits: Scores) -> dict:
+        """int32 [B,T]: the tag of each word at its first piece, -1 elsewhere."""
+        tf, starts = nn.tf, logits.word_starts
+        tags = tf.argmax(logits.logits, axis=2, output_type=tf.int32)             # [B,T']
+        cut_off = starts.shape.as_list()[1] - tf.shape(tags)[1]
+        return {"values": tf.where(starts > 0, tf.pad(tags, [[0, 0], [cut_off, 0]]), -starts - 1)}
+
+    def class_weights(self, text: str, task: Task, rows: Optional[Sequence[Row]]) -> Optional[list]:
+        """Labels are tags."""
+        counts = None if rows is None else collections.Counter(
+            tag for row in rows for tag in row.label)
+        return weights_of(text, task, counts)
+
+    # ---- decisions and metrics
+
+    def join(self, task: Task, outputs: dict, windows: Optional[np.ndarray]) -> Answers:
+        """values: the tags of each row, a list of n arrays int32 [W]."""
+        assert windows is not None, "sentences are split where they do not fit"
+        values = outputs["values"]
+        parts = np.split(values, np.cumsum(windows)[:-1])
+        return Answers([part[part >= 0] for part in parts],
+                       mean_over_windows(outputs["loss"], windows))
+
+    def tags(self, task: Task, values: Sequence[np.ndarray]) -> list:
+        """The tags of each row, as the network has them: n tuples."""
+        return [tuple(task.class_names[id] for id in ids) for ids in values]
+
+    def decide(self, task: Task, values: Any, threshold: float = THRESHOLD) -> Any:
+        """Legal tags: n tuples."""
+        return [schemes.repaired(tags, self.learned_scheme) for tags in self.tags(task, values)]
+
+    def truth(self, task: Task, rows: Sequence[Row]) -> list:
+        """n tuples of tags."""
+        return [row.label for row in rows]
+
+    def evaluate(self, task: Task, values: Any, truth: Any, threshold: float = THRESHOLD) -> dict:
+        _check_lengths(values, truth)
+        decisions = self.decide(task, values)
+        return {name: float(self.metrics[name](task, decisions, truth, values))
+                for name in task.metrics}
+
+    def baseline(self, task: Task, truth: Any) -> dict:
+        counts = collections.Counter(tag for tags in truth for tag in tags)
+        id = task.class_names.index(counts.most_common(1)[0][0])
+        return self.evaluate(task, [np.full(len(tags), id) for tags in truth], truth)
+
+    def collapsed(self, task: Task, values: Any, truth: Any) -> Optional[str]:
+        """One tag for all words, while the true ones differ."""
+        found, true = (set().union(*tags) for tags in (self.tags(task, values), truth))
+        return "every word is '%s'" % found.pop() if len(found) == 1 < len(true) else None
+
+    def table(self, task: Task, values: Any, truth: Any, threshold: float) -> str:
+        found = self.decide(task, values)
+        counts = entity_metrics.by_label(*(
+            list(map(schemes.spans, tags)) for tags in (found, truth)))
+        return "%s\n\n%s" % (entity_metrics.table(counts), self._repairs(task, values))
+
+    def _repairs(self, task, values):
+        """How many of the network's tags were repaired, in words."""
+        count = sum(len(schemes.illegal(tags, self.learned_scheme))
+                    for tags in self.tags(task, values))
+        return "repaired %s of %s tags" % tuple(
+            "{:,}".format(number) for number in (count, sum(map(len, values))))
+
+    # ---- prediction files, words
+
+    def prediction_files(self, task: Task, rows: Sequence[Row], values: Any,
+                         threshold: float = THRESHOLD) -> list:
+        """The rows as they stand in their file, with one column or key more."""
+        sources = [row.source for row in rows]
+        _check_lengths(values, [source.words for source in sources])
+        spans = list(map(schemes.spans, self.decide(task, values)))
+        _log.info("%s: %s", task.name, self._repairs(task, values))
+        places = [source.source for source in sources]
+        if isinstance(places[0], tagged_files.JsonLine):
+            return [PredictionFile("jsonl", None, tagged_files.json_text(places, spans))]
+        tags = [schemes.tags_of(found, len(source.words), self.scheme)
+                for found, source in zip(spans, sources)]
+        return [PredictionFile("conll", None, tagged_files.conll_text(places, tags))]
+
+    def words(self, task: Task) -> str:
+        return "entities %s, scheme %s" % (
+            ", ".join(schemes.labels_of([task.class_names])), self.scheme)
+
+
+def _refuse_tags(path, sentences, fault):
+    """Raises UserError for the tags that have a fault by the function `fault`."""
+    known = {tag: fault(tag) for sentence in sentences for tag in set(sentence.tags)}
+    if any(known.values()):
+        readers.refuse([("%s:%d" % (path, number), known[tag]) for sentence in sentences
+                        for tag, number in zip(sentence.tags, sentence.numbers) if known[tag]])
+
+
+def _is_spaced(sentences):
+    """Whether words stand between spaces: those of most scripts do."""
+    begin = [is_unspaced(word) for sentence in sentences for word in sentence.words]
+    return sum(begin) <= len(begin) / 2
+
+
+def _check_lengths(values, expected):
+    """Raises ValueError unless each row has as many tags as words."""
+    if list(map(len, values)) != list(map(len, expected)):
+        raise ValueError("rows have other numbers of tags than of words")
