@@ -1,10 +1,12 @@
 """Text to pretraining records: streams of windows and a manifest. `--help` lists the flags."""
 
 import contextlib
+import dataclasses
 import sys
 
-from xlnet import cli
-from xlnet.config import CorpusSettings
+from xlnet import cli, files
+from xlnet.config import CorpusSettings, PretrainingSettings
+from xlnet.errors import UserError
 
 ABOUT = """makes pretraining records from text.
 
@@ -26,9 +28,40 @@ NO_LONGER_NEEDED = {
 }
 
 
+# What train_gpu.py checks against the records.
+OF_RECORDS = ("seq_len", "reuse_len", "bi_data", "uncased", "keep_accents")
+
+
 def main(settings):
     from xlnet.text import preparation
+    if settings.for_config:
+        settings = fit_to_preset(settings, settings.for_config)
     print_summary(preparation.make_records(settings, progress))
+
+
+def fit_to_preset(settings, path):
+    """Returns the settings with what a preset of train_gpu.py needs of its records.
+
+    Raises:
+      UserError: a flag says otherwise.
+    """
+    preset = files.read_json(path, "for_config")
+    found = {name: preset[name] for name in OF_RECORDS if name in preset}
+    for name, value in found.items():
+        if cli.given(name) and getattr(settings, name) != value:
+            raise UserError("%s is %s, but %s trains on records of %s"
+                            % (name, getattr(settings, name), path, value))
+    batch_size = preset.get("train_batch_size", PretrainingSettings.train_batch_size)
+    streams = settings.num_streams or settings.bsz_per_host
+    if not streams:
+        found["num_streams"] = batch_size
+    elif streams % batch_size:
+        print("note: num_streams is %d, which train_batch_size of %s, %d, does not divide: fit to "
+              "evaluate on, not to train" % (streams, path, batch_size), file=sys.stderr)
+    print("for %s: %s" % (path, " ".join("%s=%s" % item for item in found.items())))
+    fitted = dataclasses.replace(settings, for_config=None, **found)
+    fitted.check()
+    return fitted
 
 
 @contextlib.contextmanager

@@ -63,7 +63,8 @@ class CastSettings(Settings):
 
 def library():
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    from xlnet.engine import checkpoint, checkpoint_tools
+    from xlnet.engine import checkpoint, checkpoint_tools, training
+    training.set_up_process()
     return checkpoint, checkpoint_tools
 
 

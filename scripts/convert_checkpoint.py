@@ -41,7 +41,9 @@ class ConversionSettings(TextSettings):
 
 def main(settings):
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    from xlnet.engine import training
     from xlnet.exchange import conversion, described
+    training.set_up_process()
     vocabulary = (settings.spiece_model_file, settings.uncased, settings.keep_accents)
     if not conversion.is_theirs(settings.source):
         conversion.to_huggingface(settings.source, settings.target, settings.dtype, *vocabulary)

@@ -50,9 +50,14 @@ class InspectionSettings:
 
 def main(settings):
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    from xlnet.records import legacy
     from xlnet.records.manifest import Manifest
     if hasattr(sys.stdout, "reconfigure"):      # any text can be shown, if need be by its codes
         sys.stdout.reconfigure(errors="backslashreplace")
+    if legacy.is_in(settings.record_info_dir):
+        raise UserError("record_info_dir: %s has records of the reference's program, which "
+                        "train_gpu.py reads; only those of data_utils.py can be shown"
+                        % settings.record_info_dir)
     manifest = Manifest.read(settings.record_info_dir)
     check(settings, manifest)
     Inspection(settings, manifest).show()

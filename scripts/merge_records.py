@@ -17,10 +17,11 @@ class MergeSettings:
 def main(settings):
     from xlnet.text import merging
     merged = merging.merge(settings.save_dir)
-    left_out = sum(stream["windows"] for stream in merged.streams) \
-        - merged.num_streams * merged.windows_per_stream
-    print("%s: %d streams x %d windows, %d tokens; %d windows left out to make streams equal" % (
-        settings.save_dir, merged.num_streams, merged.windows_per_stream, merged.tokens, left_out))
+    kept = merged.num_streams * merged.windows_per_stream
+    left_out = sum(stream["windows"] for stream in merged.streams) - kept
+    print("%s: %d streams x %d windows, %d tokens; %d windows left out to make streams equal, "
+          "%.1f %% of all" % (settings.save_dir, merged.num_streams, merged.windows_per_stream,
+                              merged.tokens, left_out, 100 * left_out / (kept + left_out)))
 
 
 if __name__ == "__main__":

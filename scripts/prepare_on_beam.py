@@ -5,7 +5,7 @@ import shlex
 
 import recipes  # finds the library
 
-from xlnet import cli
+from xlnet import cli, files
 from xlnet.config import CorpusSettings, setting
 from xlnet.errors import UserError
 
@@ -30,6 +30,9 @@ def main(settings, runner):
     except ImportError:
         raise UserError("Apache Beam is not installed; pip install '.[beam]'") from None
     from xlnet.text import beam
+    if files.is_remote(settings.save_dir):
+        print("note: train_gpu.py reads records from a disk: copy %s to one when it is whole"
+              % settings.save_dir, flush=True)
     made = beam.run(settings, PipelineOptions(shlex.split(runner.beam_options)))
     print("%s: %s" % ("records" if made else "nothing to do: these records were made before",
                       settings.save_dir))

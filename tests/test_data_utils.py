@@ -9,8 +9,9 @@ import sys
 
 import numpy as np
 import pytest
+from helpers import command
 from helpers.paths import ROOT
-from helpers.preparation import BOTH, REUSE_LEN, SEQ_LEN, SHAPE, make_workspace
+from helpers.preparation import BOTH, REUSE_LEN, SEQ_LEN, SHAPE, make_documents, make_workspace
 
 from xlnet.records import feature_spec
 from xlnet.records.manifest import Manifest
@@ -181,7 +182,7 @@ def test_finished_records_are_kept_unless_told_otherwise(workspace, made):
     with open(workspace.path("replaced", "manifest.json"), "w", encoding="utf-8") as f:
         json.dump(older, f)
     done = workspace.run(*same, save_dir="replaced")
-    assert done.returncode == 1 and "input: format_version 2 there, 3 now; give" in done.stderr
+    assert done.returncode == 1 and "input: format_version 2 there, 4 now; give" in done.stderr
     done = workspace.run(*SHAPE, "--num_streams=2", "--overwrite=True", save_dir="replaced")
     assert done.returncode == 0, done.stderr
     assert sorted(os.listdir(workspace.path("replaced"))) == [
@@ -212,7 +213,88 @@ def test_bad_input_is_refused_in_one_line(workspace, arguments, places, message)
     lines = [line for line in done.stderr.splitlines() if not line.startswith("note:")]
     assert done.returncode == 1, done.stderr
     assert len(lines) == 1 and lines[0].startswith("data_utils.py: ") and message in lines[0]
-    assert not os.path.exists(workspace.path("refused"))
+    if os.path.exists(workspace.path("refused")):        # tokens, if there were any
+        assert os.listdir(workspace.path("refused")) == ["unfinished"]
+        shutil.rmtree(workspace.path("refused"))
+
+
+@pytest.fixture
+def preset(tmp_path):
+    path = tmp_path / "preset.json"
+    path.write_text(json.dumps(dict(seq_len=32, reuse_len=16, train_batch_size=6, mem_len=24,
+                                    learning_rate=1e-3, model_config_path="tiny.json")))
+    return str(path)
+
+
+def prepare(workspace, save_dir, *arguments):
+    return command.run("data_utils.py", "--input_glob=" + workspace.path("text.txt"),
+                       "--sp_path=" + workspace.path("sp.model"), "--save_dir=%s" % save_dir,
+                       *arguments)
+
+
+def test_records_for_a_preset_are_what_it_trains_on(workspace, preset, tmp_path):
+    done = prepare(workspace, tmp_path / "out", "--for_config=" + preset)
+    assert done.returncode == 0, done.stderr
+    assert "for %s: seq_len=32 reuse_len=16 num_streams=6" % preset in done.stdout
+    manifest = Manifest.read(str(tmp_path / "out"))
+    assert (manifest.seq_len, manifest.reuse_len, manifest.num_streams) == (32, 16, 6)
+    same = prepare(workspace, tmp_path / "out", "--seq_len=32", "--reuse_len=16", "--num_streams=6")
+    assert "nothing to do" in same.stdout
+    refused = prepare(workspace, tmp_path / "refused", "--for_config=" + preset, "--seq_len=64")
+    assert refused.returncode == 1 and refused.stderr == (
+        "data_utils.py: seq_len is 64, but %s trains on records of 32\n" % preset)
+    held_out = prepare(workspace, tmp_path / "held_out", "--for_config=" + preset,
+                       "--num_streams=4", "--seq_len=32")
+    assert held_out.returncode == 0 and len(held_out.stderr.splitlines()) == 1
+    assert "note: num_streams is 4, which train_batch_size of" in held_out.stderr
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in (
+    ROOT / "configs" / "pretrain").glob("*.json")))
+def test_every_preset_can_say_what_records_it_needs(workspace, tmp_path, name):
+    path = ROOT / "configs" / "pretrain" / name
+    wanted = json.loads(path.read_text(encoding="utf-8"))
+    done = prepare(workspace, tmp_path / "out", "--for_config=%s" % path)
+    assert "seq_len=%d reuse_len=%d num_streams=%d" % (
+        wanted["seq_len"], wanted["reuse_len"], wanted["train_batch_size"]) in done.stdout
+    if done.returncode:                          # the text is small
+        assert "too few for num_streams=%d with seq_len=%d" % (
+            wanted["train_batch_size"], wanted["seq_len"]) in done.stderr
+
+
+def test_the_authors_command_runs_as_it_stands(workspace, tmp_path, monkeypatch):
+    """The preparation in their README, on a vocabulary trained with the flags that it shows."""
+    import sentencepiece
+    text = "\n\n".join("\n".join(d) + "<eop>" for d in make_documents(2, 150))
+    (tmp_path / "a.txt").write_text(text, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    sentencepiece.SentencePieceTrainer.train(
+        "--input=a.txt --model_prefix=spiece --vocab_size=90 --character_coverage=0.99995 "
+        "--model_type=unigram --control_symbols=<cls>,<sep>,<pad>,<mask>,<eod> "
+        "--user_defined_symbols=<eop>,.,(,),\",-,–,£,€ --shuffle_input_sentence "
+        "--input_sentence_size=10000000 --hard_vocab_limit=false --minloglevel=2")
+    done = command.run(
+        "data_utils.py", "--bsz_per_host=32", "--num_core_per_host=16", "--seq_len=512",
+        "--reuse_len=256", "--input_glob=*.txt", "--save_dir=out", "--num_passes=20",
+        "--bi_data=True", "--sp_path=spiece.model", "--mask_alpha=6", "--mask_beta=1",
+        "--num_predict=85")
+    assert done.returncode == 0, done.stderr
+    noted = [line.split()[1] for line in done.stderr.splitlines()]
+    assert sorted(noted) == ["--mask_alpha", "--mask_beta", "--num_core_per_host", "--num_predict"]
+    manifest = Manifest.read("out")
+    assert (manifest.num_streams, manifest.num_passes, manifest.seq_len) == (32, 20, 512)
+
+
+def test_a_part_says_how_many_documents_it_leaves_out(workspace, tmp_path):
+    left = {}
+    for split in ("train", "heldout"):
+        done = prepare(workspace, tmp_path / split, *SHAPE, "--num_streams=2",
+                       "--split=" + split, "--heldout_share=0.4")
+        assert done.returncode == 0, done.stderr
+        kept = Manifest.read(str(tmp_path / split)).documents
+        left[split] = 12 - kept
+        assert "left out, documents of the other part (split): %d\n" % left[split] in done.stdout
+    assert left["train"] + left["heldout"] == 12 and min(left.values()) > 0
 
 
 @pytest.mark.parametrize("flag", ["--sequence_len=64", "--seq_len=long", "--num_passes=0",

@@ -25,7 +25,8 @@ ROOMS = {
     "exchange": {"", "engine", "tasks", "finetuning"},
     "views": {"", "network", "records", "batches"},
 }
-ENTRY_POINTS = ("data_utils.py", "train_gpu.py", "run_classifier.py", "run_tagger.py")
+ENTRY_POINTS = ("data_utils.py", "train_gpu.py", "run_classifier.py", "run_tagger.py",
+                "run_squad.py")
 MODULES = {".".join(path.relative_to(ROOT).with_suffix("").parts): path
            for path in sorted((ROOT / "xlnet").rglob("*.py")) if path.name != "__init__.py"}
 

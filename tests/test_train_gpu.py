@@ -155,6 +155,22 @@ def test_bad_input_is_one_line(place, trained, case):
         assert not (place / ("bad_" + re.sub(r"\W", "_", case))).exists()
 
 
+def test_records_are_verified_before_training(place, trained):
+    shutil.copytree(place / "train", place / "spoilt")
+    path = place / "spoilt" / "stream-00001-of-00004.tfrecord"
+    content = bytearray(path.read_bytes())
+    content[-50] ^= 1
+    path.write_bytes(content)
+    done = train(place, "unverified", record_info_dir=place / "spoilt", verify_records=True)
+    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
+    assert re.search(r"spoilt/stream-00001-of-00004.tfrecord: record \d+ is damaged; manifest.json "
+                     "says sha256 .*, found ", done.stderr)
+    assert not (place / "unverified").exists()
+    done = train(place, "whole", eval_record_info_dir=place / "heldout", verify_records=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("agree with their checksums") == 2
+
+
 def test_a_model_directory_keeps_its_architecture(place, trained):
     other = place / "other.json"
     kept = json.loads((place / "tiny.json").read_text())

@@ -406,15 +406,23 @@ class CorpusSettings(InputSettings, TextSettings):
     num_workers: int = setting(0, "processes; 0: one for each core", minimum=0)
     num_task: int = setting(1, "machines, or runs, that share the input", minimum=1)
     task: int = setting(0, "index of this machine or run, from 0", minimum=0)
-    overwrite: bool = setting(False, "replace records of other settings in save_dir")
+    tokens_dir: Optional[str] = setting(
+        None, "directory where tokenized text is kept for other records of the same text; if not "
+              "given in save_dir, until the records are whole")
+    overwrite: bool = setting(False, "replace records of other settings or input in save_dir, once "
+                                     "the new ones are whole")
     bsz_per_host: Optional[int] = setting(None, "the reference's name for num_streams", minimum=1)
+    for_config: Optional[str] = setting(
+        None, "preset of train_gpu.py that the records are for: its window, and its "
+              "train_batch_size as num_streams, unless they stand on the command line")
 
     def check(self) -> None:
         super().check()
         if not self.from_raw_text and self.text_format != "lines":
             raise UserError("text_format is %s, expected lines where from_raw_text is False: a "
                             "line of ids is a sentence" % self.text_format)
-        self._check_window()
+        if not self.for_config:      # which has the window
+            self._check_window()
         if self.num_streams and self.bsz_per_host not in (None, self.num_streams):
             raise UserError("num_streams is %d but bsz_per_host, its other name, is %d; give one"
                             % (self.num_streams, self.bsz_per_host))
@@ -522,6 +530,8 @@ class PretrainingSettings(RunSettings):
     eval_steps: int = as_in(RunSettings, "eval_steps",
                             help="steps between held-out evaluations; 0: before and after")
     eval_record_info_dir: Optional[str] = setting(None, "held-out records, as record_info_dir")
+    verify_records: bool = setting(False, "read all records before training and compare them with "
+                                          "their checksums")
     objective: str = setting("permutation", "what is predicted: tokens in a random order (XLNet), "
                              "the next token (Transformer-XL), masked tokens (as BERT)",
                              choices=("permutation", "causal", "masked"))
@@ -710,5 +720,88 @@ class TaggerSettings(TaskSettings):
     is_regression: ClassVar[bool] = False
 
 
+QUESTION_SPECIAL_TOKENS = 3     # <sep> <sep> <cls> of a paragraph's window with its question
+
+
+@dataclasses.dataclass(frozen=True)
+class SpanSettings(TaskSettings):
+    """run_squad.py: questions, what to do with them."""
+    task_name: str = as_in(TaskSettings, "task_name", default="custom", help="a known task "
+                           "(squad1, squad2, cmrc2018), whose files are in data_dir, or custom for "
+                           "your own files")
+    data_dir: str = as_in(TaskSettings, "data_dir", default="", help="directory with the task's "
+                          "files; custom: train, dev and test as SQuAD's .json, or as .tsv, "
+                          ".csv or .jsonl with a question in each row; or one file to train on")
+    train_file: Optional[str] = setting(None, "the file to train on, in place of that in data_dir")
+    predict_file: Optional[str] = as_in(
+        TaskSettings, "predict_file", help="the file to be predicted, with or without answers; "
+        "with answers do_eval and eval_steps look at it too")
+    do_prepro: bool = setting(False, "make the records of the files, as training and evaluation "
+                                     "do by themselves")
+    model_dir: str = as_in(TaskSettings, "model_dir", default="")
+    model_config_path: str = as_in(TaskSettings, "model_config_path", default="")
+    context_column: str = setting("context", "tables: column of the text with the answer")
+    question_column: str = setting("question", "tables: column of the question")
+    answer_column: str = setting("answer", "tables: column of the answer, empty where there is "
+                                           "none; in JSON lines a text or a list of them")
+    answer_start_column: Optional[str] = setting(
+        None, "tables: column of the answer's first character in the context, from 0 on; if not "
+              "given answers are searched for, which stand there once")
+    id_column: str = setting("id", "tables: column of the question's name; row number without it")
+
+    max_seq_length: int = as_in(TaskSettings, "max_seq_length", default=512,
+                                help="tokens of a window, question and special ones included")
+    doc_stride: int = setting(128, "tokens from one window of a long paragraph to the next",
+                              minimum=1)
+    max_query_length: int = setting(64, "tokens of a question that are kept", minimum=1)
+    max_answer_length: int = setting(64, "tokens of the longest answer", minimum=1)
+    start_n_top: int = setting(5, "beginnings of an answer that are looked at", minimum=1)
+    end_n_top: int = setting(5, "ends that are looked at for each of them", minimum=1)
+    n_best_size: int = setting(5, "answers that are written of each question", minimum=1)
+    scoring: Optional[str] = setting(
+        None, "how answers are compared: words as SQuAD's script of that version, or characters as "
+              "CMRC's, for languages without spaces; if not given 2.0 where some questions have no "
+              "answer, else 1.1", choices=("squad1.1", "squad2.0", "characters"))
+    predict_threshold: float = share(0.5, "probability that there is no answer above which none is "
+                                          "given")
+    predict_form: Optional[str] = setting(
+        None, "form of predict_file; from its extension if not given",
+        choices=("json", "jsonl", "tsv", "csv"))
+
+    # What is a setting of other programs and fixed in this one.
+    program: ClassVar[str] = "run_squad.py"
+    long_document: ClassVar[str] = "sliding"
+    max_segments: ClassVar[int] = 1
+    summary_type: ClassVar[str] = "last"
+    use_summ_proj: ClassVar[bool] = True
+    is_regression: ClassVar[bool] = False
+
+    @property
+    def does_run(self) -> bool:
+        """Whether more is asked for than records."""
+        return self.do_train or self.do_eval or self.do_predict
+
+    def check(self) -> None:
+        if self.does_run or not self.do_prepro:
+            super().check()
+            for name in ("model_dir", "model_config_path"):
+                if not getattr(self, name):
+                    raise UserError("%s is missing; only --do_prepro=True does without it" % name)
+        else:
+            Settings.check(self)
+        if not (self.data_dir or self.train_file or self.predict_file):
+            raise UserError("no questions: give data_dir, or train_file and predict_file")
+        room = self.max_seq_length - self.max_query_length - QUESTION_SPECIAL_TOKENS
+        if room < 1:
+            raise UserError("max_query_length is %d: with %d special tokens it leaves nothing of "
+                            "max_seq_length %d for the paragraph" % (
+                                self.max_query_length, QUESTION_SPECIAL_TOKENS,
+                                self.max_seq_length))
+        if self.doc_stride > room:
+            raise UserError("doc_stride is %d, expected at most max_seq_length - max_query_length "
+                            "- 3 = %d: windows would leave out parts of a paragraph"
+                            % (self.doc_stride, room))
+
+
 # The settings of any program that fine-tunes.
-FineTuningSettings = Union[ClassifierSettings, TaggerSettings]
+FineTuningSettings = Union[ClassifierSettings, TaggerSettings, SpanSettings]

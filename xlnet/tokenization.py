@@ -125,6 +125,8 @@ class Tokenizer:
         a letter of a script without spaces, punctuation (see `begins_word`), and special pieces.
       is_punctuation: bool [V], pieces that are words of their own: what follows begins another.
       is_legacy_word_start: bool [V], pieces that begin a word by the authors' rule.
+      ids_without_mark: int32 [V], of the pieces without the mark that begins a word; -1 for the
+        mark alone, the piece itself where it has none or there is no such piece.
 
     Raises:
       UserError: no such file, not a SentencePiece model, <cls>, <sep> or <eod> is missing, or the
@@ -142,7 +144,8 @@ class Tokenizer:
         self.vocab_size = self._model.vocab_size()
         self._pieces = self._model.id_to_piece(list(range(self.vocab_size)))
         self._read_special_ids()
-        self.byte_ids = tuple(id for id in range(self.vocab_size) if self._model.is_byte(id))
+        self.byte_ids = tuple(id for id, piece in enumerate(self._pieces)
+                              if piece.startswith("<0x") and self._model.is_byte(id))
         self.is_word_start = self._find_word_starts()
         self.is_punctuation = np.array([is_punctuation(piece) for piece in self._pieces])
         self.is_legacy_word_start = np.array([begins_legacy_word(p) for p in self._pieces])
@@ -232,6 +235,13 @@ class Tokenizer:
     def id_to_piece(self, id: int) -> str:
         """Returns the piece, a str, of an id in [0, V)."""
         return self._pieces[id]
+
+    @functools.cached_property
+    def ids_without_mark(self) -> np.ndarray:
+        known = {piece: id for id, piece in enumerate(self._pieces)}
+        return np.array([known.get(piece[1:], id if piece[1:] else -1)
+                         if piece.startswith(WORD_START) else id
+                         for id, piece in enumerate(self._pieces)], np.int32)
 
     def decode(self, ids: Iterable[int]) -> str:
         """Returns the text of a sequence of ids; control pieces leave no trace in it."""

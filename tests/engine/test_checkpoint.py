@@ -140,3 +140,12 @@ def test_the_newest_is_found_in_a_relative_directory_and_when_moved(tmp_path, mo
         assert tf.train.latest_checkpoint(directory) == os.path.join(directory, "model.ckpt-7")
         os.rename(directory, directory + "_moved")
         assert tf.train.latest_checkpoint(directory + "_moved").endswith("_moved/model.ckpt-7")
+
+
+@pytest.mark.parametrize("is_relative", (False, True))
+def test_a_directory_does_not_lead_out_of_itself(tmp_path, is_relative):
+    """The file `checkpoint` of a stranger's directory names nothing that lies elsewhere."""
+    away = os.path.relpath(PREFIX, tmp_path) if is_relative else PREFIX
+    (tmp_path / "checkpoint").write_text('model_checkpoint_path: "%s"\n' % away)
+    with pytest.raises(UserError, match="checkpoint points to .*, expected a checkpoint in"):
+        checkpoint.resolve(str(tmp_path))

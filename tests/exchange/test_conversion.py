@@ -303,8 +303,36 @@ def test_columns_of_answers(folder, tmp_path, vocabulary):
     model.convert(tmp_path / "ours", choice_columns="first,second,third")
     stored = json.loads((tmp_path / "ours" / "task.json").read_text())
     assert stored["kind"] == "multiple_choice" and stored["labels"] == ["0", "1", "2"]
+    with pytest.raises(UserError, match="one column, and config.json does not say how many"):
+        model.convert(tmp_path / "out", choice_columns="answers")
     with pytest.raises(UserError, match="XLNetForSequenceClassification has none"):
         folder().give_vocabulary(vocabulary).convert(tmp_path / "out", choice_columns="a,b")
+
+
+@pytest.mark.parametrize("tags, scheme", (
+    ("O B-PER I-PER B-LOC I-LOC", "bio2"), ("I-PER O B-PER I-LOC B-LOC", "bio2"),
+    ("O B-PER I-PER E-PER S-PER", "bioes"), ("O B-PER M-PER E-PER S-PER", "bmes")))
+def test_tags_say_their_scheme(folder, tmp_path, vocabulary, tags, scheme):
+    """Tags stay in the order of the outputs, whatever it is."""
+    labels = {str(id): tag for id, tag in enumerate(tags.split())}
+    model = folder("token_classification").give_vocabulary(vocabulary).edit(id2label=labels)
+    model.convert(tmp_path / "ours")
+    stored = json.loads((tmp_path / "ours" / "task.json").read_text())
+    assert stored["kind"] == "tagging" and stored["head"] == "tagging_custom"
+    assert stored["labels"] == tags.split() and stored["kind_options"]["scheme"] == scheme
+    conversion.to_huggingface(str(tmp_path / "ours"), str(tmp_path / "back"))
+    same(safetensors.read(str(tmp_path / "back" / "model.safetensors")), model.tensors)
+    assert json.loads((tmp_path / "back" / "config.json").read_text())["id2label"] == labels
+    with pytest.raises(UserError, match="text_a_column, text_b_column: .* reads words"):
+        model.convert(tmp_path / "out", text_a_column="first")
+
+
+def test_labels_that_are_no_tags_are_weights_alone(folder, tmp_path, vocabulary, caplog):
+    model = folder("token_classification").give_vocabulary(vocabulary)
+    with caplog.at_level(logging.WARNING):
+        model.convert(tmp_path / "ours")
+    assert "without a task: its labels are no tags of entities, such as B-PER: LAB" in caplog.text
+    assert not (tmp_path / "ours" / "task.json").exists()
 
 
 def test_a_task_of_another_kind_is_refused(folder, tmp_path, vocabulary):

@@ -98,11 +98,12 @@ def test_tasks(graph, converted, name, kind, columns):
     assert_close(model.run(logits)[0], model["out/logits"])
 
 
-def test_tokens(graph, converted):
-    model = converted("token_classification")
+def test_tags(graph, converted):
+    model, kind = converted("token_classification"), KINDS["tagging"]
+    task = Task("custom", text_a=("1",), text_b=(), label=(), metrics=(), kind=kind,
+                labels=("O", "B-A", "I-A", "B-B", "I-B"))
     with training.model_scope():
-        nn = model.layers("tagging_custom")
-        logits = nn.dense(nn.sequence, 5, nn.scope + "/logit")
+        logits = kind.logits(model.layers(task.head), task, {"word_starts": None}, False).logits
     assert_close(model.run(logits)[0], model["out/logits"])
 
 

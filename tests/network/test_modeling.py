@@ -16,6 +16,7 @@ from xlnet.errors import UserError
 from xlnet.network import attention, heads, modeling, ops
 from xlnet.tasks.kind import LossOptions
 from xlnet.tasks.registry import KINDS
+from xlnet.tasks.spans import Spans
 from xlnet.tasks.task import Task
 
 CONFIGS = ("untied_gelu", "tied_relu")
@@ -144,6 +145,32 @@ def test_heads(graph, golden, config_name, kind_name):
         loss = kind.loss(nn, task, logits, inputs, LossOptions())
     total = tf.reduce_mean(loss)
     check(case, {"logits": logits, "per_example_loss": loss, "total_loss": total}, total)
+
+
+@pytest.mark.parametrize("mode", ("train", "predict"))
+@pytest.mark.parametrize("config_name", CONFIGS)
+def test_heads_of_spans(graph, golden, config_name, mode):
+    case = golden("%s.head.qa_%s" % (config_name, mode))
+    run = xlnet.RunConfig(**RUN)
+    inputs = constants(case.group("in/"))
+    with tf.variable_scope("model"):
+        sequence = modeling.transformer_xl(
+            xlnet.XLNetConfig(**case.settings["config"]), run, input_ids=inputs["input_ids"],
+            seg_ids=inputs["segment_ids"], hidden=inputs["input_mask"][:, None] > 0).sequence
+    kind = Spans(start_n_top=3, end_n_top=4)
+    nn = heads.Layers(run, "", sequence, inputs["input_mask"], None)
+    is_training = mode == "train"
+    outputs = kind.head(nn, inputs["p_mask"], inputs["cls_index"], None if is_training else 3,
+                        inputs.get("start_positions", tf.zeros([3], tf.int32)))
+    if is_training:
+        loss = kind.loss(nn, None, outputs, inputs, LossOptions())
+        total = tf.reduce_mean(loss)
+        names = ("start_log_probs", "end_log_probs", "cls_logits")
+        check(case, dict({name: outputs[name] for name in names}, total_loss=total), total)
+        return
+    names = ("start_top_log_probs", "start_top_index", "end_top_log_probs", "end_top_index")
+    check(case, dict({name: tf.reshape(outputs[name], [3, -1]) for name in names},
+                     cls_logits=outputs["cls_logits"]), None)
 
 
 # ---- laws of the parts ----

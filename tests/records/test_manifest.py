@@ -1,11 +1,13 @@
 """The manifest of pretraining records: which versions are read, what is refused."""
 
 import dataclasses
+import hashlib
 import json
 
 import pytest
 
 from xlnet.errors import UserError
+from xlnet.records import tfrecord
 from xlnet.records.manifest import FORMAT_VERSION, MANIFEST_NAME, Manifest
 
 VALUES = dict(
@@ -29,20 +31,21 @@ def rewrite(directory, **changes):
 
 def test_what_is_written_is_read(directory):
     assert Manifest.read(str(directory)) == Manifest(**VALUES)
-    assert Manifest(**VALUES).format_version == FORMAT_VERSION == 3
+    assert Manifest(**VALUES).format_version == FORMAT_VERSION == 4
 
 
-def test_records_of_the_version_before_are_read(directory):
-    """In format 2 punctuation belonged to the word before it; nothing else differs."""
-    rewrite(directory, format_version=2)
+@pytest.mark.parametrize("version", [2, 3])
+def test_records_of_the_versions_before_are_read(directory, version):
+    """They differ in what text became, not in what records are."""
+    rewrite(directory, format_version=version)
     assert Manifest.read(str(directory)) == dataclasses.replace(Manifest(**VALUES),
-                                                                format_version=2)
+                                                                format_version=version)
 
 
-@pytest.mark.parametrize("version", [1, 4, None, "3"])
+@pytest.mark.parametrize("version", [1, 5, None, "3"])
 def test_other_versions_are_refused(directory, version):
     rewrite(directory, format_version=version)
-    with pytest.raises(UserError, match="format_version is %r, this program reads 2 and 3" % (
+    with pytest.raises(UserError, match="format_version is %r, this program reads 2, 3 and 4" % (
             version,)):
         Manifest.read(str(directory))
 
@@ -56,3 +59,110 @@ def test_files_of_another_size_are_refused(directory, size, found):
         path.write_bytes(size)
     with pytest.raises(UserError, match="a.tfrecord has %s, expected 5" % found):
         Manifest.read(str(directory))
+
+
+# Edited by hand.
+
+STREAM = VALUES["streams"][0]
+
+
+@pytest.mark.parametrize("changes, message", [
+    (dict(streams=[dict(STREAM, file="/etc/passwd")]), "file '/etc/passwd', expected a name below"),
+    (dict(streams=[dict(STREAM, file="../a.tfrecord")]), "file '../a.tfrecord', expected a name"),
+    (dict(streams=[dict(STREAM, file="b/../../a.tfrecord")]), "expected a name below"),
+    (dict(sp_model="/tmp/spiece.model"), "file '/tmp/spiece.model', expected a name below"),
+    (dict(num_streams=2), "num_streams is 2, which does not fit its 1 streams of at least 2 "
+                          "windows"),
+    (dict(num_streams=0), "num_streams is 0"),
+    (dict(streams=[]), "num_streams is 1, which does not fit its 0 streams"),
+    (dict(windows_per_stream=3), "windows_per_stream is 3, which does not fit its 1 streams of at "
+                                 "least 2 windows of 8 tokens"),
+    (dict(windows_per_stream=-1), "windows_per_stream is -1"),
+    (dict(windows_per_stream="2"), "windows_per_stream is '2', expected int"),
+    (dict(windows_per_stream=True), "windows_per_stream is True, expected int"),
+    (dict(reuse_len=8), "reuse_len is 8"),
+    (dict(bi_data=True), "num_streams is 1, which does not fit"),
+    (dict(bi_data=True, num_streams=2, streams=[STREAM, STREAM]),
+     r"directions of the streams are \[0, 0\], expected 0, 1, 0, 1, ..."),
+    (dict(bi_data=1), "bi_data is 1, expected bool"),
+    (dict(streams={}), "streams is {}, expected list"),
+    (dict(streams=["a"]), r"streams\[0\]: 'a', expected an object"),
+    (dict(streams=[{"file": "a"}]), r"streams\[0\]: missing fields \['bytes', 'direction'"),
+    (dict(streams=[dict(STREAM, bytes="5")]), r"streams\[0\]: bytes is '5', expected int"),
+    (dict(more=1), r"missing fields \[\], unexpected fields \['more'\]"),
+])
+def test_edited_manifests_are_refused_in_one_line(directory, changes, message):
+    rewrite(directory, **changes)
+    with pytest.raises(UserError, match=message) as error:
+        Manifest.read(str(directory))
+    assert "\n" not in str(error.value) and MANIFEST_NAME in str(error.value)
+
+
+def test_a_missing_key_is_named(directory):
+    path = directory / MANIFEST_NAME
+    values = json.loads(path.read_text())
+    del values["seq_len"]
+    path.write_text(json.dumps(values))
+    with pytest.raises(UserError, match=r"missing fields \['seq_len'\]"):
+        Manifest.read(str(directory))
+
+
+def test_remote_records_are_refused(directory):
+    with pytest.raises(UserError, match="gs://mine/records is remote, .*; copy the directory"):
+        Manifest.read("gs://mine/records")
+
+
+# What the files hold.
+
+@pytest.fixture
+def whole(tmp_path):
+    """A directory of a vocabulary and one stream of three windows; the manifest's values."""
+    content = b"".join(tfrecord.frame(b"window %d" % number) for number in range(3))
+    (tmp_path / "a.tfrecord").write_bytes(content)
+    (tmp_path / "spiece.model").write_bytes(b"model")
+    values = dict(
+        VALUES, windows_per_stream=3, sp_model_sha256=hashlib.sha256(b"model").hexdigest(),
+        streams=(dict(STREAM, windows=3, bytes=len(content),
+                      sha256=hashlib.sha256(content).hexdigest()),))
+    Manifest(**values).write(str(tmp_path))
+    return tmp_path
+
+
+def test_whole_records_pass(whole):
+    Manifest.read(str(whole)).verify(str(whole))
+
+
+@pytest.mark.parametrize("place, message", [
+    (30, "a.tfrecord: record 1: its length is damaged"), (41, "a.tfrecord: record 1 is damaged"),
+    (14, "record 0 is damaged"), (2 * 24 + 23, "record 2 is damaged")])
+def test_a_damaged_record_is_named(whole, place, message):
+    content = bytearray((whole / "a.tfrecord").read_bytes())
+    content[place] ^= 1
+    (whole / "a.tfrecord").write_bytes(content)
+    manifest = Manifest.read(str(whole))
+    with pytest.raises(UserError, match=message + ".* says sha256 .*, found") as error:
+        manifest.verify(str(whole))
+    assert "\n" not in str(error.value)
+
+
+def test_a_file_of_other_records_is_named(whole):
+    (whole / "a.tfrecord").write_bytes(tfrecord.frame(b"widow 77") * 3)
+    with pytest.raises(UserError, match="a.tfrecord: not the file that was made; manifest.json"):
+        Manifest.read(str(whole)).verify(str(whole))
+    (whole / "a.tfrecord").write_bytes(tfrecord.frame(b"window 0") * 3)
+    (whole / "spiece.model").write_bytes(b"other")
+    with pytest.raises(UserError, match="spiece.model: not the file that was made"):
+        Manifest.read(str(whole)).verify(str(whole))
+
+
+def test_windows_that_the_file_does_not_have_are_refused(whole):
+    stream = json.loads((whole / MANIFEST_NAME).read_text())["streams"][0]
+    rewrite(whole, windows_per_stream=2, streams=[dict(stream, windows=2)])
+    with pytest.raises(UserError, match="a.tfrecord has 3 windows, expected 2"):
+        Manifest.read(str(whole))
+
+
+def test_a_file_that_is_cut_off_is_named(whole):
+    path = whole / "a.tfrecord"
+    path.write_bytes(path.read_bytes()[:-5])
+    assert tfrecord.damage(str(path)) == "cut off in record 2"

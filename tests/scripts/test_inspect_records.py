@@ -439,6 +439,13 @@ def test_damaged_records_are_named_in_one_line(place):
     assert "%s: record 0 is damaged; " % path in done.stderr
 
 
+def test_records_of_the_reference_are_called_so(place, tmp_path):
+    (tmp_path / "record_info-train-0-0.bsz-4.seqlen-64.reuse-24.bi.alpha-6.beta-1.json").touch()
+    done = run(SCRIPT, "--record_info_dir=%s" % tmp_path)
+    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1, done.stderr
+    assert "has records of the reference's program, which train_gpu.py reads" in done.stderr
+
+
 def test_help_imports_neither_tensorflow_nor_matplotlib():
     import subprocess
     import sys

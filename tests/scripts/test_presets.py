@@ -13,7 +13,7 @@ from xlnet.tasks import known
 FOLDER = ROOT / "configs" / "finetune"
 PRESETS = sorted(FOLDER.glob("*.json"))
 FIELDS = {field.name: field for group in (
-    config.ClassifierSettings, config.TaggerSettings, config.NetworkSettings,
+    config.ClassifierSettings, config.TaggerSettings, config.SpanSettings, config.NetworkSettings,
     config.OptimizationSettings)
     for field in dataclasses.fields(group)}
 
@@ -45,6 +45,9 @@ def test_the_program_takes_the_preset(path, tmp_path, monkeypatch):
     ("imdb", dict(learning_rate=2e-5, train_steps=4000, warmup_steps=500, train_batch_size=32,
                   max_seq_length=512)),
     ("race", dict(learning_rate=2e-5, train_steps=12000, warmup_steps=1000, train_batch_size=32)),
+    ("squad2", dict(learning_rate=3e-5, train_steps=8000, warmup_steps=1000, train_batch_size=48,
+                    lr_layer_decay_rate=0.75, max_seq_length=512)),
+    ("squad2-base", dict(learning_rate=2e-5, train_steps=12000, train_batch_size=24)),
     ("rte", dict(learning_rate=3e-5, train_steps=800, warmup_steps=200, train_batch_size=32))])
 def test_published_settings(name, settings):
     preset = json.loads((FOLDER / (name + ".json")).read_text(encoding="utf-8"))

@@ -1,9 +1,12 @@
 """preparation: killed jobs, shares of several machines, the pipeline on Beam."""
 
+import collections
+import concurrent.futures
 import dataclasses
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,10 +16,10 @@ import pytest
 from helpers.paths import ROOT
 from helpers.preparation import SHAPE, make_documents, make_workspace
 
-from xlnet import config
+from xlnet import config, files
 from xlnet.errors import UserError
 from xlnet.records.manifest import Manifest
-from xlnet.text import merging, preparation, reading
+from xlnet.text import merging, preparation, processes, reading
 
 CHUNK_BYTES, BLOCK_TOKENS, CELL_TOKENS = 700, 150, 200
 NO_BEAM = "Apache Beam is an extra: pip install '.[beam]'"
@@ -30,7 +33,8 @@ def workspace(tmp_path_factory):
 @pytest.fixture
 def small_pieces(monkeypatch):
     """So small a text has many chunks, blocks and cells."""
-    monkeypatch.setattr(preparation, "CHUNK_BYTES", CHUNK_BYTES)
+    monkeypatch.setattr(reading, "SMALLEST_CHUNK", CHUNK_BYTES)
+    monkeypatch.setattr(reading, "LARGEST_CHUNK", CHUNK_BYTES)
     monkeypatch.setattr(preparation.corpus, "BLOCK_TOKENS", BLOCK_TOKENS)
     monkeypatch.setattr(preparation.windows, "CELL_TOKENS", CELL_TOKENS)
 
@@ -115,16 +119,145 @@ def test_a_killed_process_leaves_nothing_that_matters(workspace, tmp_path):
     assert content(killed) == content(tmp_path / "whole")
 
 
-def test_unfinished_records_of_other_settings_are_refused(settings, monkeypatch):
-    monkeypatch.setattr(preparation, "write_stream", None)
-    with pytest.raises(TypeError):
-        preparation.make_records(settings)
-    monkeypatch.undo()
-    other = dataclasses.replace(settings, seed=3)
-    with pytest.raises(UserError, match="unfinished records of other .* seed 0 there, 3 now"):
+# What is finished is kept, whatever comes behind it.
+
+@pytest.fixture
+def tokenized(monkeypatch):
+    """The (file name, begin) of the chunks of which tokens are made."""
+    chunks, tokenize = [], preparation.corpus.tokenize
+
+    def noted(chunk, *arguments):
+        chunks.append((os.path.basename(chunk.path), chunk.begin))
+        return tokenize(chunk, *arguments)
+    monkeypatch.setattr(preparation.corpus, "tokenize", noted)
+    return chunks
+
+
+@pytest.fixture
+def two_files(settings, tmp_path):
+    """Settings for text in two files, a.txt and b.txt."""
+    text = make_documents(3, 30)
+    for name, part in (("a.txt", text[:24]), ("b.txt", text[24:])):
+        (tmp_path / name).write_text("\n\n".join(map("\n".join, part)), encoding="utf-8")
+    return dataclasses.replace(settings, input_glob=str(tmp_path / "*.txt"))
+
+
+def spoil(path):
+    path.write_bytes(path.read_bytes()[:-1] + b"\xff")
+
+
+def read_error(path, monkeypatch):
+    def failing(name, *arguments):
+        if name == str(path):
+            raise OSError(5, "Input/output error")
+        return open_binary(name, *arguments)
+    open_binary = files.open_binary
+    monkeypatch.setattr(files, "open_binary", failing)
+
+
+@pytest.mark.parametrize("fail, message", [
+    (lambda path, monkeypatch: spoil(path), "b.txt, line .* not UTF-8: byte 0xff"),
+    (read_error, "cannot read .*b.txt: Input/output error")])
+def test_a_file_that_fails_costs_no_other_file(two_files, small_pieces, tokenized, tmp_path,
+                                               monkeypatch, fail, message):
+    good = (tmp_path / "b.txt").read_bytes()
+    with monkeypatch.context() as patched:
+        fail(tmp_path / "b.txt", patched)
+        with pytest.raises(UserError, match=message):
+            preparation.make_records(two_files)
+    kept = {chunk for chunk in tokenized if chunk[0] == "a.txt"}
+    assert len(kept) > 5
+    (tmp_path / "b.txt").write_bytes(good)
+    tokenized.clear()
+    preparation.make_records(two_files)
+    assert {name for name, _ in tokenized} == {"b.txt"}
+    fresh = moved(two_files, "fresh")
+    preparation.make_records(fresh)
+    assert content(fresh.save_dir) == content(two_files.save_dir)
+
+
+def test_a_file_that_vanishes_costs_no_other_file(two_files, small_pieces, tokenized, tmp_path,
+                                                  monkeypatch):
+    tokenize_chunk = preparation.tokenize_chunk
+
+    def vanishing(job, index):
+        if index == len(job.chunks) - 1:
+            (tmp_path / "b.txt").unlink()
+        return tokenize_chunk(job, index)
+    with monkeypatch.context() as patched:
+        patched.setattr(preparation, "tokenize_chunk", vanishing)
+        with pytest.raises(UserError, match="cannot read .*b.txt: No such file"):
+            preparation.make_records(two_files)
+    tokenized.clear()
+    made = preparation.make_records(two_files)
+    assert tokenized == [] and made.manifest.documents == 24
+
+
+def test_tokens_are_used_again_for_other_records(settings, small_pieces, tokenized):
+    """Too few tokens for so many streams: the next try, whatever its windows, begins with them."""
+    with pytest.raises(UserError, match="too few for num_streams=400"):
+        preparation.make_records(dataclasses.replace(settings, num_streams=400))
+    assert tokenized
+    tokenized.clear()
+    for number, changes in enumerate((dict(seq_len=32, reuse_len=16),
+                                      dict(num_streams=2, num_passes=1, seed=4))):
+        other = moved(settings, "other-%d" % number, **changes)
+        shutil.copytree(settings.save_dir, other.save_dir)
         preparation.make_records(other)
-    preparation.make_records(dataclasses.replace(other, overwrite=True))
-    assert not os.path.exists(os.path.join(settings.save_dir, "unfinished"))
+        assert tokenized == [] and "manifest.json" in os.listdir(other.save_dir)
+
+
+def test_tokens_of_a_directory_of_their_own_stay(settings, small_pieces, tokenized, tmp_path):
+    kept = dataclasses.replace(settings, tokens_dir=str(tmp_path / "tokens"))
+    preparation.make_records(kept)
+    assert tokenized and os.listdir(kept.tokens_dir)
+    tokenized.clear()
+    other = moved(kept, "other", seq_len=32, reuse_len=16, num_passes=1)
+    preparation.make_records(other)
+    assert tokenized == []
+    alone = moved(other, "alone", tokens_dir=None)
+    preparation.make_records(alone)
+    assert tokenized and content(alone.save_dir) == content(other.save_dir)
+
+
+def test_tokens_are_used_again_for_another_number_of_tasks(settings, small_pieces, tokenized):
+    settings = dataclasses.replace(settings, num_streams=2)
+    shared = moved(settings, "shared", num_task=2)
+    for task in range(2):
+        preparation.make_records(dataclasses.replace(shared, task=task))
+    tokenized.clear()
+    for task in range(3):
+        preparation.make_records(dataclasses.replace(shared, num_task=3, task=task))
+    assert tokenized == []
+    shutil.rmtree(os.path.join(shared.save_dir, "task-00000-of-00002"))
+    shutil.rmtree(os.path.join(shared.save_dir, "task-00001-of-00002"))
+    merging.merge(shared.save_dir)
+    assert not os.path.exists(os.path.join(shared.save_dir, "unfinished"))
+
+
+def test_streams_begun_with_other_settings_are_written_anew(settings, small_pieces, monkeypatch,
+                                                            tokenized, caplog):
+    written = []
+
+    def failing(job, layout, index):
+        if written:
+            raise KeyboardInterrupt
+        written.append(index)
+        return write_stream(job, layout, index)
+    write_stream = preparation.write_stream
+    with monkeypatch.context() as patched:
+        patched.setattr(preparation, "write_stream", failing)
+        with pytest.raises(KeyboardInterrupt):
+            preparation.make_records(settings)
+    tokenized.clear()
+    other = dataclasses.replace(settings, seed=3)
+    with caplog.at_level("INFO", logger="xlnet"):
+        preparation.make_records(other)
+    assert "begun with other settings or input (seed 0 there, 3 now)" in caplog.text
+    assert tokenized == []
+    fresh = moved(other, "fresh")
+    preparation.make_records(fresh)
+    assert content(fresh.save_dir) == content(other.save_dir)
 
 
 def test_bad_text_leaves_no_directory(settings, tmp_path):
@@ -133,6 +266,144 @@ def test_bad_text_leaves_no_directory(settings, tmp_path):
     with pytest.raises(UserError, match="bad.txt, line 2"):
         preparation.make_records(dataclasses.replace(settings, input_glob=str(bad)))
     assert not os.path.exists(settings.save_dir)
+
+
+def test_a_full_disk_is_named_and_nothing_is_lost(settings, small_pieces, tokenized, monkeypatch):
+    tokenize = preparation.corpus.tokenize
+
+    class Full:
+        def astype(self, *_, **__):
+            raise OSError(28, "No space left on device")
+
+    def filling(chunk, *arguments):
+        yield from tokenize(chunk, *arguments)
+        if chunk.begin:
+            yield Full()
+    with monkeypatch.context() as patched:
+        patched.setattr(preparation.corpus, "tokenize", filling)
+        with pytest.raises(UserError, match="save_dir: cannot write to .*tokens: No space left on "
+                                            "device; what is finished is kept"):
+            preparation.make_records(settings)
+    assert [begin for _, begin in tokenized] == [0, CHUNK_BYTES]
+    tokenized.clear()
+    preparation.make_records(settings)
+    assert tokenized[0] == ("text.txt", CHUNK_BYTES)
+
+
+# The same records, or others.
+
+def test_text_edited_to_the_same_size_is_other_text(settings, tmp_path):
+    path = tmp_path / "text.txt"
+    shutil.copy(settings.input_glob, path)
+    settings = dataclasses.replace(settings, input_glob=str(path))
+    preparation.make_records(settings)
+    before = content(settings.save_dir)
+    os.utime(path, (1, 1))
+    assert preparation.make_records(settings).seconds is None
+    path.write_bytes(path.read_bytes().replace(b"a", b"o", 40))
+    os.utime(path, (1, 1))
+    with pytest.raises(UserError, match="of other settings or input: input_content .* there, .* "
+                                        "now; give another directory or --overwrite=True"):
+        preparation.make_records(settings)
+    assert content(settings.save_dir) == before
+    preparation.make_records(dataclasses.replace(settings, overwrite=True))
+    fresh = moved(settings, "fresh")
+    preparation.make_records(fresh)
+    assert before != content(settings.save_dir) == content(fresh.save_dir)
+
+
+def test_text_edited_while_a_run_is_unfinished_is_read_again(settings, small_pieces, tmp_path,
+                                                             monkeypatch):
+    path = tmp_path / "text.txt"
+    shutil.copy(settings.input_glob, path)
+    settings = dataclasses.replace(settings, input_glob=str(path))
+    with monkeypatch.context() as patched:
+        patched.setattr(preparation, "write_stream", None)
+        with pytest.raises(TypeError):
+            preparation.make_records(settings)
+    path.write_bytes(path.read_bytes().replace(b"a", b"o", 40))
+    preparation.make_records(settings)
+    fresh = moved(settings, "fresh")
+    preparation.make_records(fresh)
+    assert content(settings.save_dir) == content(fresh.save_dir)
+
+
+def test_overwrite_replaces_other_records_only_and_once_the_new_ones_are_whole(
+        settings, small_pieces, monkeypatch):
+    preparation.make_records(settings)
+    before = content(settings.save_dir)
+    same = dataclasses.replace(settings, overwrite=True)
+    assert preparation.make_records(same).seconds is None
+    assert content(settings.save_dir) == before
+    other = dataclasses.replace(same, seed=5, num_streams=2)
+    written = []
+
+    def failing(job, layout, index):
+        if written:
+            raise KeyboardInterrupt
+        written.append(index)
+        return write_stream(job, layout, index)
+    write_stream = preparation.write_stream
+    with monkeypatch.context() as patched:
+        patched.setattr(preparation, "write_stream", failing)
+        with pytest.raises(KeyboardInterrupt):
+            preparation.make_records(other)
+    assert {name: bytes for name, bytes in content(settings.save_dir).items()
+            if not name.startswith("unfinished")} == before
+    preparation.make_records(other)              # goes on, and does not begin again
+    fresh = moved(dataclasses.replace(other, overwrite=False), "fresh")
+    preparation.make_records(fresh)
+    assert content(fresh.save_dir) == content(settings.save_dir) != before
+    assert preparation.make_records(other).seconds is None
+
+
+def test_processes_get_the_job_once(settings, small_pieces, monkeypatch):
+    """What is sent for each chunk and stream is its index, however large the job is."""
+    import pickle
+    sent = []
+
+    class Pool(concurrent.futures.ProcessPoolExecutor):
+        def submit(self, *arguments):
+            sent.append(len(pickle.dumps(arguments)))
+            return super().submit(*arguments)
+    monkeypatch.setattr(processes.concurrent.futures, "ProcessPoolExecutor", Pool)
+    preparation.make_records(dataclasses.replace(settings, num_workers=2))
+    assert len(sent) > 8 and max(sent) < 100
+
+
+# Held-out text.
+
+def test_no_number_of_tasks_trains_on_held_out_text(settings, small_pieces, tmp_path):
+    """Small files, and more tasks than one: n-grams of the held-out part are in no other part."""
+    for number, document in enumerate(make_documents(7, 24)):
+        (tmp_path / ("%02d.txt" % number)).write_text("\n".join(document), encoding="utf-8")
+    (tmp_path / "all.txt").write_text("\n\n".join(map("\n".join, make_documents(8, 24))),
+                                      encoding="utf-8")
+    settings = dataclasses.replace(settings, input_glob=str(tmp_path / "*.txt"), num_streams=2,
+                                   num_passes=1, bi_data=False, heldout_share=0.3)
+    held_out = ngrams(dataclasses.replace(settings, split="heldout"))
+    counts = set()
+    for num_task in (1, 4):
+        shares = [preparation.plan_job(dataclasses.replace(settings, num_task=num_task, task=task,
+                                                           split="train"))
+                  for task in range(num_task)]
+        trained = set()
+        for job in shares:
+            trained |= ngrams(job.settings, job.chunks)
+        counts.add(len(trained))
+        assert held_out and trained and not held_out & trained
+    assert len(counts) == 1
+
+
+def ngrams(settings, chunks=None, n=24):
+    """All runs of `n` tokens inside of documents."""
+    chunks = chunks or preparation.plan_job(settings).chunks
+    tokens = [token for chunk in chunks for part in preparation.corpus.tokenize(
+        chunk, settings, preparation.tokenizer_of(settings), collections.Counter())
+        for token in part.tolist()]
+    ids = [token & preparation.windows.ID_BITS for token in tokens]
+    return {tuple(ids[i:i + n]) for i in range(len(ids) - n + 1)
+            if not any(token >= preparation.windows.DOCUMENT for token in tokens[i + 1:i + n])}
 
 
 # Several machines.

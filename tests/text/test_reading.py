@@ -96,6 +96,16 @@ def test_chunks_cover_each_file(tmp_path):
         (plain, 0, 10), (plain, 10, 20), (plain, 20, 25), (packed, 0, os.path.getsize(packed))]
 
 
+@pytest.mark.parametrize("size, chunk_bytes", [
+    (0, 256), (100, 256), (16000, 256), (2 << 20, 1 << 15), (100 << 20, 1 << 18),
+    (1 << 40, 1 << 23)])
+def test_where_a_file_is_cut_depends_on_its_size_alone(monkeypatch, size, chunk_bytes):
+    monkeypatch.setattr(files, "size", lambda path: size)
+    chunks = reading.cut(["a.txt"])
+    assert {chunk.end - chunk.begin for chunk in chunks[:-1]} <= {chunk_bytes}
+    assert sum(chunk.end - chunk.begin for chunk in chunks) == size
+
+
 # Forms: what comes out.
 
 @pytest.mark.parametrize("content, expected", [
@@ -202,7 +212,11 @@ def test_chunks_of_any_size_give_the_same_lines(generated):
     for path, values in generated(120):
         whole, skipped = read(path, **values)
         for chunk_bytes in (1, 2, 3, 5, 8, 13, 40):
-            assert read(path, chunk_bytes, **values) == (whole, skipped), (path, chunk_bytes)
+            lines, again = read(path, chunk_bytes, **values)
+            assert again == skipped
+            if skipped or values["text_format"] in ("book", "wikitext"):
+                lines, whole = unmarked(lines), unmarked(whole)
+            assert lines == whole, (path, chunk_bytes)
         seen += skipped
         seen["lines"] += len(whole)
         seen["documents"] += len(documents(whole))
@@ -211,19 +225,44 @@ def test_chunks_of_any_size_give_the_same_lines(generated):
     assert seen["lines"] > seen["documents"] > 300
 
 
-def test_parts_are_whole_documents_and_together_all(generated):
+def unmarked(lines):
+    """What stands between a chunk and the end of a document before it, bad text or the blank lines
+    behind a form feed or before the first line, hides that a document begins."""
+    return [line._replace(begins_document=False) for line in lines]
+
+
+@pytest.mark.parametrize("form", ["lines", "wikitext", "book"])
+def test_parts_are_the_same_documents_wherever_a_file_is_cut(generated, form):
     parts_seen = collections.Counter()
-    for path, values in generated(150, ("lines", "wikitext"), seed=1):
+    for path, values in generated(80, (form,), seed=1):
         whole, _ = read(path, **values)
-        for chunk_bytes in (3, 8, 20, WHOLE):
-            parts = [read(path, chunk_bytes, split=split, heldout_share=0.5, **values)[0]
-                     for split in ("train", "heldout")]
-            assert sorted(parts[0] + parts[1]) == sorted(whole)
-            ends = [line.offset for line in whole if line.ends_document]
-            numbers = [{sum(end < line.offset for end in ends) for line in part} for part in parts]
-            assert not numbers[0] & numbers[1], (path, chunk_bytes)
-            parts_seen.update(train=len(numbers[0]), heldout=len(numbers[1]))
-    assert parts_seen["train"] > parts_seen["heldout"] > 100
+        numbers = {line: number for number, document in enumerate(whole_documents(whole))
+                   for line in document}
+        assert len(numbers) == len(set(whole))
+        parts = {split: read(path, split=split, heldout_share=0.5, **values)
+                 for split in ("train", "heldout")}
+        lines = parts["train"][0] + parts["heldout"][0]
+        assert sorted(lines) == sorted(whole)
+        found = {split: {numbers[line] for line in part} for split, (part, _) in parts.items()}
+        assert not found["train"] & found["heldout"]
+        assert parts["train"][1][reading.OTHER_PART] == len(found["heldout"])
+        assert parts["heldout"][1][reading.OTHER_PART] == len(found["train"])
+        for chunk_bytes in (1, 3, 8, 20, 41):
+            for split, part in parts.items():
+                assert read(path, chunk_bytes, split=split, heldout_share=0.5, **values) == part, (
+                    path, chunk_bytes)
+        parts_seen.update({split: len(documents) for split, documents in found.items()})
+    assert min(parts_seen.values()) > 0
+
+
+def whole_documents(lines):
+    """Lists of the lines of each document."""
+    found = [[]]
+    for line in lines:
+        found[-1].append(line)
+        if line.ends_document:
+            found.append([])
+    return found
 
 
 def test_the_part_of_a_document_depends_on_its_text_alone(tmp_path):
@@ -237,14 +276,26 @@ def test_the_part_of_a_document_depends_on_its_text_alone(tmp_path):
     assert {tuple(each) for each in held_out} < {tuple(each) for each in more}
 
 
-def test_a_cut_or_very_long_document_is_trained_on(tmp_path, monkeypatch):
-    path = write(tmp_path / "a.txt", "a\nb\nc\n\nd\n")
-    values = dict(heldout_share=0.99999999)
-    assert documents(read(path, split="heldout", **values)[0]) == [["a", "b", "c"], ["d"]]
-    assert documents(read(path, 4, split="train", **values)[0]) == [["a", "b", "c"]]
-    monkeypatch.setattr(reading, "LONGEST_HELD_OUT", 2)
-    assert documents(read(path, split="train", **values)[0]) == [["a", "b", "c"]]
-    assert documents(read(path, split="heldout", **values)[0]) == [["d"]]
+def test_the_beginning_of_a_very_long_document_decides(tmp_path, monkeypatch):
+    monkeypatch.setattr(reading, "HASHED_LENGTH", 6)
+    begins = ["abc %02d" % number for number in range(60)]
+    short = write(tmp_path / "a.txt", "\n\n".join(begins))
+    long = write(tmp_path / "b.txt", "\n\n".join(begin + "\nmore\nand more" for begin in begins))
+    for split in ("train", "heldout"):
+        expected = documents(read(short, split=split, heldout_share=0.5)[0])
+        for chunk_bytes in (WHOLE, 7):
+            found = documents(read(long, chunk_bytes, split=split, heldout_share=0.5)[0])
+            assert found == [[begin, "more", "and more"] for begin, in expected]
+
+
+def test_sentences_that_follow_without_a_space_are_joined(tmp_path):
+    content = "好。是！ 不\n人。“Is it?” No?人\n"
+    values = {"a.txt": dict(text_format="paragraphs"), "b.txt": dict(text_format="book")}
+    for name, how in values.items():
+        lines, _ = read(write(tmp_path / name, content.replace("\n", "\n\n")), **how)
+        assert [(line.text, line.is_joined) for line in lines] == [
+            ("好。", False), ("是！", True), ("不", False), ("人。", False),
+            ("“Is it?”", True), ("No?", False), ("人", True)]
 
 
 # Bad input.

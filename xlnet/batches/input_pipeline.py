@@ -274,7 +274,8 @@ def for_replicas(dataset: tf.data.Dataset, replicas: int) -> tf.data.Dataset:
 
 def finetuning_batches(path: str, features: Sequence[Feature], *, batch_size: int, row_length: int,
                        num_examples: Optional[int] = None, shuffle_seed: Optional[int] = None,
-                       start_step: int = 0, multiple: int = 8) -> tf.data.Dataset:
+                       start_step: int = 0, multiple: int = 8, pads: str = "left",
+                       token_features: Sequence[str] = ()) -> tf.data.Dataset:
     """Batches of fine-tuning examples of about equal length.
 
     With `shuffle_seed` the examples are shuffled in each epoch and repeated for ever, in an order
@@ -286,6 +287,7 @@ def finetuning_batches(path: str, features: Sequence[Feature], *, batch_size: in
       num_examples: in the file; for shuffling.
       multiple: batches are as long as their longest example, rounded up to a multiple of it
         [tokens]; with T all of them are equally long, as TPUs and XLA want them.
+      pads: "left" or "right", where padding is. token_features: names of those [T], beside the ids.
 
     Returns:
       A `tf.data.Dataset` of dicts as `features` says, and `index` int64 [B]: which record it is.
@@ -321,8 +323,10 @@ def finetuning_batches(path: str, features: Sequence[Feature], *, batch_size: in
 
     dataset = dataset.enumerate().skip(pools).flat_map(cut).skip(rest)
     if multiple < row_length:
-        dataset = dataset.map(lambda batch: _without_padding(batch, row_length, multiple),
-                              num_parallel_calls=2)
+        by_token = ("input_ids", "input_mask", "segment_ids", *token_features)
+        dataset = dataset.map(
+            lambda batch: _without_padding(batch, row_length, multiple, pads, by_token),
+            num_parallel_calls=2)
     return dataset.prefetch(4)
 
 
@@ -332,13 +336,14 @@ def _lengths(input_mask, row_length):
     return tf.reduce_max(tf.cast(tf.reduce_sum(1. - rows, axis=2), tf.int32), axis=1)
 
 
-def _without_padding(batch, row_length, multiple):
-    """Cuts off the columns on the left in which no example of the batch has a token."""
+def _without_padding(batch, row_length, multiple, pads, by_token):
+    """Cuts off the columns on the side `pads` in which no example of the batch has a token."""
     longest = tf.reduce_max(_lengths(batch["input_mask"], row_length))
     length = tf.minimum(-(-longest // multiple) * multiple, row_length)
+    kept = slice(None, length) if pads == "right" else slice(row_length - length, None)
     cut = dict(batch)
-    for name in ("input_ids", "input_mask", "segment_ids"):
+    for name in by_token:
         choices = batch[name].shape[1] // row_length
-        rows = tf.reshape(batch[name], [-1, choices, row_length])[:, :, row_length - length:]
+        rows = tf.reshape(batch[name], [-1, choices, row_length])[:, :, kept]
         cut[name] = tf.reshape(rows, [batch[name].shape[0] or -1, choices * length])
     return cut

@@ -45,7 +45,7 @@ def resolve(path: str, flag: str = "init_checkpoint") -> str:
     """
     directory = os.path.dirname(path) if os.path.basename(path) == "latest" else path
     if os.path.isdir(directory):
-        prefix = tf.train.latest_checkpoint(directory)
+        prefix = newest(directory)
         released = os.path.join(directory, RELEASED_NAME)
         if prefix is None and os.path.exists(released + ".index"):
             prefix = released
@@ -55,6 +55,20 @@ def resolve(path: str, flag: str = "init_checkpoint") -> str:
     if not os.path.exists(path + ".index"):
         raise UserError("%s: no checkpoint %s (expected %s.index)" % (flag, path, path))
     return path
+
+
+def newest(directory: str) -> Optional[str]:
+    """The prefix of the checkpoint that the file `checkpoint` in `directory` points to; None if
+    there is none.
+
+    Raises:
+      UserError: it points out of the directory, to what its owner may not have meant to be read.
+    """
+    prefix = tf.train.latest_checkpoint(directory)
+    if prefix and os.path.dirname(os.path.abspath(prefix)) != os.path.abspath(directory):
+        raise UserError("%s points to %s, expected a checkpoint in its own directory"
+                        % (os.path.join(directory, "checkpoint"), prefix))
+    return prefix
 
 
 def all_prefixes(directory: str) -> list[tuple[int, str]]:
@@ -78,7 +92,7 @@ def noted(directory: str) -> Optional[tuple[int, str]]:
     if not os.path.exists(path):
         return None
     with failures.reading("checkpoint " + path, _REMEDY):
-        prefix = tf.train.latest_checkpoint(directory)
+        prefix = newest(directory)
         if not prefix:
             raise ValueError("it names no checkpoint that is there")
     return int(prefix.rpartition("-")[2]), prefix
@@ -86,7 +100,7 @@ def noted(directory: str) -> Optional[tuple[int, str]]:
 
 def step_of(directory: str) -> int:
     """The global step of the newest checkpoint in `directory`, 0 if there is none."""
-    prefix = tf.train.latest_checkpoint(directory)
+    prefix = newest(directory)
     return int(_read(prefix, lambda reader: reader.get_tensor("global_step"))) if prefix else 0
 
 

@@ -27,8 +27,8 @@ _MAY_CHANGE = frozenset((
     "parallel_ops", "grad_accum_steps", "recompute", "eval_batch_size", "padding", "data_workers",
     "overwrite_data",
     # what is done before or after training
-    "do_train", "do_eval", "do_predict", "eval_all_ckpt", "use_checkpoint", "predict_split",
-    "predict_file", "predict_form", "predict_dir", "allow_changes"))
+    "verify_records", "do_train", "do_eval", "do_predict", "eval_all_ckpt", "use_checkpoint",
+    "predict_split", "predict_file", "predict_form", "predict_dir", "allow_changes"))
 
 # What evaluations on the way depend on, and nothing else.
 _OF_EVALUATIONS = frozenset((

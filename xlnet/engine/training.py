@@ -102,7 +102,7 @@ def check_directory(model_dir: str, config: XLNetConfig, tokenizer: Tokenizer) -
     """
     path = os.path.join(model_dir, CONFIG_NAME)
     spiece = os.path.join(model_dir, SPIECE_NAME)
-    if not tf.train.latest_checkpoint(model_dir):
+    if not checkpoint.newest(model_dir):
         return
     if os.path.exists(path):
         checkpoint.check_same_architecture(XLNetConfig(json_path=path), config, path)
@@ -149,7 +149,7 @@ def model_scope() -> tf.variable_scope:
 
 def start_from(init_checkpoint: Optional[str], config: XLNetConfig, model_dir: str) -> None:
     """Takes weights from `init_checkpoint` unless the run in `model_dir` has begun."""
-    if init_checkpoint and not tf.train.latest_checkpoint(model_dir):
+    if init_checkpoint and not checkpoint.newest(model_dir):
         checkpoint.warm_start(checkpoint.resolve(init_checkpoint), config)
 
 

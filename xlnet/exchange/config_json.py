@@ -156,7 +156,7 @@ def _problem(values, path):
 
 def _check_carried(model, path):
     """Raises UserError where the network would compute something else here."""
-    must_be = {"layer_norm_eps": 1e-12}
+    must_be: dict[str, Any] = {"layer_norm_eps": 1e-12}
     if model.head not in (NETWORK, weights.LM):
         must_be.update(attn_type="bi", bi_data=False, same_length=False)
     for name, expected in must_be.items():

@@ -54,7 +54,7 @@ def from_huggingface(source: str, target: str, columns: described.Columns,
     model = _as_its_weights_are(model, tensors)
     ours = weights.to_ours(tensors, model.pairs(described.scope(model), _outputs(tensors)), source)
     description = None
-    if tokenizer is not None and described.find_kind(model):
+    if tokenizer is not None and not described.why_not(model):
         description = described.describe(model, tokenizer, columns)
     with files.new_directory(target) as directory:
         _write_ours(directory, model, ours.weights, tokenizer, description)
@@ -94,7 +94,7 @@ def _write_ours(directory, model, arrays, tokenizer, description):
         return
     files.write_json(os.path.join(directory, task_json.TASK_NAME), description)
     checkpoint.write_arrays(os.path.join(directory, "model.ckpt-0"),
-                            dict(arrays, global_step=np.int64(0)))
+                            dict(arrays, global_step=np.array(0, np.int64)))
     checkpoint.note_newest(directory)
 
 
@@ -106,10 +106,13 @@ def _note_what_differs(model, tokenizer, source):
     if model.head in (weights.SEQUENCE, weights.CHOICE) and model.summary_type != "last":
         _log.warning("note: summary_type %s leaves padding out here; there it counts",
                      model.summary_type)
-    if tokenizer is None:
-        _log.warning("note: no %s in %s: these are weights to start from; with "
-                     "--spiece_model_file=FILE a fine-tuned model becomes one that predicts",
-                     SPIECE_NAME, source)
+    if model.head in (config_json.NETWORK, weights.LM):
+        return
+    reason = described.why_not(model) or (
+        "no %s in %s; give --spiece_model_file" % (SPIECE_NAME, source) if tokenizer is None
+        else None)
+    if reason:
+        _log.warning("note: weights to start from, without a task: %s", reason)
 
 
 def _note_left_over(names, source):
@@ -192,7 +195,7 @@ def _run_settings(directory) -> Mapping[str, Any]:
     """What the settings of a run, kept in its directory, are called there."""
     parent = os.path.dirname(directory) if os.path.basename(directory) == selection.BEST \
         else directory
-    found = {}
+    found: dict[str, Any] = {}
     for name in ("pretraining.json", "finetuning.json"):
         path = os.path.join(parent, name)
         stored = files.read_json(path, "settings") if os.path.exists(path) else {}

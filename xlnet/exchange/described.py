@@ -7,13 +7,12 @@ import os
 from typing import Any, Optional
 
 from xlnet import files
-from xlnet.config import ClassifierSettings, XLNetConfig
+from xlnet.config import ClassifierSettings, TaggerSettings, XLNetConfig
 from xlnet.errors import UserError
 from xlnet.exchange import config_json, weights
 from xlnet.finetuning import task_json
-from xlnet.tasks import known
+from xlnet.tasks import custom, known, schemes
 from xlnet.tasks.registry import KINDS
-from xlnet.tasks.task import Task
 from xlnet.tokenization import Tokenizer
 
 # Our kinds of tasks in their terms: output layer, what it is trained for.
@@ -23,6 +22,7 @@ _THEIRS = {
     "regression": (weights.SEQUENCE, config_json.SCORE),
     "ranking": (weights.SEQUENCE, config_json.SCORE),
     "multiple_choice": (weights.CHOICE, config_json.ONE_LABEL),
+    "tagging": (weights.TOKENS, config_json.ONE_LABEL),
 }
 _KINDS = {theirs: kind for kind, theirs in _THEIRS.items() if kind != "ranking"}
 
@@ -45,7 +45,7 @@ def find_kind(model: config_json.Model) -> Optional[str]:
 def scope(model: config_json.Model) -> str:
     """The name that our output layer gets."""
     kind = find_kind(model)
-    return KINDS[kind].head_scope(known.CUSTOM) if kind else "tagging_" + known.CUSTOM
+    return KINDS[kind].head_scope(known.CUSTOM) if kind else ""
 
 
 def names_of(model: config_json.Model, outputs: int) -> Optional[tuple[str, ...]]:
@@ -69,37 +69,65 @@ def names_of(model: config_json.Model, outputs: int) -> Optional[tuple[str, ...]
     return labels
 
 
+def why_not(model: config_json.Model) -> Optional[str]:
+    """Why no program of ours can go on with their model, in words; None if one can."""
+    if not find_kind(model):
+        return "%s has no task of ours" % model.class_name
+    if model.head == weights.TOKENS and not _scheme(model.labels or ()):
+        return "its labels are no tags of entities, such as B-PER: %s" % ", ".join(
+            (model.labels or ())[:4])
+    return None
+
+
 def describe(model: config_json.Model, tokenizer: Tokenizer, columns: Columns) -> dict[str, Any]:
-    """The `task.json` of their model, whose `find_kind` is not None.
+    """The `task.json` of their model; there is no reason `why_not`.
 
     Raises:
       UserError: the columns do not go with the kind of task.
     """
-    settings = ClassifierSettings(
+    settings = _settings(model, columns, dict(
         task_name=known.CUSTOM, data_dir="", output_dir="", model_dir="", model_config_path="",
-        spiece_model_file=tokenizer.path, is_regression=model.problem == config_json.SCORE,
-        multi_label=model.problem == config_json.MANY_LABELS, summary_type=model.summary_type,
-        use_summ_proj=model.use_summ_proj, **dataclasses.asdict(columns))
-    return task_json.describe(settings, _task(model, settings), tokenizer)
+        spiece_model_file=tokenizer.path, max_seq_length=columns.max_seq_length))
+    stored: dict[str, Any] = {
+        "labels": model.labels, "columns": {"label": []},
+        "kind_options": {"scheme": _scheme(model.labels or ()), "is_spaced": True}}
+    if model.head == weights.CHOICE:
+        stored["labels"] = _names_of_answers(model, columns)
+    return task_json.describe(settings, custom.get_task(settings, stored), tokenizer)
 
 
-def _task(model, settings):
-    labels, choices = model.labels, _listed(settings.choice_columns)
-    if (model.head == weights.CHOICE) != bool(choices):
+def _settings(model, columns, common):
+    """The settings with which our program would have trained it."""
+    if (model.head == weights.CHOICE) != bool(columns.choice_columns):
         raise UserError("choice_columns: %s" % (
-            "a multiple-choice model needs the columns of its answers" if not choices
-            else "%s has none" % model.class_name))
-    if model.head == weights.CHOICE and len(choices) > 1 and len(labels or ()) != len(choices):
-        labels = tuple(map(str, range(len(choices))))
-    kind = KINDS[find_kind(model)]
-    return Task(known.CUSTOM, text_a=_listed(settings.text_a_column),
-                text_b=_listed(settings.text_b_column), label=(settings.label_column,),
-                labels=labels, metrics=kind.default_metrics, kind=kind, id=settings.id_column,
-                id_required=True, choices=choices, cut_first=bool(choices))
+            "%s has none" % model.class_name if columns.choice_columns
+            else "a multiple-choice model needs the columns of its answers"))
+    if model.head == weights.TOKENS:
+        if columns != Columns(max_seq_length=columns.max_seq_length):
+            raise UserError("text_a_column, text_b_column: %s reads words" % model.class_name)
+        return TaggerSettings(scheme=_scheme(model.labels), **common)
+    common.update(dataclasses.asdict(columns))
+    return ClassifierSettings(
+        is_regression=model.problem == config_json.SCORE,
+        multi_label=model.problem == config_json.MANY_LABELS, summary_type=model.summary_type,
+        use_summ_proj=model.use_summ_proj, **common)
 
 
-def _listed(names):
-    return tuple(name.strip() for name in (names or "").split(",") if name.strip())
+def _scheme(labels):
+    """The scheme whose tags the labels are; None if they are no tags."""
+    return next((scheme for scheme in ("bio2", "bioes", "bmes") if not any(
+        schemes.tag_fault(label, scheme) for label in labels)), None)
+
+
+def _names_of_answers(model, columns):
+    """Those that the model has, if they are as many as the columns; numbers from 0."""
+    count = columns.choice_columns.count(",") + 1
+    if count == 1:
+        if not model.labels:
+            raise UserError("choice_columns names one column, and %s does not say how many answers "
+                            "there are; name a column for each" % config_json.NAME)
+        return model.labels
+    return model.labels if len(model.labels or ()) == count else tuple(map(str, range(count)))
 
 
 def read(directory: str, config: XLNetConfig) -> Optional[tuple[config_json.Model, str]]:

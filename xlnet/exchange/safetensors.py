@@ -22,7 +22,8 @@ from xlnet.errors import UserError
 
 _LONGEST_HEADER = 100_000_000       # bytes, as in the format's own library
 _METADATA = "__metadata__"
-_TYPES = {"F32": np.dtype("<f4"), "F16": np.dtype("<f2"), "BF16": np.dtype("<u2")}
+_TYPES: dict[str, np.dtype[Any]] = {
+    "F32": np.dtype("<f4"), "F16": np.dtype("<f2"), "BF16": np.dtype("<u2")}
 DTYPES = {"float32": "F32", "float16": "F16", "bfloat16": "BF16"}
 
 
@@ -62,8 +63,9 @@ def read_header(path: str) -> dict[str, Tensor]:
 
 def _entry(path: str, name: str, entry: Any, start: int) -> Tensor:
     """The header's entry of a tensor, in a file whose tensors begin at byte `start`."""
-    dtype, shape, offsets = (entry.get(key) if isinstance(entry, dict) else None
-                             for key in ("dtype", "shape", "data_offsets"))
+    values: list[Any] = [entry.get(key) if isinstance(entry, dict) else None
+                         for key in ("dtype", "shape", "data_offsets")]
+    dtype, shape, offsets = values
     if not (_are_sizes(shape) and _are_sizes(offsets) and len(offsets) == 2):
         raise UserError("%s: tensor %s: expected a dtype, a shape and two data_offsets"
                         % (path, name))

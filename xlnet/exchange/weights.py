@@ -74,8 +74,8 @@ def _network(config, prefix):
                      if config.untie_r else Pair(ours + name, theirs, heads, _TIED))
     found.append(Pair(ours + "seg_embed", tuple(layer + "rel_attn.seg_embed" for layer in layers),
                       (config.n_layer, 2, *heads), _STACKED))
-    for i, theirs in enumerate(layers):
-        found += _layer("%slayer_%d/" % (ours, i), theirs, D, heads, config.d_inner)
+    for i, layer in enumerate(layers):
+        found += _layer("%slayer_%d/" % (ours, i), layer, D, heads, config.d_inner)
     return found
 
 

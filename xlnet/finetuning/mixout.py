@@ -33,7 +33,7 @@ def kernels(init_checkpoint: Optional[str], model_dir: str) -> frozenset[str]:
     Raises:
       UserError: there is no pretrained network.
     """
-    newest = tf.train.latest_checkpoint(model_dir)
+    newest = checkpoint.newest(model_dir)
     if newest:
         found = [name[:-len(_SLOT)] for name in checkpoint.names(newest) if name.endswith(_SLOT)]
         if not found:

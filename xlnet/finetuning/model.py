@@ -75,7 +75,7 @@ class ClassifierModel:
                     is_real_example=features["is_real_example"])
 
     def _outputs(self, features, seed, options):
-        """The loss [B], and what is predicted, a dict.
+        """The loss [B], and what is predicted, a dict; in training {}.
 
         seed: of the noise in training, int32 [2]. options: `LossOptions` in training. None: no
         training.
@@ -90,7 +90,7 @@ class ClassifierModel:
             nn = self._layers(run, task.kind.num_choices(task, is_training), features, seed)
             logits = task.kind.logits(nn, task, features, is_training)
             return (task.kind.loss(nn, task, logits, features, options),
-                    task.kind.answers(nn, task, logits))
+                    {} if is_training else task.kind.answers(nn, task, logits))
 
     def _layers(self, run, count, features, seed):
         """The network up to the output layer: `heads.Layers` of [B*C,T,D]; count: C."""
@@ -107,7 +107,7 @@ class ClassifierModel:
                 seed=seed).sequence
         return heads.Layers(run, self.scope, sequence, padding, lambda: modeling.summarize(
             config, run, sequence, summary_type=settings.summary_type, padding=padding,
-            use_proj=settings.use_summ_proj, seed=seed))
+            use_proj=settings.use_summ_proj, seed=seed), seed)
 
 
 def read_on(config: XLNetConfig, run: RunConfig, ids: tf.Tensor, segments: tf.Tensor,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import os
 from typing import Callable
 
@@ -11,10 +12,14 @@ from xlnet.config import (
     FineTuningSettings,
     NetworkSettings,
     OptimizationSettings,
+    SpanSettings,
     XLNetConfig,
 )
 from xlnet.errors import UserError
+from xlnet.tasks import readers
 from xlnet.tokenization import Tokenizer, descriptions_beside
+
+_log = logging.getLogger(__name__)
 
 
 def run(settings: FineTuningSettings, network: NetworkSettings, optimization: OptimizationSettings,
@@ -57,6 +62,26 @@ def run(settings: FineTuningSettings, network: NetworkSettings, optimization: Op
         run.evaluate()
     if settings.do_predict:
         run.predict()
+
+
+def prepare(settings: SpanSettings, check_task: Callable[[], None]) -> None:
+    """Makes the records of the train file and of what is evaluated and predicted, if they are there
+    to be read; arguments and errors as for `run`."""
+    check(settings)
+    tokenizer = Tokenizer(settings.spiece_model_file, settings.uncased, settings.keep_accents)
+    check_task()
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    from xlnet.finetuning import task_json
+    from xlnet.finetuning.rows import Rows
+    task = task_json.find_task(settings)
+    rows = Rows(settings, task, tokenizer)
+    for split in ("train", "dev"):
+        if task.dev_share or os.path.exists(readers.find_file(settings.data_dir,
+                                                              task.files[split])):
+            read = rows.to_train() if split == "train" else rows.of_split(split, False)[split]
+            made = rows.records(split, read)
+            _log.info("%s: %s %s, %s records: %s", split, "{:,}".format(len(read)),
+                      task.kind.training_unit(task), "{:,}".format(made.count), made.path)
 
 
 def check(settings: FineTuningSettings) -> None:

@@ -63,7 +63,8 @@ class Rows:
         return encoding.write_records(
             settings.output_dir, "%s.%s" % (task.name, split), task.kind.examples(task, rows),
             self._tokenizer, self._layout, label_features=self._label_features(),
-            label_names=task.labels, encode=task.kind.encode, num_choices=len(rows[0].pairs),
+            label_names=task.labels, encode=task.kind.encode, options=task.kind.record_options(),
+            num_choices=len(rows[0].pairs),
             workers=settings.data_workers or os.cpu_count() or 1,
             overwrite=settings.overwrite_data)
 
@@ -76,7 +77,8 @@ class Rows:
         multiple = length if settings.padding == "fixed" else \
             settings.max_seq_length if settings.long_document == "memory" else _ROUND_TO
         return input_pipeline.finetuning_batches(
-            path, layout, row_length=length, multiple=multiple, **how)
+            path, layout, row_length=length, multiple=multiple, pads=task.kind.pads,
+            token_features=task.kind.token_features, **how)
 
     def _label_features(self):
         return self._task.kind.label_features(self._task, self._layout.max_seq_length)

@@ -6,13 +6,14 @@ Shape letters as in `modeling`; C classes or choices. Variable names are those o
 from __future__ import annotations
 
 import collections
-from typing import Callable
+from typing import Callable, Optional
 
 import tensorflow.compat.v1 as tf
 
 from xlnet.config import RunConfig
 from xlnet.network.modeling import DTYPES, dense, get_initializer, get_weight
-from xlnet.network.ops import negative_log_likelihood
+from xlnet.network.noise import fold_in
+from xlnet.network.ops import dropout, layer_norm, negative_log_likelihood
 
 # loss: [B] per example. logits: [B,C].
 HeadOutputs = collections.namedtuple("HeadOutputs", "loss logits")
@@ -68,11 +69,13 @@ class Layers:
       sequence: the network's output [B*C,T,D], an example's choices together.
       padding: [B*C,T], 1 where there is no token.
       summarize: function without arguments to one vector of each text, [B*C,D].
+      seed: of the noise in training, int32 [2]; None: no training.
     """
 
     def __init__(self, run: RunConfig, scope: str, sequence: tf.Tensor, padding: tf.Tensor,
-                 summarize: Callable[[], tf.Tensor]):
+                 summarize: Callable[[], tf.Tensor], seed: Optional[tf.Tensor] = None):
         self._run = run
+        self._seed = seed
         self.scope = scope
         self.sequence = sequence
         self.padding = padding
@@ -81,6 +84,41 @@ class Layers:
     def dense(self, inputs: tf.Tensor, size: int, name: str) -> tf.Tensor:
         """[...,D] -> [...,size], by the variables `name`/kernel and `name`/bias."""
         return _dense(self._run, inputs, size, name)
+
+    def dense_of_pairs(self, inputs: tf.Tensor, others: tf.Tensor, size: int,
+                       name: str) -> tf.Tensor:
+        """The dense layer `name` of every input beside every other: [B,T,D], [B,k,E] ->
+        [B,k,T,size].
+
+        The kernel is that of both side by side, [D+E,size]; they are multiplied apart, so that the
+        k * T pairs are never made.
+        """
+        widths = [x.shape.as_list()[-1] for x in (inputs, others)]
+        with tf.variable_scope(name):
+            kernel = get_weight("kernel", [sum(widths), size], get_initializer(self._run))
+            bias = get_weight("bias", [size], tf.initializers.zeros())
+        of_input, of_other = tf.split(kernel, widths)
+        return dense(inputs, of_input, bias)[:, None] + dense(others, of_other)[:, :, None]
+
+    def linear(self, inputs: tf.Tensor, size: int, name: str) -> tf.Tensor:
+        """[...,D] -> [...,size], by the variable `name`/kernel: a dense layer without bias."""
+        with tf.variable_scope(name):
+            return dense(inputs, get_weight(
+                "kernel", [inputs.shape.as_list()[-1], size], get_initializer(self._run)))
+
+    def layer_norm(self, inputs: tf.Tensor, name: str) -> tf.Tensor:
+        """Normalizes the last axis, by the variables `name`/gamma and `name`/beta."""
+        width = inputs.shape.as_list()[-1:]
+        with tf.variable_scope(name):
+            return layer_norm(inputs, get_weight("gamma", width, tf.initializers.ones()),
+                              get_weight("beta", width, tf.initializers.zeros()))
+
+    def dropout(self, inputs: tf.Tensor) -> tf.Tensor:
+        """The network's dropout of hidden states, in training; once in an output layer."""
+        if self._seed is None or not self._run.dropout:
+            return inputs
+        # The network folds in 0 for the summary and 1, 2, ... for its layers.
+        return dropout(inputs, self._run.dropout, fold_in(self._seed, -1))
 
     softmax_cross_entropy = staticmethod(_softmax_cross_entropy)
 

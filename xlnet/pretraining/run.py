@@ -66,6 +66,8 @@ class Run:
                                     descriptions_beside(settings.init_checkpoint))
         self._permutation = sources.choose_permutation(settings, manifest)
         self._held_out = sources.held_out_manifest(settings, manifest)
+        if settings.verify_records:
+            sources.verify(settings, manifest, self._held_out)
         self._check()
         training.check_directory(settings.model_dir, self._config, self._tokenizer)
         self._kept.check()

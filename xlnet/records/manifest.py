@@ -9,10 +9,15 @@ from typing import Any
 
 from xlnet import files
 from xlnet.errors import UserError
+from xlnet.records import tfrecord
 
 MANIFEST_NAME = "manifest.json"
-FORMAT_VERSION = 3      # 2: punctuation belonged to the word before it
-READABLE_VERSIONS = (2, FORMAT_VERSION)
+# 2: punctuation belonged to the word before it. 3: a document that was cut was never held out,
+# <unk> in WikiText was spelt, sentences of text without spaces began with a lone mark.
+FORMAT_VERSION = 4
+READABLE_VERSIONS = (2, 3, FORMAT_VERSION)
+# What JSON makes of the types of the fields below.
+_TYPES = {"int": int, "str": str, "bool": bool, "dict": dict, "tuple": list}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,8 +54,15 @@ class Manifest:
 
     @classmethod
     def read(cls, directory: str) -> Manifest:
-        """Reads and checks the manifest of `directory`: version, fields, sizes of the files."""
+        """Reads and checks the manifest of `directory`: version, fields, sizes of the files.
+
+        Raises:
+          UserError: there is none, or it does not fit itself or the files.
+        """
         path = os.path.join(directory, MANIFEST_NAME)
+        if files.is_remote(directory):
+            raise UserError("record_info_dir: %s is remote, and records are read from a disk; copy "
+                            "the directory to one" % directory)
         if not os.path.exists(path):
             raise UserError("record_info_dir: no %s in %s, nor the reference's record_info-*.json; "
                             "make the records with data_utils.py" % (MANIFEST_NAME, directory))
@@ -58,22 +70,98 @@ class Manifest:
         if values.get("format_version") not in READABLE_VERSIONS:
             raise UserError("%s: format_version is %r, this program reads %s; regenerate the "
                             "records" % (path, values.get("format_version"),
-                                         " and ".join(map(str, READABLE_VERSIONS))))
-        names = {field.name for field in dataclasses.fields(cls)}
-        if set(values) != names:
-            raise UserError("%s: missing fields %s, unexpected fields %s" % (
-                path, sorted(names - set(values)), sorted(set(values) - names)))
-        for stream in values["streams"]:
+                                         _in_words(READABLE_VERSIONS)))
+        _check_fields(path, "", values, _FIELDS)
+        for number, stream in enumerate(values["streams"]):
+            _check_fields(path, "streams[%d]: " % number, stream, _STREAM_FIELDS)
+        manifest = cls(**dict(values, streams=tuple(values["streams"]),
+                              made_from=in_todays_units(values["made_from"])))
+        manifest._check_values(path)
+        manifest._check_sizes(directory, path)
+        return manifest
+
+    def _check_values(self, path: str) -> None:
+        """Raises UserError unless the numbers fit each other and all files are below the
+        directory."""
+        for name in (self.sp_model, *(stream["file"] for stream in self.streams)):
+            if os.path.isabs(name) or ".." in name.split("/") or not name:
+                raise UserError("%s: file %r, expected a name below the directory of the manifest"
+                                % (path, name))
+        shortest = min((stream["windows"] for stream in self.streams), default=0)
+        expected = {
+            "vocab_size": self.vocab_size >= 1, "seq_len": self.seq_len >= 1,
+            "reuse_len": 1 <= self.reuse_len < self.seq_len,
+            "num_passes": self.num_passes >= 1,
+            "num_streams": (1 <= self.num_streams == len(self.streams)
+                            and self.num_streams % (1 + self.bi_data) == 0),
+            "windows_per_stream": 1 <= self.windows_per_stream <= shortest}
+        for name, fits in expected.items():
+            if not fits:
+                raise UserError("%s: %s is %d, which does not fit its %d streams of at least %d "
+                                "windows of %d tokens; regenerate the records" % (
+                                    path, name, getattr(self, name), len(self.streams), shortest,
+                                    self.seq_len))
+        directions = [stream["direction"] for stream in self.streams]
+        if directions != [i % 2 if self.bi_data else 0 for i in range(self.num_streams)]:
+            raise UserError("%s: directions of the streams are %s, expected %s (bi_data is %s); "
+                            "regenerate the records" % (
+                                path, directions[:8], "0, 1, 0, 1, ..." if self.bi_data else "0",
+                                self.bi_data))
+
+    def _check_sizes(self, directory: str, path: str) -> None:
+        for stream in self.streams:
             file = os.path.join(directory, stream["file"])
-            size = os.path.getsize(file) if os.path.exists(file) else None
+            size = os.path.getsize(file) if os.path.exists(file) else 0
             if size != stream["bytes"]:
                 raise UserError("%s: %s has %s bytes, expected %d; regenerate the records" % (
-                    path, stream["file"], "no" if size is None else size, stream["bytes"]))
-        return cls(**dict(values, streams=tuple(values["streams"]),
-                          made_from=in_todays_units(values["made_from"])))
+                    path, stream["file"], size or "no", stream["bytes"]))
+            record = tfrecord.first_size(file)
+            if record and stream["windows"] * record != size:
+                raise UserError("%s: %s has %g windows, expected %d; regenerate the records" % (
+                    path, stream["file"], size / record, stream["windows"]))
+
+    def verify(self, directory: str) -> None:
+        """Reads all files and compares them with the checksums.
+
+        Raises:
+          UserError: a file's content is another one; names the damaged record where one is.
+        """
+        named = [(self.sp_model, self.sp_model_sha256)] + [
+            (stream["file"], stream["sha256"]) for stream in self.streams]
+        for name, expected in named:
+            path = os.path.join(directory, name)
+            files.require_file(path, "record_info_dir")
+            found = files.sha256(path)
+            if found != expected:
+                damage = None if name == self.sp_model else tfrecord.damage(path)
+                raise UserError("%s: %s; %s says sha256 %s, found %s; regenerate the records" % (
+                    path, damage or "not the file that was made", MANIFEST_NAME, expected, found))
 
     def stream_paths(self, directory: str) -> list[str]:
         return [os.path.join(directory, stream["file"]) for stream in self.streams]
+
+
+_FIELDS = {field.name: _TYPES[str(field.type)] for field in dataclasses.fields(Manifest)}
+_STREAM_FIELDS = {"file": str, "direction": int, "windows": int, "bytes": int, "sha256": str}
+
+
+def _check_fields(path, where, values, types):
+    """Raises UserError unless `values` is a dict of these keys and types."""
+    if not isinstance(values, dict):
+        raise UserError("%s: %s%r, expected an object" % (path, where, values))
+    missing, unexpected = sorted(set(types) - set(values)), sorted(set(values) - set(types))
+    if missing or unexpected:
+        raise UserError("%s: %smissing fields %s, unexpected fields %s" % (
+            path, where, missing, unexpected))
+    for name, kind in types.items():
+        if type(values[name]) is not kind:
+            raise UserError("%s: %s%s is %.80r, expected %s" % (
+                path, where, name, values[name], kind.__name__))
+
+
+def _in_words(numbers):
+    """"2, 3 and 4"."""
+    return ", ".join(map(str, numbers[:-1])) + " and %d" % numbers[-1]
 
 
 def in_todays_units(made_from: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,13 +18,44 @@ BEFORE, BEHIND = _HEADER.size + 4, 4       # [bytes] of a record around its data
 
 def frame(data: bytes) -> bytes:
     """Returns the record of `data` as it stands in a file."""
-    return header(len(data)) + data + masked(np.array([google_crc32c.value(data)])).tobytes()
+    return header(len(data)) + data + _checksum(data)
 
 
 def header(size: int) -> bytes:
     """The `BEFORE` bytes in front of `size` bytes of data."""
     length = _HEADER.pack(size)
-    return length + masked(np.array([google_crc32c.value(length)])).tobytes()
+    return length + _checksum(length)
+
+
+def first_size(path: str) -> Optional[int]:
+    """How many bytes of a file the first record takes; None if its length is damaged."""
+    with open(path, "rb") as f:
+        head = f.read(BEFORE)
+    size = _HEADER.unpack(head[:_HEADER.size])[0] if len(head) == BEFORE else 0
+    return BEFORE + size + BEHIND if head == header(size) else None
+
+
+def damage(path: str) -> Optional[str]:
+    """What is wrong with the first damaged record of a file, in words; None if all are whole."""
+    count = 0
+    with open(path, "rb") as f:
+        while True:
+            head = f.read(BEFORE)
+            if not head:
+                return None
+            size = _HEADER.unpack(head[:_HEADER.size])[0] if len(head) == BEFORE else 0
+            if len(head) == BEFORE and head != header(size):
+                return "record %d: its length is damaged" % count
+            rest = f.read(size + BEHIND)
+            if len(head) < BEFORE or len(rest) < size + BEHIND:
+                return "cut off in record %d" % count
+            if rest[size:] != _checksum(rest[:size]):
+                return "record %d is damaged" % count
+            count += 1
+
+
+def _checksum(data):
+    return masked(np.array([google_crc32c.value(data)])).tobytes()
 
 
 def split(content: bytes) -> Iterator[Optional[bytes]]:
@@ -40,9 +71,7 @@ def split(content: bytes) -> Iterator[Optional[bytes]]:
             yield None
             return
         data = content[begin:end]
-        is_whole = content[end:end + BEHIND] == masked(
-            np.array([google_crc32c.value(data)])).tobytes()
-        yield data if is_whole else None
+        yield data if content[end:end + BEHIND] == _checksum(data) else None
         place = end + BEHIND
 
 

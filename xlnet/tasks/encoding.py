@@ -180,7 +180,8 @@ def _fit_together(choices, layout):
 def write_records(directory: str, name: str, examples: Sequence[Any], tokenizer: Tokenizer,
                   layout: Layout, *, label_features: tuple = (feature_spec.CLASS_ID,),
                   label_names: Optional[tuple] = None, encode: Callable = arrays_of,
-                  num_choices: int = 1, workers: int = 1, overwrite: bool = False) -> Records:
+                  options: tuple = (), num_choices: int = 1, workers: int = 1,
+                  overwrite: bool = False) -> Records:
     """Writes examples as a TFRecord file named after its content, unless it is there already.
 
     Args:
@@ -190,6 +191,7 @@ def write_records(directory: str, name: str, examples: Sequence[Any], tokenizer:
       label_features: those that a record has beside the ids: `feature_spec.Feature`s.
       label_names: what the labels' ids mean; None: labels are scores.
       encode: function of (examples, tokenizer, layout), with the result of `arrays_of`.
+      options: what else decides what `encode` makes: `Kind.record_options`.
       num_choices: C of each example.
       workers: processes that tokenize; 1 for none beside this one.
       overwrite: write the file even if it is there.
@@ -199,7 +201,7 @@ def write_records(directory: str, name: str, examples: Sequence[Any], tokenizer:
     """
     check_max_seq_length(layout.max_seq_length)
     settings = [_RECORDS_VERSION, tokenizer.sha256, tokenizer.uncased, tokenizer.keep_accents,
-                layout, label_names, label_features]
+                layout, label_names, label_features, *options]
     stem = os.path.join(directory, "%s.%s" % (name, _content_hash(settings, examples)))
     path, windows_path = stem + ".tfrecord", stem + ".windows.npy"
     has_windows = layout.long_document in ("sliding", "split")

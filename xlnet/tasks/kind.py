@@ -11,12 +11,13 @@ Kinds do not import TensorFlow: the output layer is built from `nn`, which the n
 
 What a kind to come needs, and where it goes:
 
-Span answers. A reader gives a question in each row, `label` is its answers with their offsets,
-which `check_row` compares with the text. `encode` makes several records of one row, one for each
-window of the document, with `label_features` for start, end and answerability. `logits` uses
-`nn.sequence`, and the true start in training; `answers` returns several arrays, of the best starts
-and their ends. `join` keeps all windows of a row together, and `decide` finds the best span over
-them. `prediction_files` writes JSON: the answers, the n best, and null scores.
+Span answers (`spans`), the kind that is least like the plain case: a form of files gives a question
+in each row, `label` is its answers with their offsets. `encode` makes a record of each window of
+the document, with `label_features` for start, end and answerability. `logits` uses `nn.sequence`,
+and the true start in training; `answers` returns several arrays, of the best starts and their ends.
+`join` finds the best spans over all windows of a row, `evaluate` compares their texts with those of
+the rows, which are its `truth`. `prediction_files` writes JSON: the answers, the n best, and null
+scores.
 
 Shape letters: n rows, m records, L labels, C choices, B records of a batch, T tokens, D width.
 """
@@ -63,6 +64,9 @@ class Kind:
     metrics: ClassVar[Mapping[str, Metric]] = {}        # by name
     program: ClassVar[str] = "run_classifier.py"        # that trains it
     plain_form: ClassVar[str] = "text"      # form of files to be predicted whose name says none
+    pads: ClassVar[str] = "left"            # the side of a record where padding is
+    takes_empty_text_b: ClassVar[bool] = False          # which otherwise is a fault of a row
+    token_features: ClassVar[tuple[str, ...]] = ()      # those of `label_features` by token, [T]
 
     # ---- from the command line to a task, for own files
 
@@ -124,6 +128,10 @@ class Kind:
         methods below parse. Arguments and errors as in `parsing.read_file`."""
         return None
 
+    def forms(self) -> Mapping[str, Callable]:
+        """Forms of tables that only this kind has, or has otherwise: as `readers.FORMS`."""
+        return {}
+
     def parse_pairs(self, task: Task, text_a: str, text_b: Optional[str], choices: list) -> tuple:
         """Returns (pairs of the `Row`, None) or (None, fault in words).
 
@@ -147,6 +155,9 @@ class Kind:
         """
         return None
 
+    def note_faults(self, task: Task, path: str, rows: Sequence[Row]) -> None:
+        """Warns of what is wrong with a file whose rows can be used all the same."""
+
     def training_rows(self, task: Task, rows: list, seed: int, data_dir: str) -> list:
         """Rows to train on, made of those of the train file in `data_dir`."""
         return rows
@@ -165,6 +176,11 @@ class Kind:
         """The features that a record of T = `length` tokens has beside the ids:
         `records.feature_spec.Feature`s."""
         raise NotImplementedError
+
+    def record_options(self) -> tuple:
+        """The kind's options that decide what `encode` makes; they are part of a record file's
+        name."""
+        return ()
 
     def num_choices(self, task: Task, is_training: bool) -> int:
         """C, the texts that stand side by side in a record."""
@@ -196,7 +212,8 @@ class Kind:
         raise NotImplementedError
 
     def answers(self, nn: Any, task: Task, logits: Any) -> dict:
-        """What is kept of the logits: dict of name to tensor [B, ...] of fixed shape."""
+        """What is kept of the logits where nothing is trained: dict of name to tensor [B, ...] of
+        fixed shape."""
         return {"values": logits}
 
     def class_weights(self, text: str, task: Task, rows: Optional[Sequence[Row]]) -> Optional[list]:

@@ -173,9 +173,25 @@ _TAGGING_TASKS = (
 )
 
 
+# --- Questions on paragraphs
+
+def _questions(name, scoring, files):
+    kind = dataclasses.replace(KINDS["spans"], scoring=scoring)
+    return Task(name, ("context",), ("question",), ("answers",), None, kind.default_metrics, kind,
+                id="id", query="context", files=files)
+
+
+_QUESTION_TASKS = (
+    _questions("squad1", "squad1.1", {"train": "train-v1.1.json", "dev": "dev-v1.1.json"}),
+    _questions("squad2", "squad2.0", {"train": "train-v2.0.json", "dev": "dev-v2.0.json"}),
+    _questions("cmrc2018", "characters", {
+        split: "cmrc2018_%s.json" % split for split in ("train", "dev", "trial", "test")}),
+)
+
+
 TASKS = {task.name: task for task in (
     *_GLUE_TASKS, *_OTHER_TASKS, *_RACE_TASKS, *_CLUE_TASKS, *map(_xnli, XNLI_LANGUAGES),
-    _RANKING, *_TAGGING_TASKS)}
+    _RANKING, *_TAGGING_TASKS, *_QUESTION_TASKS)}
 CUSTOM = "custom"   # the task of one's own files
 
 

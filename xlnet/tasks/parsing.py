@@ -79,7 +79,10 @@ def read_file(task: Task, path: str, need_labels: bool, header: Optional[Sequenc
       A list of `Row`.
     """
     rows = task.kind.read_rows(task, path, need_labels, form)
-    return _read_table(task, path, need_labels, header, form) if rows is None else rows
+    if rows is None:
+        rows = _read_table(task, path, need_labels, header, form)
+    task.kind.note_faults(task, path, rows)
+    return rows
 
 
 def _read_table(task, path, need_labels, header, form):
@@ -165,7 +168,7 @@ def _parse_pairs(task, columns, values):
     if not text_a.strip():
         return None, "column '%s' is empty" % " ".join(task.text_a)
     text_b = _text(task, values, columns.text_b) if columns.text_b else None
-    if text_b is not None and not text_b.strip():
+    if text_b is not None and not text_b.strip() and not task.kind.takes_empty_text_b:
         return None, "column '%s' is empty" % " ".join(task.text_b)
     return task.kind.parse_pairs(task, text_a, text_b,
                                  [values[position] for position in columns.choices])

@@ -75,10 +75,11 @@ def read_table(task: Task, path: str, header: Optional[Sequence[str]] = None,
         return _TREES[task.tree](task, path)
     form = form or os.path.splitext(path)[1].lstrip(".").lower()
     content = _read_content(path, "task %s" % task.name)
-    if form not in FORMS:
+    forms = {**FORMS, **task.kind.forms()}
+    if form not in forms:
         raise UserError("%s: unknown form '%s'; expected one of %s" % (
-            path, form, ", ".join(FORMS)))
-    return FORMS[form](task, path, _lines(path, content), header)
+            path, form, ", ".join(forms)))
+    return forms[form](task, path, _lines(path, content), header)
 
 
 def read_lines(path: str, what: str) -> list[str]:

@@ -8,7 +8,8 @@ from xlnet.tasks.multi_label import MultiLabel
 from xlnet.tasks.multiple_choice import MultipleChoice
 from xlnet.tasks.ranking import Ranking
 from xlnet.tasks.regression import Regression
+from xlnet.tasks.spans import Spans
 from xlnet.tasks.tagging import Tagging
 
 KINDS = {kind.name: kind for kind in (
-    Tagging(), Ranking(), Regression(), MultipleChoice(), MultiLabel(), Classification())}
+    Spans(), Tagging(), Ranking(), Regression(), MultipleChoice(), MultiLabel(), Classification())}

@@ -2,5 +2,6 @@
 
 `reading`, `text_forms` and `sentences` make lines of files, `corpus` tokens of lines, `windows`
 streams of windows of tokens; `record_writer` writes them; `preparation` shares the work out and
-resumes it; `merging` and `beam` are for corpora made in several places.
+resumes it, with `token_store` for tokens and `processes` for the work; `merging` and `beam` are for
+corpora made in several places.
 """

@@ -21,7 +21,7 @@ from apache_beam.io.filesystems import FileSystems
 
 from xlnet.config import CorpusSettings
 from xlnet.records.manifest import MANIFEST_NAME
-from xlnet.text import corpus, preparation, record_writer, windows
+from xlnet.text import corpus, preparation, record_writer, token_store, windows
 from xlnet.tokenization import SPIECE_NAME
 
 
@@ -45,17 +45,19 @@ def run(settings: CorpusSettings, options: Any = None) -> bool:
                 | "chunks" >> beam.Create(list(enumerate(job.chunks)))
                 | "spread" >> beam.Reshuffle()
                 | "tokenize" >> beam.FlatMap(_tokenize, settings).with_outputs(
-                    "counts", main="blocks"))
-        counts = text.counts | "gather counts" >> beam.combiners.ToList() | beam.Map(_in_order)
+                    "made", main="tokens"))
+        made = text.made | "gather counts" >> beam.combiners.ToList() | beam.Map(_in_order)
         layout = beam.pvalue.AsSingleton(
-            counts | "plan" >> beam.Map(lambda c: preparation.make_layout(settings, c)))
-        (text.blocks
+            made | "plan" >> beam.Map(lambda made: preparation.make_layout(settings, made)))
+        (text.tokens
+         | "cut" >> beam.FlatMap(_cut_at_blocks, layout)
+         | "gather blocks" >> beam.GroupByKey()
          | "arrange" >> beam.FlatMap(_arrange, settings.num_passes, layout)
          | "gather parts" >> beam.GroupByKey()
          | "write streams" >> beam.FlatMap(_write_streams, job, layout)
          | "gather entries" >> beam.combiners.ToList()
          | "write manifest" >> beam.Map(_write_manifest, job, layout,
-                                        beam.pvalue.AsSingleton(counts)))
+                                        beam.pvalue.AsSingleton(made)))
     return True
 
 
@@ -64,19 +66,33 @@ def _in_order(numbered):
 
 
 def _tokenize(numbered_chunk, settings):
-    """Yields ((chunk, block), tokens), and the chunk's (index, counts) beside them."""
+    """Yields (chunk, place in it, tokens), and the chunk's (index, `Made`) beside them."""
     chunk_index, chunk = numbered_chunk
     counts: Counter[str] = collections.Counter()
-    arrays = corpus.tokenize(chunk, settings, preparation.tokenizer_of(settings), counts)
-    for block, tokens in enumerate(corpus.in_blocks(arrays)):
-        yield (chunk_index, block), tokens
-    yield beam.pvalue.TaggedOutput("counts", (chunk_index, dict(counts)))
+    place = 0
+    for tokens in corpus.tokenize(chunk, settings, preparation.tokenizer_of(settings), counts):
+        yield chunk_index, place, tokens
+        place += len(tokens)
+    made = token_store.Made(dict(counts), token_store.content_of(chunk))
+    yield beam.pvalue.TaggedOutput("made", (chunk_index, made))
 
 
-def _arrange(numbered_block, num_passes, layout):
+def _cut_at_blocks(tokens_of_chunk, layout):
+    """Yields (block, (place in the text, tokens))."""
+    chunk, place, tokens = tokens_of_chunk
+    begin = int(layout.chunk_begins[chunk]) + place
+    edges = layout.block_begins[layout.block_begins > begin]
+    edges = edges[edges < begin + len(tokens)]
+    for part in np.split(tokens, edges - begin):
+        if len(part):
+            yield begin // corpus.BLOCK_TOKENS, (begin, part)
+            begin += len(part)
+
+
+def _arrange(block_and_pieces, num_passes, layout):
     """Yields (part, (pass, position in the part, tokens)) for all that reads a block."""
-    (chunk, index), tokens = numbered_block
-    block = layout.block_index(chunk, index)
+    block, pieces = block_and_pieces
+    tokens = np.concatenate([part for _, part in sorted(pieces, key=lambda piece: piece[0])])
     size = layout.plan.part_len
     for pass_index in range(num_passes):
         order = layout.order(pass_index)
@@ -104,9 +120,9 @@ def _write_streams(part_and_pieces, job, layout):
                 yield preparation.stream_entry(layout.plan, stream, f, batches)
 
 
-def _write_manifest(entries, job, layout, counts):
+def _write_manifest(entries, job, layout, made):
     """Writes the SentencePiece model and, last, the manifest."""
-    manifest = preparation.make_manifest(job, layout.plan, counts,
+    manifest = preparation.make_manifest(job, layout.plan, made,
                                          sorted(entries, key=lambda entry: entry["file"]))
     with tempfile.TemporaryDirectory() as folder:
         preparation.tokenizer_of(job.settings).save(os.path.join(folder, SPIECE_NAME))

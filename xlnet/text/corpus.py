@@ -1,22 +1,21 @@
-"""Text to tokens, in chunks on disk, and the order in which a pass reads them.
+"""Text to tokens, and the order in which a pass reads them.
 
-A chunk of input becomes one file of tokens, uint32, which say in their upper bits where sentences
-and documents begin (see `windows`). A block is a stretch of at most `BLOCK_TOKENS` of a chunk, the
-unit in which passes shuffle and memory is counted.
+Tokens are uint32, which say in their upper bits where sentences and documents begin (see
+`windows`). A block is a stretch of `BLOCK_TOKENS` of the whole text, the unit in which passes
+shuffle and memory is counted. So what a pass reads does not depend on where files are cut into
+chunks to make tokens of them.
 """
 
 from __future__ import annotations
 
 import collections
 import itertools
-import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Callable, Optional
 
 import numpy as np
 
-from xlnet import files
 from xlnet.config import CorpusSettings
 from xlnet.errors import UserError
 from xlnet.text import reading
@@ -28,26 +27,30 @@ BLOCK_TOKENS = 1 << 20
 COUNTS = ("tokens", "sentences", "documents", "unknown")
 _BATCH_LINES = 8192
 _EOP = "<eop>"
+_UNK = "<unk>"               # of WikiText: a rare word
 
 
 # Lines to tokens.
 
 def tokenize(chunk: Chunk, settings: CorpusSettings, tokenizer: Tokenizer,
-             counts: Counter[str]) -> Iterator[np.ndarray]:
+             counts: Counter[str], seen: Optional[reading.Seen] = None) -> Iterator[np.ndarray]:
     """Yields the tokens of a `reading.Chunk` as arrays, uint32, some thousand lines each.
 
     Args:
       settings: `CorpusSettings`. tokenizer: `tokenization.Tokenizer`.
       counts: `collections.Counter` to which `COUNTS` and the reasons of skipped lines are added.
+      seen: takes note of the bytes that the tokens depend on.
 
     Raises:
       UserError: text that cannot be read, or a bad id, unless settings.on_error is "skip".
     """
     encode = _encode_text if settings.from_raw_text else _parse_ids
     eod_id = tokenizer.eod_id if settings.use_eod else None
-    lines = reading.read_chunk(chunk, settings, counts)
-    in_document = False
+    lines = reading.read_chunk(chunk, settings, counts, seen)
+    in_document: Optional[bool] = None
     for batch in iter(lambda: list(itertools.islice(lines, _BATCH_LINES)), []):
+        if in_document is None:
+            in_document = not batch[0].begins_document
         ids, lengths = encode(batch, tokenizer, settings, counts)
         ends = np.fromiter((line.ends_document for line in batch), bool, len(batch))
         tokens, in_document = mark(ids, lengths, ends, eod_id, in_document, counts)
@@ -56,16 +59,48 @@ def tokenize(chunk: Chunk, settings: CorpusSettings, tokenizer: Tokenizer,
 
 
 def _encode_text(batch, tokenizer, settings, counts):
-    """Ids [T] and lengths [lines]; an <eop> that ends a line is one token, no space before it."""
+    """Ids [T] and lengths [lines]; an <eop> that ends a line is one token, no space before it, and
+    so is each <unk> of WikiText."""
     texts = [line.text for line in batch]
-    if tokenizer.eop_id is None:
-        return tokenizer.encode_to_array(texts)
-    ends = np.fromiter((text.endswith(_EOP) for text in texts), bool, len(texts))
-    for line in np.flatnonzero(ends):
-        texts[line] = texts[line][:-len(_EOP)].rstrip()
-    ids, lengths = tokenizer.encode_to_array(texts)
-    ids = np.insert(ids, np.cumsum(lengths)[ends], tokenizer.eop_id)
+    ends = np.zeros(len(texts), bool)
+    if tokenizer.eop_id is not None:
+        ends = np.fromiter((text.endswith(_EOP) for text in texts), bool, len(texts))
+        for line in np.flatnonzero(ends):
+            texts[line] = texts[line][:-len(_EOP)].rstrip()
+    joined = np.fromiter((line.is_joined for line in batch), bool, len(batch))
+    encode = _encode_around_unknown if settings.text_format == "wikitext" else _encode
+    ids, lengths = encode(texts, joined, tokenizer)
+    if ends.any():
+        ids = np.insert(ids, np.cumsum(lengths)[ends], tokenizer.eop_id)
     return ids, lengths + ends
+
+
+def _encode(texts, joined, tokenizer):
+    """Ids [T] and lengths [texts] of texts, those that are `joined` without the mark that begins a
+    word: they go on where the one before ended."""
+    ids, lengths = tokenizer.encode_to_array(texts)
+    marked = np.flatnonzero(joined & (lengths > 0))
+    if not len(marked):
+        return ids, lengths
+    first = (np.cumsum(lengths) - lengths)[marked]
+    ids[first] = tokenizer.ids_without_mark[ids[first]]
+    lengths[marked] -= ids[first] < 0
+    return ids[ids >= 0], lengths
+
+
+def _encode_around_unknown(texts, joined, tokenizer):
+    """As `_encode`; each <unk> becomes the piece of that name."""
+    parts = [text.split(_UNK) for text in texts]
+    counts = np.fromiter(map(len, parts), np.int64, len(parts))
+    begins = np.cumsum(counts) - counts                          # of texts among all parts
+    parts = list(itertools.chain.from_iterable(parts))
+    behind_unknown = np.ones(len(parts), bool)
+    behind_unknown[begins] = False
+    goes_on = np.fromiter((part[:1] not in ("", " ") for part in parts), bool, len(parts))
+    goes_on[begins] = joined
+    ids, lengths = _encode(parts, goes_on, tokenizer)
+    ids = np.insert(ids, (np.cumsum(lengths) - lengths)[behind_unknown], tokenizer.unk_id)
+    return ids, np.add.reduceat(lengths + behind_unknown, begins)
 
 
 def _parse_ids(batch, tokenizer, settings, counts):
@@ -121,46 +156,9 @@ def mark(ids: np.ndarray, lengths: np.ndarray, ends: np.ndarray, eod_id: Optiona
     return tokens, bool(filled[document[-1] + ends[-1]])
 
 
-def in_blocks(arrays: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
-    """Joins and cuts arrays of tokens into arrays of `BLOCK_TOKENS`, the last one smaller."""
-    rest = np.zeros(0, np.uint32)
-    for tokens in arrays:
-        rest = np.concatenate([rest, tokens])
-        while len(rest) >= BLOCK_TOKENS:
-            yield rest[:BLOCK_TOKENS]
-            rest = rest[BLOCK_TOKENS:]
-    if len(rest):
-        yield rest
+# Blocks and passes.
 
-
-# Tokens on disk.
-
-class TokenStore:
-    """The token files of all chunks in a directory; a file is there when it is whole."""
-
-    def __init__(self, directory: str) -> None:
-        self._directory = directory
-
-    def write(self, chunk: int, arrays: Iterable[np.ndarray]) -> None:
-        """Writes the arrays of chunk `chunk`, one after the other."""
-        with files.replacing(self._path(chunk)) as temporary, open(temporary, "wb") as f:
-            for tokens in arrays:
-                tokens.astype("<u4", copy=False).tofile(f)
-
-    def read(self, block: Block) -> np.ndarray:
-        return np.fromfile(self._path(block.chunk), "<u4", block.size, offset=4 * block.begin)
-
-    def _path(self, chunk):
-        return os.path.join(self._directory, "tokens-%06d" % chunk)
-
-
-Block = collections.namedtuple("Block", "chunk begin size")
-
-
-def blocks_of(chunk_sizes: Sequence[int]) -> list[Block]:
-    """Cuts chunks, given by their sizes in tokens, into `Block`s."""
-    return [Block(chunk, begin, min(BLOCK_TOKENS, size - begin))
-            for chunk, size in enumerate(chunk_sizes) for begin in range(0, size, BLOCK_TOKENS)]
+Piece = collections.namedtuple("Piece", "chunk begin end")      # tokens [begin, end) of a chunk
 
 
 class Layout:
@@ -168,53 +166,69 @@ class Layout:
 
     Args:
       plan: `windows.StreamPlan`. chunk_sizes: tokens of each chunk. seed: of the passes' orders.
+
+    Attributes:
+      plan. chunk_begins, block_begins: int64, where in the text each chunk and each block begins.
     """
 
     def __init__(self, plan: StreamPlan, chunk_sizes: Sequence[int], seed: int) -> None:
         self.plan = plan
-        self.blocks = blocks_of(chunk_sizes)
-        self._first_blocks = {block.chunk: index for index, block in enumerate(self.blocks)
-                              if not block.begin}
+        ends = np.cumsum(chunk_sizes)
+        self._chunk_ends = ends
+        self.chunk_begins = ends - np.asarray(chunk_sizes)
+        total = int(ends[-1])
+        self.block_begins = np.arange(0, total, BLOCK_TOKENS)
+        self._block_sizes = np.minimum(BLOCK_TOKENS, total - self.block_begins)
         self._seed = seed
         self._orders: dict[int, PassOrder] = {}
 
-    def block_index(self, chunk: int, index: int) -> int:
-        """Where in `blocks` block `index` of a chunk stands."""
-        return self._first_blocks[chunk] + index
+    def pieces(self, block: int) -> list[Piece]:
+        """What a block consists of, in order."""
+        begin = int(self.block_begins[block])
+        end = begin + int(self._block_sizes[block])
+        first = np.searchsorted(self._chunk_ends, begin, "right")
+        last = np.searchsorted(self._chunk_ends, end, "left")
+        return [Piece(chunk, max(begin - low, 0), min(end - low, high - low))
+                for chunk, low, high in zip(range(first, last + 1),
+                                            self.chunk_begins[first:last + 1].tolist(),
+                                            self._chunk_ends[first:last + 1].tolist())
+                if high > low]
 
     def order(self, pass_index: int) -> PassOrder:
         """The `PassOrder` of pass `pass_index`."""
         if pass_index not in self._orders:
-            self._orders[pass_index] = PassOrder([block.size for block in self.blocks], self._seed,
-                                                 pass_index)
+            self._orders[pass_index] = PassOrder(self._block_sizes, self._seed, pass_index)
         return self._orders[pass_index]
 
-    def part_reader(self, store: TokenStore, stream: int,
+    def part_reader(self, read_chunk: Callable[[int, int, int], np.ndarray], stream: int,
                     pass_index: int) -> Callable[[int, int], np.ndarray]:
-        """The function that reads tokens [low, high) of a stream's part in pass `pass_index`."""
+        """The function that reads tokens [low, high) of a stream's part in pass `pass_index`.
+
+        `read_chunk(chunk, begin, end)` gives the tokens [begin, end) of a chunk.
+        """
         first = self.plan.part(stream) * self.plan.part_len
 
+        def load(block):
+            return np.concatenate([read_chunk(*piece) for piece in self.pieces(block)])
+
         def read(low, high):
-            return self.order(pass_index).read(first + low, first + high,
-                                               lambda block: store.read(self.blocks[block]))
+            return self.order(pass_index).read(first + low, first + high, load)
         return read
 
-
-# Passes: the text in another order each time.
 
 class PassOrder:
     """Where the tokens of each block stand in a pass: pass 0 keeps the order of the input, later
     ones shuffle the blocks, and within each block the documents."""
 
-    def __init__(self, sizes: Sequence[int], seed: int, pass_index: int) -> None:
+    def __init__(self, sizes: np.ndarray, seed: int, pass_index: int) -> None:
         """`sizes`: tokens of each block. `pass_index` and `seed` decide the order."""
         self._seed, self._pass_index = seed, pass_index
         order = np.random.default_rng([seed, pass_index, 0]).permutation(len(sizes)) if pass_index \
             else np.arange(len(sizes))
-        ends = np.cumsum(np.asarray(sizes)[order])
+        ends = np.cumsum(sizes[order])
         self._order, self._ends = order, ends
         self.begins = np.empty(len(sizes), np.int64)      # position of each block in the pass
-        self.begins[order] = ends - np.asarray(sizes)[order]
+        self.begins[order] = ends - sizes[order]
 
     def arrange(self, block: int, tokens: np.ndarray) -> np.ndarray:
         """The tokens of block `block` as the pass reads them."""

@@ -6,20 +6,22 @@ import collections
 import dataclasses
 import glob
 import os
+import shutil
 
 from xlnet.errors import UserError
 from xlnet.records.manifest import Manifest
-from xlnet.text import corpus
+from xlnet.text import corpus, preparation
 from xlnet.tokenization import SPIECE_NAME, Tokenizer
 
-MOST_LEFT_OUT = 0.1              # share of the windows
+MOST_LEFT_OUT = 0.2              # share of the windows; whole documents make tasks uneven
 
 
 def merge(save_dir: str) -> Manifest:
     """Joins the records of all tasks in `save_dir` to one data set; returns its manifest.
 
     Streams of all tasks become streams of one data set. Tasks have about equally much text; what
-    the longest have more than the shortest is left out, so that all streams are equally long.
+    the longest have more than the shortest is left out, so that all streams are equally long. The
+    tokens that were kept for another number of tasks are removed.
 
     Raises:
       UserError: a task is missing, was made with other settings or input, or is much shorter.
@@ -40,10 +42,12 @@ def merge(save_dir: str) -> Manifest:
         windows_per_stream=min(manifest.windows_per_stream for manifest in manifests),
         skipped=dict(sum((collections.Counter(m.skipped) for m in manifests),
                          collections.Counter())),
-        made_from={name: value for name, value in first.made_from.items() if name != "task"},
+        made_from={name: value for name, value in first.made_from.items()
+                   if name not in preparation.OF_ONE_TASK},
         **{name: add(name) for name in (*corpus.COUNTS, "dropped")})
     Tokenizer(os.path.join(folders[0], SPIECE_NAME)).save(os.path.join(save_dir, SPIECE_NAME))
     merged.write(save_dir)
+    shutil.rmtree(preparation.unfinished_folder(save_dir), ignore_errors=True)
     return merged
 
 
@@ -56,7 +60,7 @@ def _check_tasks(folders, manifests):
     for folder, manifest in zip(folders, manifests):
         for name, value in manifests[0].made_from.items():
             other = manifest.made_from.get(name)
-            if name != "task" and other != value:
+            if name not in preparation.OF_ONE_TASK and other != value:
                 raise UserError("save_dir: %s %s in %s, %s in %s; regenerate the tasks with equal "
                                 "settings" % (name, value, folders[0], other, folder))
 

@@ -1,28 +1,26 @@
-"""The job of making records: text to token chunks to streams, by any number of processes.
+"""The job of making records: text to tokens to streams, by any number of processes.
 
 Both steps are pure: what a chunk or a stream becomes depends on the settings and the input alone.
 So it does not matter which process makes it, or whether it was made before the job was killed.
-What is not finished stands in a folder of its own; only whole files bear final names, and the
-manifest, written last, vouches for all of them.
+What is not finished stands in a folder of its own, `unfinished`: the tokens of chunks, which other
+settings can use too (`token_store`), and streams. When all streams are whole they take the place of
+the records that may have been there before, and the manifest, written last, vouches for them.
 """
 
 from __future__ import annotations
 
 import collections
-import concurrent.futures
 import contextlib
 import dataclasses
 import functools
 import glob
 import hashlib
+import logging
 import os
 import shutil
-import signal
-import sys
-import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import IO, Any, Callable, Optional
 
@@ -30,14 +28,23 @@ from xlnet import files
 from xlnet.config import WINDOW_SPECIAL_TOKENS, CorpusSettings
 from xlnet.errors import UserError
 from xlnet.records.manifest import FORMAT_VERSION, MANIFEST_NAME, Manifest, in_todays_units
-from xlnet.text import corpus, reading, record_writer, windows
+from xlnet.text import corpus, reading, record_writer, token_store, windows
+from xlnet.text.processes import in_processes
+from xlnet.text.token_store import Made, TokenStore
 from xlnet.tokenization import SPIECE_NAME, Tokenizer
 
-CHUNK_BYTES = 8 << 20
-CHUNKS_PER_TASK = 16             # at least, so that machines get about as much each
+_log = logging.getLogger(__name__)
+
 _UNFINISHED = "unfinished"
+_TOKENS = "tokens"
+_STREAMS = "streams"
+_MADE_FROM = "made_from.json"
+_CONTENT = "input_content"       # in the description: the checksum of the text itself
+OF_ONE_TASK = ("task", _CONTENT)
+_STALE_SECONDS = 3600            # a file half written that nobody has touched for so long
 # Settings that do not change what is made, or stand in the description in another form.
-_NOT_DESCRIBED = ("input_glob", "save_dir", "sp_path", "num_workers", "overwrite", "bsz_per_host")
+_NOT_DESCRIBED = ("input_glob", "save_dir", "sp_path", "num_workers", "overwrite", "bsz_per_host",
+                  "tokens_dir", "for_config")
 
 
 # Of a description, a total and a unit: a context that yields a function `advance(n)`.
@@ -62,7 +69,8 @@ class Summary:
 class Job:
     """One task's share of the input, and where its records go.
 
-    `chunks`: tuple of `reading.Chunk`. `description`: what the records depend on, as JSON.
+    `chunks`: tuple of `reading.Chunk`. `description`: what the records depend on, as JSON, but for
+    the text itself; see `described`.
     """
     settings: CorpusSettings
     directory: str
@@ -71,33 +79,36 @@ class Job:
 
     @property
     def unfinished(self) -> str:
-        return os.path.join(self.directory, _UNFINISHED)
+        """The folder of streams until all are whole."""
+        return os.path.join(unfinished_folder(self.directory), _STREAMS)
+
+    def token_store(self) -> TokenStore:
+        return TokenStore(token_directory(self.settings), self.settings,
+                          tokenizer_of(self.settings))
 
 
 def make_records(settings: CorpusSettings, progress: Progress = silent) -> Summary:
     """Turns text into the record directory that `settings` (`CorpusSettings`) describe.
 
     The same settings and input give the same bytes, whatever the number of workers. A job that was
-    killed is continued; one that is finished is left as it is.
+    killed, or that failed, is continued; one that is finished is left as it is.
 
     Raises:
       UserError: settings that do not fit together, unreadable or too little text, a directory that
-        holds records of other settings or input.
+        holds records of other settings or input or cannot be written to.
     """
     began = time.time()
     job = plan_job(settings)
-    if is_finished(job):
+    if is_finished(job, lambda: _content_of_all(job, progress)):
         return Summary(Manifest.read(job.directory), job.directory)
-    _begin(job)
     try:
-        manifest = _write_all(job, _tokenize_all(job, progress), progress)
-    except UserError:            # other input or settings are needed: what is there fits neither
-        _abandon(job)
+        _make_folders(job)
+        made = _tokenize_all(job, progress)
+        manifest = _write_all(job, made, progress)
+        _publish(job, manifest)
+    except BaseException:
+        _remove_empty_folders(job)
         raise
-    tokenizer_of(settings).save(os.path.join(job.directory, SPIECE_NAME))
-    _clear_partial(job.directory)
-    manifest.write(job.directory)
-    shutil.rmtree(job.unfinished, ignore_errors=True)
     return Summary(manifest, job.directory, time.time() - began)
 
 
@@ -106,24 +117,19 @@ def make_records(settings: CorpusSettings, progress: Progress = silent) -> Summa
 def plan_job(settings: CorpusSettings) -> Job:
     """Checks the settings, finds the input, and takes this task's share of it; writes nothing."""
     settings.check()
-    if os.path.exists(settings.save_dir) and not os.path.isdir(settings.save_dir):
-        raise UserError("save_dir: %s is a file, expected a directory" % settings.save_dir)
+    for name in ("save_dir", "tokens_dir"):
+        path = getattr(settings, name)
+        if path and os.path.exists(path) and not os.path.isdir(path):
+            raise UserError("%s: %s is a file, expected a directory" % (name, path))
     tokenizer = tokenizer_of(settings)
     paths = reading.find_files(settings.input_glob)
-    chunks = cut(paths, settings.num_task)
+    chunks = reading.cut(paths)
     share = tuple(split_chunks(chunks, settings.num_task)[settings.task])
     if not share:
         raise UserError("input_glob: no text in %s for task %d of %d" % (
             _some(paths), settings.task, settings.num_task) if chunks else
             "input_glob: no text in %s" % _some(paths))
     return Job(settings, task_directory(settings), share, _describe(settings, tokenizer, paths))
-
-
-def cut(paths: Sequence[str], num_task: int) -> list[reading.Chunk]:
-    """Returns the `reading.Chunk`s of the input."""
-    total = sum(chunk.end for chunk in reading.cut(paths, sys.maxsize))
-    most = CHUNK_BYTES if num_task == 1 else total // (CHUNKS_PER_TASK * num_task) + 1
-    return reading.cut(paths, min(CHUNK_BYTES, most))
 
 
 def split_chunks(chunks: Sequence[reading.Chunk], num_task: int) -> list[list[reading.Chunk]]:
@@ -145,6 +151,16 @@ def task_directory(settings: CorpusSettings) -> str:
     return os.path.join(settings.save_dir, "task-%05d-of-%05d" % (settings.task, settings.num_task))
 
 
+def unfinished_folder(directory: str) -> str:
+    """The folder of what is not finished in the directory of records."""
+    return os.path.join(directory, _UNFINISHED)
+
+
+def token_directory(settings: CorpusSettings) -> str:
+    """Where tokens are kept; if it is not given, the same for any number of tasks."""
+    return settings.tokens_dir or os.path.join(unfinished_folder(settings.save_dir), _TOKENS)
+
+
 def _describe(settings, tokenizer, paths):
     described = {name: value for name, value in dataclasses.asdict(settings).items()
                  if name not in _NOT_DESCRIBED}
@@ -157,114 +173,143 @@ def _describe(settings, tokenizer, paths):
                 keep_accents=tokenizer.keep_accents, format_version=FORMAT_VERSION)
 
 
+def described(job: Job, made: Sequence[Made]) -> dict[str, Any]:
+    """What the records of these chunks depend on, as JSON, the text itself included."""
+    return dict(job.description,
+                **{_CONTENT: token_store.content_of_all(each.content for each in made)})
+
+
 def _some(paths):
     return paths[0] if len(paths) == 1 else "%d files (%s, ...)" % (len(paths), paths[0])
 
 
 # What is there already.
 
-def is_finished(job: Job) -> bool:
-    """Whether the directory has these very records; refuses one that has others."""
+def is_finished(job: Job, content: Optional[Callable[[], str]] = None) -> bool:
+    """Whether the directory has these very records.
+
+    Args:
+      content: reads the text and returns its checksum; None: the files' names and sizes will do.
+
+    Raises:
+      UserError: it has others, which are not to be overwritten.
+    """
     path = os.path.join(job.directory, MANIFEST_NAME)
-    if job.settings.overwrite or not files.exists(path):
+    if not files.exists(path):
         return False
     manifest = files.read_json(path, "save_dir")
     made = dict(in_todays_units(manifest.get("made_from") or {}),
                 format_version=manifest.get("format_version"))
-    _refuse_difference(made, job.description, "has records")
-    return True
+    different = _differences(made, job.description)
+    if not different and content:
+        different = _differences(made, {_CONTENT: content()})
+    if different and not job.settings.overwrite:
+        raise UserError("save_dir: it has records of other settings or input: %s; give another "
+                        "directory or --overwrite=True" % different)
+    return not different
 
 
-def _refuse_difference(made, wanted, what):
-    """Raises UserError that shows where the descriptions `made` and `wanted` differ, if they do."""
-    different = ["%s %s there, %s now" % (name, made.get(name), value)
-                 for name, value in wanted.items() if made.get(name) != value]
-    if different:
-        raise UserError("save_dir: it %s of other settings or input: %s; give another directory or "
-                        "--overwrite=True" % (what, "; ".join(different)))
+def _differences(made, wanted):
+    """Where the descriptions `made` and `wanted` differ, in words."""
+    return "; ".join("%s %s there, %s now" % (name, made.get(name), value)
+                     for name, value in wanted.items() if made.get(name) != value)
 
 
-def _begin(job):
-    """Makes the directory, or sees that what stands unfinished in it belongs to this job."""
-    path = os.path.join(job.unfinished, "made_from.json")
-    try:
-        if job.settings.overwrite:
-            clear(job.directory)
-        elif os.path.exists(path):
-            _refuse_difference(in_todays_units(files.read_json(path, "save_dir")),
-                               job.description, "has unfinished records")
-        for folder in (job.directory, job.unfinished):
+def _content_of_all(job, progress):
+    """The checksum of the text; reads all of it."""
+    contents = [""] * len(job.chunks)
+    for index, result in _by_bytes(_content_of, job, "comparing", progress):
+        contents[index] = result
+    return token_store.content_of_all(contents)
+
+
+def _content_of(job, index):
+    return token_store.content_of(job.chunks[index])
+
+
+# Folders.
+
+def _make_folders(job):
+    tokens = token_directory(job.settings)
+    for folder in (job.unfinished, tokens):
+        with _naming(folder):
             os.makedirs(folder, exist_ok=True)
-            _clear_partial(folder)
-        files.write_json(path, job.description)
+    _clear_partial(job.unfinished)
+    _clear_partial(tokens, _STALE_SECONDS)       # other tasks may be writing there
+
+
+@contextlib.contextmanager
+def _naming(path):
+    """Turns a failure to write into a line that names the file."""
+    try:
+        yield
     except OSError as e:
-        raise UserError("save_dir: cannot write to %s: %s" % (job.directory, e.strerror)) from None
+        raise UserError("save_dir: cannot write to %s: %s; what is finished is kept, and the same "
+                        "command goes on from it" % (path, e.strerror or e)) from None
 
 
-def _clear_partial(directory):
+def _clear_partial(directory, age=0.):
     """Removes what killed processes were writing; some may be ending just now."""
     for partial in glob.glob(os.path.join(glob.escape(directory), "*.partial-*")):
         with contextlib.suppress(FileNotFoundError):
-            os.remove(partial)
+            if time.time() - os.path.getmtime(partial) >= age:
+                os.remove(partial)
 
 
-def clear(directory: str) -> None:
-    """Removes the records in `directory`: first the manifest that vouches for them."""
-    with contextlib.suppress(FileNotFoundError):
-        os.remove(os.path.join(directory, MANIFEST_NAME))
-    shutil.rmtree(os.path.join(directory, _UNFINISHED), ignore_errors=True)
-    for path in glob.glob(os.path.join(glob.escape(directory), "stream-*-of-*.tfrecord*")):
-        os.remove(path)
-
-
-def _abandon(job):
-    clear(job.directory)
-    with contextlib.suppress(OSError):       # it holds something else
-        os.rmdir(job.directory)
+def _remove_empty_folders(job):
+    """Leaves no trace of a job that has made nothing."""
+    with contextlib.suppress(OSError):
+        _clear_partial(job.unfinished)
+    for folder in (token_directory(job.settings), job.unfinished, unfinished_folder(job.directory),
+                   job.directory, unfinished_folder(job.settings.save_dir), job.settings.save_dir):
+        with contextlib.suppress(OSError):       # it holds something
+            os.rmdir(folder)
 
 
 # The two steps.
 
 def _tokenize_all(job, progress):
-    """Tokenizes all chunks; returns their counts, a list of dicts."""
-    total = sum(chunk.end - chunk.begin for chunk in job.chunks)
-    counts: list[dict[str, int]] = [{}] * len(job.chunks)
-    with progress("reading", total, "B") as advance:
-        for index, result in _in_processes(tokenize_chunk, job, range(len(job.chunks))):
-            counts[index] = result
-            advance(job.chunks[index].end - job.chunks[index].begin)
-    return counts
+    """Tokenizes all chunks; returns a list of `Made`."""
+    made: list[Any] = [None] * len(job.chunks)
+    for index, result in _by_bytes(tokenize_chunk, job, "reading", progress):
+        made[index] = result
+    return made
 
 
-def tokenize_chunk(job: Job, index: int) -> dict[str, int]:
-    """Writes the tokens of one chunk, unless that was done before; returns the counts, a dict."""
-    done = os.path.join(job.unfinished, "chunk-%06d.json" % index)
-    if not os.path.exists(done):
-        counts: Counter[str] = collections.Counter()
-        tokens = corpus.tokenize(job.chunks[index], job.settings, tokenizer_of(job.settings),
-                                 counts)
-        corpus.TokenStore(job.unfinished).write(index, tokens)
-        files.write_json(done, counts)
-    return files.read_json(done, "save_dir")
+def _by_bytes(function, job, description, progress):
+    """Yields (index, function(job, index)) for all chunks, in any order."""
+    sizes = [chunk.end - chunk.begin for chunk in job.chunks]
+    with progress(description, sum(sizes), "B") as advance:
+        for index, result in in_processes(functools.partial(function, job), range(len(sizes)),
+                                          job.settings.num_workers):
+            yield index, result
+            advance(sizes[index])
 
 
-def _write_all(job, chunk_counts, progress):
+def tokenize_chunk(job: Job, index: int) -> Made:
+    """Makes the tokens of one chunk, unless that was done before."""
+    with _naming(token_directory(job.settings)):
+        return job.token_store().tokenize(job.chunks[index])
+
+
+def _write_all(job, made, progress):
     """Writes all streams; returns the manifest."""
-    layout = make_layout(job.settings, chunk_counts)
+    layout = make_layout(job.settings, made)
     plan = layout.plan
+    _begin_streams(job, described(job, made))
     streams: list[dict[str, Any]] = [{}] * plan.num_streams
     with progress("writing", plan.num_streams * plan.windows * job.settings.num_passes,
                   " windows") as advance:
-        for index, entry in _in_processes(write_stream, job, range(plan.num_streams), layout):
+        for index, entry in in_processes(functools.partial(write_stream, job, layout),
+                                         range(plan.num_streams), job.settings.num_workers):
             streams[index] = entry
             advance(entry["windows"])
-    return make_manifest(job, plan, chunk_counts, streams)
+    return make_manifest(job, plan, made, streams)
 
 
-def make_layout(settings: CorpusSettings, chunk_counts: Sequence[Mapping[str,
-                int]]) -> corpus.Layout:
-    """The `corpus.Layout` of a text of which all chunks have been counted."""
-    sizes = [counts.get("tokens", 0) for counts in chunk_counts]
+def make_layout(settings: CorpusSettings, made: Sequence[Made]) -> corpus.Layout:
+    """The `corpus.Layout` of a text of which all chunks have been tokenized."""
+    sizes = [each.tokens for each in made]
     if not sum(sizes):
         raise UserError("input_glob: no text in %s" % settings.input_glob)
     plan = windows.plan_streams(sum(sizes), settings.seq_len, settings.reuse_len,
@@ -273,17 +318,34 @@ def make_layout(settings: CorpusSettings, chunk_counts: Sequence[Mapping[str,
     return corpus.Layout(plan, sizes, settings.seed)
 
 
-def write_stream(job: Job, index: int, layout: corpus.Layout) -> dict[str, Any]:
+def _begin_streams(job, description):
+    """Removes streams that were begun with other settings or another text."""
+    path = os.path.join(job.unfinished, _MADE_FROM)
+    if os.path.exists(path):
+        different = _differences(files.read_json(path, "save_dir"), description)
+        if not different:
+            return
+        _log.info("note: streams in %s were begun with other settings or input (%s); they are "
+                  "written anew", job.directory, different)
+        shutil.rmtree(job.unfinished)
+    with _naming(path):
+        files.write_json(path, description)
+
+
+def write_stream(job: Job, layout: corpus.Layout, index: int) -> dict[str, Any]:
     """Writes one stream, unless that was done before; returns its entry in the manifest."""
-    done = os.path.join(job.unfinished, "stream-%06d.json" % index)
+    name = stream_name(index, layout.plan.num_streams)
+    path = os.path.join(job.unfinished, name)
+    done = path + ".json"
     if not os.path.exists(done):
-        store = corpus.TokenStore(job.unfinished)
-        path = os.path.join(job.directory, stream_name(index, layout.plan.num_streams))
-        with files.replacing(path) as temporary, open(temporary, "wb") as f:
+        store = job.token_store()
+        read_chunk = lambda chunk, begin, end: store.read(job.chunks[chunk], begin, end)
+        with _naming(path), files.replacing(path) as temporary, open(temporary, "wb") as f:
             entry = stream_entry(layout.plan, index, f, record_writer.stream_records(
                 job.settings, windows.Vocabulary.of(tokenizer_of(job.settings)), layout.plan,
-                index, functools.partial(layout.part_reader, store, index)))
-        files.write_json(done, entry)
+                index, functools.partial(layout.part_reader, read_chunk, index)))
+        with _naming(done):
+            files.write_json(done, entry)
     return files.read_json(done, "save_dir")
 
 
@@ -304,12 +366,14 @@ def stream_entry(plan: windows.StreamPlan, stream: int, f: IO[bytes],
             "windows": count, "bytes": size, "sha256": digest.hexdigest()}
 
 
-def make_manifest(job: Job, plan: windows.StreamPlan, chunk_counts: Sequence[Mapping[str, int]],
+def make_manifest(job: Job, plan: windows.StreamPlan, made: Sequence[Made],
                   streams: Sequence[dict[str, Any]]) -> Manifest:
-    """Returns the manifest of records whose chunks are counted and whose `streams` (entries) are
+    """Returns the manifest of records whose chunks are tokenized and whose `streams` (entries) are
     written."""
     settings, tokenizer = job.settings, tokenizer_of(job.settings)
-    counts: Counter[str] = sum(map(collections.Counter, chunk_counts), collections.Counter())
+    counts: Counter[str] = collections.Counter()
+    for each in made:
+        counts.update(each.counts)
     found = {name: counts.pop(name, 0) for name in corpus.COUNTS}
     return Manifest(
         vocab_size=tokenizer.vocab_size, sp_model=SPIECE_NAME, sp_model_sha256=tokenizer.sha256,
@@ -317,8 +381,8 @@ def make_manifest(job: Job, plan: windows.StreamPlan, chunk_counts: Sequence[Map
         reuse_len=settings.reuse_len, bi_data=settings.bi_data, num_streams=plan.num_streams,
         num_passes=settings.num_passes, windows_per_stream=plan.windows * settings.num_passes,
         seed=settings.seed, dropped=dropped_tokens(settings, plan, found["tokens"]),
-        skipped=dict(sorted(counts.items())), streams=tuple(streams), made_from=job.description,
-        **found)
+        skipped=dict(sorted(counts.items())), streams=tuple(streams),
+        made_from=described(job, made), **found)
 
 
 def dropped_tokens(settings: CorpusSettings, plan: windows.StreamPlan, num_tokens: int) -> int:
@@ -327,34 +391,27 @@ def dropped_tokens(settings: CorpusSettings, plan: windows.StreamPlan, num_token
     return num_tokens - plan.parts * used
 
 
-# Processes.
+def _publish(job, manifest):
+    """Puts the streams in the place of whatever records were there, and the manifest beside them.
 
-def _in_processes(function, job, indices, *arguments):
-    """Yields (index, function(job, index, *arguments)) for all indices, in any order."""
-    count = min(job.settings.num_workers or os.cpu_count() or 1, len(indices))
-    if count == 1:
-        for index in indices:
-            yield index, function(job, index, *arguments)
-        return
-    pool = concurrent.futures.ProcessPoolExecutor(count, initializer=_start_worker,
-                                                  initargs=(os.getpid(),))
-    try:
-        futures = {pool.submit(function, job, index, *arguments): index for index in indices}
-        for future in concurrent.futures.as_completed(futures):
-            yield futures[future], future.result()
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-def _start_worker(parent):
-    """Leaves interrupts to the parent, and ends when the parent does, however it ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-    def watch():
-        while os.getppid() == parent:
-            time.sleep(0.5)
-        os._exit(1)
-    threading.Thread(target=watch, daemon=True).start()
+    Of a job that is stopped meanwhile there is no manifest, but each stream in one place or the
+    other, so that it goes on here.
+    """
+    with _naming(job.directory):
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(os.path.join(job.directory, MANIFEST_NAME))
+        names = [stream["file"] for stream in manifest.streams]
+        _clear_partial(job.directory)
+        for path in glob.glob(os.path.join(glob.escape(job.directory), "stream-*-of-*.tfrecord")):
+            if os.path.basename(path) not in names:
+                os.remove(path)
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                os.replace(os.path.join(job.unfinished, name), os.path.join(job.directory, name))
+        tokenizer_of(job.settings).save(os.path.join(job.directory, SPIECE_NAME))
+        manifest.write(job.directory)
+    # The tokens of a task are kept until all tasks are merged: their number may change yet.
+    shutil.rmtree(unfinished_folder(job.directory), ignore_errors=True)
 
 
 @functools.lru_cache(maxsize=1)

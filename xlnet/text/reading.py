@@ -6,15 +6,17 @@ plain text is laid out. Whatever the form, a reader gets `Line`s: sentences, in 
 of each document marked.
 
 Files are read in chunks that nobody else needs to wait for. A chunk answers for the lines (books:
-paragraphs) that begin in its byte range; what stands at its edges is found by looking one line
-back and as far ahead as it takes. So the chunks of a file, one after the other, give the same
-lines wherever it is cut. No file, and no line longer than `LONGEST_LINE`, is ever held whole.
+paragraphs) that begin in its byte range, and where documents are drawn (`split`) for the documents
+that do; what stands at its edges is found by looking one line back and as far ahead as it takes.
+So the chunks of a file, one after the other, give the same lines wherever it is cut. No file, and
+no line longer than `LONGEST_LINE`, is ever held whole.
 """
 
 from __future__ import annotations
 
 import collections
 import contextlib
+import dataclasses
 import glob
 import gzip
 import hashlib
@@ -24,21 +26,30 @@ import sys
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple, Optional
 
 from xlnet import files
 from xlnet.config import InputSettings
 from xlnet.errors import UserError
-from xlnet.text.text_forms import END, LONGEST_LINE, events_of
+from xlnet.text.text_forms import LONGEST_LINE, End, events_of
 
 Chunk = collections.namedtuple("Chunk", "path begin end")          # [bytes]
-# `offset`: where in the (unpacked) file its line, paragraph or record begins [bytes].
-Line = collections.namedtuple("Line", "path offset text ends_document")
-
+SMALLEST_CHUNK, LARGEST_CHUNK = 1 << 8, 1 << 23      # [bytes]
 LONGEST_RECORD = 1 << 24     # [bytes] a line of .jsonl is a document: the longest novels fit
-LONGEST_HELD_OUT = 1 << 23   # [characters] longer documents are trained on
-_BLOCK = 1 << 16
-_CUT = "cut"                 # an event, as END is: see `_owned`
+HASHED_LENGTH = 1 << 23      # [characters] of a document that decide whether it is held out
+OTHER_PART = "documents of the other part (split)"      # the reason of those that are left out
+_BLOCK, _PAGE = 1 << 16, 1 << 12                    # [bytes] read at once, at the edges
+_CUT = "cut"                 # an event, as `End` is: see `_owned`
+
+
+class Line(NamedTuple):
+    """A sentence and where it stands."""
+    path: str
+    offset: int              # of its line, paragraph or record in the (unpacked) file [bytes]
+    text: str
+    ends_document: bool
+    begins_document: bool    # as far as its chunk shows: the end before it may be out of sight
+    is_joined: bool = False  # no space stands between it and the one before
 
 
 # Files and chunks.
@@ -86,21 +97,36 @@ def _files_of(name):
     return paths
 
 
-def cut(paths: Sequence[str], chunk_bytes: int) -> list[Chunk]:
+def cut(paths: Sequence[str], chunk_bytes: Optional[int] = None) -> list[Chunk]:
     """Returns the chunks of files, in order: `chunk_bytes` of plain ones each, `.gz` files whole.
 
-    Empty files have none.
+    Empty files have none. Where a file is cut depends on its size alone.
+
+    Args:
+      chunk_bytes: None: the larger the file is, from `SMALLEST_CHUNK` to `LARGEST_CHUNK`.
     """
     chunks = []
     for path in paths:
         try:
             size = files.size(path)
         except OSError as e:
-            raise _unreadable(path, e) from None
-        step = size if _is_gzip(path) else chunk_bytes
+            raise unreadable(path, e) from None
+        step = size if _is_gzip(path) else chunk_bytes or _chunk_bytes(size)
         chunks += [Chunk(path, begin, min(begin + step, size))
                    for begin in range(0, size, step or 1)]
     return chunks
+
+
+def _chunk_bytes(size):
+    """A 32nd of a file, of a large one 32 times the square root of its size: enough chunks for many
+    machines to get about as much each, few enough to keep a file of each.
+
+    A power of two, so that most files may change their size and keep it.
+    """
+    step = SMALLEST_CHUNK
+    while 2 * step <= min(LARGEST_CHUNK, size / 32, 32 * size ** 0.5):
+        step *= 2
+    return step
 
 
 def _is_gzip(path):
@@ -111,16 +137,36 @@ def _is_jsonl(path):
     return path.lower().endswith((".jsonl", ".jsonl.gz"))
 
 
-class _File:
-    """The (unpacked) bytes of a file; `damage` says why those of a .gz end too early."""
+@dataclasses.dataclass
+class Seen:
+    """The bytes of a file that a reader has looked at, [low, high), and whether it met the end.
 
-    def __init__(self, path):
+    Of a .gz file that is all of it, packed as it is.
+    """
+    low: int
+    high: int
+    end: bool = False
+
+    def add(self, begin: int, size: int) -> None:
+        """Takes note of `size` bytes read at `begin`; none there is the end."""
+        self.low, self.high = min(self.low, begin), max(self.high, begin + size)
+        self.end = self.end or not size
+
+
+class _File:
+    """The (unpacked) bytes of a file; `damage` says why those of a .gz end too early.
+
+    `seen`: takes note of what is read of a file that is not packed.
+    """
+
+    def __init__(self, path, seen=None):
         self.path, self.damage = path, None
+        self._seen, self._place = seen, 0
         try:
             self._packed = files.open_binary(path, _BLOCK)
             self._file: Any = gzip.open(self._packed) if _is_gzip(path) else self._packed
         except OSError as e:
-            raise _unreadable(path, e) from None
+            raise unreadable(path, e) from None
 
     def __enter__(self):
         return self
@@ -131,6 +177,7 @@ class _File:
 
     def seek(self, offset):
         self._file.seek(offset)
+        self._place = offset
 
     def read(self, size):
         """Returns up to `size` bytes, none at the end only."""
@@ -146,15 +193,20 @@ class _File:
 
     def _guarded(self, read, size):
         try:
-            return b"" if self.damage else read(size)
+            content = b"" if self.damage else read(size)
+            if self._seen:
+                self._seen.add(self._place, len(content))
+            self._place += len(content)
+            return content
         except (EOFError, zlib.error, gzip.BadGzipFile) as e:
             self.damage = str(e)
             return b""
         except OSError as e:
-            raise _unreadable(self.path, e) from None
+            raise unreadable(self.path, e) from None
 
 
-def _unreadable(path, error):
+def unreadable(path: str, error: OSError) -> UserError:
+    """The error that says so of a file of the input."""
     return UserError("cannot read %s: %s" % (path, error.strerror or error))
 
 
@@ -175,12 +227,15 @@ def _place(path, offset):
 
 # A chunk's lines.
 
-def read_chunk(chunk: Chunk, settings: InputSettings, skipped: Counter[str]) -> Iterator[Line]:
+def read_chunk(chunk: Chunk, settings: InputSettings, skipped: Counter[str],
+               seen: Optional[Seen] = None) -> Iterator[Line]:
     """Yields the lines of a chunk, those that are blank left out.
 
     Args:
       settings: has `text_format json_field on_error split heldout_share` (`CorpusSettings`).
-      skipped: a Counter; with on_error "skip", what is left out is counted in it by its reason.
+      skipped: a Counter; what is left out is counted in it by its reason: documents of the other
+        part and, with on_error "skip", bad text.
+      seen: takes note of the bytes that the lines depend on.
 
     Raises:
       UserError: bad text with on_error "fail", named by file and line; an unreadable file.
@@ -188,11 +243,11 @@ def read_chunk(chunk: Chunk, settings: InputSettings, skipped: Counter[str]) -> 
     begin, end = (0, sys.maxsize) if _is_gzip(chunk.path) else (chunk.begin, chunk.end)
     faults = _Faults(chunk.path, begin, end, settings.on_error, skipped)
     longest = LONGEST_RECORD if _is_jsonl(chunk.path) else LONGEST_LINE
-    with _File(chunk.path) as f:
+    with _File(chunk.path, None if _is_gzip(chunk.path) else seen) as f:
         texts = _texts(f, longest, faults)
-        events = _owned(events_of(texts, settings, faults, _is_jsonl(chunk.path)), begin, end)
-        if settings.split != "all":
-            events = _select(events, settings.split, settings.heldout_share)
+        events = events_of(texts, settings, faults, _is_jsonl(chunk.path))
+        events = _owned(events, begin, end) if settings.split == "all" else _select(
+            _whole_documents(events, begin, end), settings, skipped)
         yield from _mark_ends(chunk.path, events)
 
 
@@ -239,7 +294,10 @@ def _texts(f, longest, faults):
 
 def _blocks(f, offset, longest, faults):
     """Yields (offset, bytes): some whole lines each, the last cut off if longer than `longest`."""
-    block = f.read(_BLOCK)
+    def read():
+        return f.read(min(_BLOCK, max(faults.end - offset, _PAGE)))
+
+    block = read()
     while block:
         if not block.endswith(b"\n"):
             block += f.readline(longest + 1)
@@ -249,7 +307,7 @@ def _blocks(f, offset, longest, faults):
         offset += len(block)
         if not f.damage and not block.endswith(b"\n"):
             offset += _skip_line(f, sys.maxsize)
-        block = f.read(_BLOCK)
+        block = read()
     if f.damage:
         faults.add(offset, "damaged .gz", "the .gz file is damaged or cut off here (%s)" % f.damage)
 
@@ -284,7 +342,7 @@ def _line_before(f, position, longest):
     """Where the line that holds the byte before `position` begins; None if it is too long."""
     low = position - 1                       # that byte may be the line's own end
     while low > 0:
-        high, low = low, max(0, low - 4096)
+        high, low = low, max(0, low - _PAGE)
         f.seek(low)
         found = f.read_exactly(high - low).rfind(b"\n")
         if found >= 0:
@@ -306,61 +364,88 @@ def _skip_line(f, most):
 # From events to lines.
 
 def _owned(events, begin, end):
-    """Yields the sentences that begin in the chunk, END where a document ends, _CUT where one
+    """Yields the sentences that begin in the chunk, an `End` where a document ends, _CUT where one
     comes from before the chunk or goes on behind it."""
     if begin:
         yield _CUT
     for event in events:
-        if event is END:
-            yield END
-        elif event[0] < begin:
+        if isinstance(event, End):
+            yield event
+        elif event.offset < begin:
             yield _CUT
-        elif event[0] < end:
+        elif event.offset < end:
             yield event
         else:
             yield _CUT
             return
-    yield END
+    yield End(end)
 
 
-def _select(events, split, share):
-    """Leaves the sentences of one part: whole documents, by a hash of their text.
+def _whole_documents(events, begin, end):
+    """Yields the sentences of the documents that begin in the chunk, wherever they end, an `End`
+    behind each.
 
-    A document that a chunk's edge cuts, or of more than `LONGEST_HELD_OUT` characters, is trained
-    on: no chunk knows all of it, and so the chunks agree without asking, and never is one
-    document in both parts.
+    A document begins where the one before it ends, the first one with the file. So each belongs to
+    one chunk, and no chunk holds back a document to know whether it is whole.
     """
-    size, is_cut = 0, False
-    document: list[Any] = []
+    is_owned = begin == 0
     for event in events:
-        if event is END or event is _CUT:
-            is_cut = is_cut or event is _CUT
-            if (split == "heldout") == (not is_cut and _is_held_out(document, share)):
-                yield from document
-            document, size, is_cut = [], 0, event is _CUT
+        if isinstance(event, End):
+            if is_owned:
+                yield event
+            is_owned = begin <= event.offset < end
+        elif is_owned:
             yield event
-            continue
-        document.append(event)
-        size += len(event[1])
-        if size > LONGEST_HELD_OUT:
-            is_cut = True
-            if split == "train":
-                yield from document
-            document = []
+        if event.offset >= end and not is_owned:
+            return
+    if is_owned:
+        yield End(end)
 
 
-def _is_held_out(document, share):
+def _select(events, settings, skipped):
+    """Leaves the documents of one part, and counts the others.
+
+    The first `HASHED_LENGTH` characters of a document decide, so that no more of it is held.
+    """
+    head, size, is_wanted = [], 0, None
+    for event in events:
+        is_end = isinstance(event, End)
+        if is_wanted is None:
+            if not is_end:
+                head.append(event)
+                size += len(event.text)
+            if size >= HASHED_LENGTH or is_end and head:
+                is_wanted = (settings.split == "heldout") == _is_held_out(
+                    head, settings.heldout_share)
+                if is_wanted:
+                    yield from head
+                else:
+                    skipped[OTHER_PART] += 1
+        elif is_wanted and not is_end:
+            yield event
+        if is_end:
+            if is_wanted:
+                yield event
+            head, size, is_wanted = [], 0, None
+
+
+def _is_held_out(head, share):
     """Draws the part from the text alone: the same wherever and whenever it is read."""
     digest = hashlib.blake2b(digest_size=8)
-    for _, text in document:
-        digest.update(text.encode("utf-8") + b"\n")
+    for sentence in head:
+        digest.update(sentence.text.encode("utf-8") + b"\n")
     return int.from_bytes(digest.digest(), "big") < share * 2 ** 64
 
 
 def _mark_ends(path, events):
-    """Yields a `Line` for each sentence: the event that follows says whether it ends a document."""
-    held = None
+    """Yields a `Line` for each sentence: the events around it say whether it begins or ends a
+    document."""
+    held, held_begins, begins = None, False, True
     for event in events:
+        is_end = isinstance(event, End)
         if held:
-            yield Line(path, held[0], held[1], event is END)
-        held = None if event is END or event is _CUT else event
+            yield Line(path, held.offset, held.text, is_end, held_begins, held.is_joined)
+        if is_end or event is _CUT:
+            held, begins = None, is_end
+        else:
+            held, held_begins, begins = event, begins, False

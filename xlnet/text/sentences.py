@@ -49,7 +49,23 @@ def split_sentences(text: str) -> list[str]:
 
     One after the other they are the text: only spaces between sentences are lost.
     """
-    sentences, begin, quotes, counted = [], 0, 0, 0
+    return [sentence for sentence, _ in sentences_and_joints(text)]
+
+
+def sentences_and_joints(text: str) -> list[tuple[str, bool]]:
+    """Returns (sentence, whether no space stands between it and the one before) of each."""
+    found, before = [], " "
+    for begin, end in _bounds(text):
+        sentence = text[begin:end].strip()
+        if sentence:
+            found.append((sentence, not (before.isspace() or text[begin].isspace())))
+        before = text[end - 1:end] or before
+    return found
+
+
+def _bounds(text):
+    """Yields (begin, end) of each sentence, the spaces around it included."""
+    begin, quotes, counted = 0, 0, 0
     for match in _STOP.finditer(text):
         stop, following = match.groups()
         end = match.end()
@@ -62,10 +78,9 @@ def split_sentences(text: str) -> list[str]:
                 following = following and following[1]
         if _ends(text, begin, match.start(), end, stop, following) if stop else \
                 _ends_wide(text, match.start(), end):
-            sentences.append(text[begin:end].strip())
+            yield begin, end
             begin = end
-    sentences.append(text[begin:].strip())
-    return [sentence for sentence in sentences if sentence]
+    yield begin, len(text)
 
 
 def _behind_quote(text, end):

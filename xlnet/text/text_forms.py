@@ -1,9 +1,8 @@
 """The layouts of text: lines of a file to sentences and the ends of documents.
 
 A layout is a generator: it takes the lines, (offset, text) with text None where a line is bad,
-and yields events, (offset, text) for a sentence and `END` between documents. `faults` has the byte
-range of the chunk that is read, `begin` and `end`, and is told what is wrong, `add(offset, reason,
-detail)`.
+and yields events, a `Sentence` or, between documents, an `End`. `faults` has the byte range of the
+chunk that is read, `begin` and `end`, and is told what is wrong, `add(offset, reason, detail)`.
 """
 
 from __future__ import annotations
@@ -11,13 +10,24 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from xlnet.config import InputSettings
-from xlnet.text.sentences import split_sentences
+from xlnet.text.sentences import sentences_and_joints
 
 LONGEST_LINE = 1 << 20       # [bytes] some 200,000 words: beyond any paragraph, far below memory
-END = "end"
+
+
+class Sentence(NamedTuple):
+    """A sentence; `is_joined`: no space stands between it and the one before."""
+    offset: int      # where in the file its line, paragraph or record begins [bytes]
+    text: str
+    is_joined: bool = False
+
+
+class End(NamedTuple):
+    """A document ends here, and the next one begins."""
+    offset: int
 
 
 def events_of(texts: Iterable[Any], settings: InputSettings, faults: Any,
@@ -41,17 +51,22 @@ def _from_lines(texts):
         if text is None:
             continue
         text = text.strip()
-        yield (offset, text) if text else END
+        yield Sentence(offset, text) if text else End(offset)
 
 
 def _from_paragraphs(texts):
     """A paragraph a line, a blank line between documents."""
     for event in _from_lines(texts):
-        if event is END:
-            yield END
+        if isinstance(event, End):
+            yield event
         else:
-            for sentence in split_sentences(event[1]):
-                yield event[0], sentence
+            yield from _sentences(*event[:2])
+
+
+def _sentences(offset, text):
+    """Yields the sentences of running text that begins at `offset`."""
+    for sentence, is_joined in sentences_and_joints(text):
+        yield Sentence(offset, sentence, is_joined)
 
 
 def _from_records(texts, field, faults):
@@ -60,12 +75,11 @@ def _from_records(texts, field, faults):
         if text is None or text.isspace() or not text:
             continue
         document = _field_of(text, field, offset, faults)
-        yield END
+        yield End(offset)
         if document is not None:
             for line in document.split("\n"):
-                for sentence in split_sentences(line):
-                    yield offset, sentence
-        yield END
+                yield from _sentences(offset, line)
+        yield End(offset)
 
 
 def _field_of(text, field, offset, faults):
@@ -108,12 +122,11 @@ def _from_wikitext(texts, faults):
     for offset, text, before_blank in _with_next(texts):
         depth = _heading_depth(text) if text and after_blank and before_blank else 0
         if depth == 1:
-            yield END
+            yield End(offset)
         if depth:
-            yield offset, _ESCAPE.sub(r"\1", text[2 * depth:-2 * depth].strip())
+            yield Sentence(offset, _ESCAPE.sub(r"\1", text[2 * depth:-2 * depth].strip()))
         elif text:
-            for sentence in split_sentences(_ESCAPE.sub(r"\1", text)):
-                yield offset, sentence
+            yield from _sentences(offset, _ESCAPE.sub(r"\1", text))
         after_blank = text == ""
 
 
@@ -141,10 +154,9 @@ def _from_book(texts, faults):
     """Hard-wrapped paragraphs between blank lines; a file or a form feed's part is a document."""
     for offset, text in _paragraphs(texts, faults):
         if text is None:
-            yield END
+            yield End(offset)
         else:
-            for sentence in split_sentences(text):
-                yield offset, sentence
+            yield from _sentences(offset, text)
 
 
 def _paragraphs(texts, faults):

@@ -1,0 +1,92 @@
+"""Questions/s and memory from a SQuAD file to records: tables for benchmarks/README.md.
+
+    python benchmarks/question_data.py --train_file=train-v2.0.json --spiece_model_file=spiece.model
+"""
+
+import copy
+import dataclasses
+import json
+import multiprocessing
+import os
+import resource
+import tempfile
+import time
+
+import repository
+
+from xlnet import cli
+from xlnet.config import SpanSettings, as_in, required, setting
+
+
+@dataclasses.dataclass(frozen=True)
+class BenchmarkSettings:
+    """question_data.py: the file, how often."""
+    train_file: str = required("SQuAD's JSON; repeated, with other ids, to larger files")
+    spiece_model_file: str = required("SentencePiece model")
+    max_seq_length: int = as_in(SpanSettings, "max_seq_length")
+    doc_stride: int = as_in(SpanSettings, "doc_stride")
+    sizes: str = setting("1,4,16", "times that the file is repeated, comma-separated")
+    repeats: int = setting(3, "runs of each; the table has the fastest", minimum=1)
+
+
+def main(settings):
+    print("| questions | file, MB | read and checked | tokenized and written | together | "
+          "peak memory, MB |")
+    print("|---|---|---|---|---|---|")
+    with tempfile.TemporaryDirectory() as directory:
+        for times in map(int, settings.sizes.split(",")):
+            path = os.path.join(directory, "%d.json" % times)
+            repeat(settings.train_file, path, times)
+            runs = [in_a_process(settings, path) for _ in range(settings.repeats)]
+            count, memory = runs[0][0], min(run[3] for run in runs)
+            read, written = (min(run[place] for run in runs) for place in (1, 2))
+            print("| %s | %.1f | %.0f | %.0f | **%.0f** | %.0f |" % (
+                "{:,}".format(count), os.path.getsize(path) / 1e6, count / read, count / written,
+                count / (read + written), memory), flush=True)
+
+
+def repeat(source, path, times):
+    """Writes the file `times` over, so that no paragraph and no id is there twice."""
+    with open(source, encoding="utf-8") as f:
+        value = json.load(f)
+    articles = []
+    for number in range(times):
+        for article in copy.deepcopy(value["data"]):
+            for paragraph in article["paragraphs"]:
+                paragraph["context"] += " %d" % number
+                for question in paragraph["qas"]:
+                    question["id"] = "%s-%d" % (question["id"], number)
+            articles.append(article)
+    with open(path, "w", encoding="utf-8") as f:
+        json.dump(dict(value, data=articles), f)
+
+
+def in_a_process(settings, path):
+    """`prepare` in a process of its own, whose memory is nobody else's."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(prepare, (settings, path))
+
+
+def prepare(settings, path):
+    """Returns (questions, CPU seconds of reading, of tokenizing and writing, peak memory [MB])."""
+    from xlnet.tasks import encoding, known, parsing
+    from xlnet.tokenization import Tokenizer
+    tokenizer = Tokenizer(settings.spiece_model_file)
+    task = known.find_task("squad2")
+    kind = dataclasses.replace(task.kind, doc_stride=settings.doc_stride)
+    layout = encoding.Layout(settings.max_seq_length, long_document=SpanSettings.long_document)
+    began = time.process_time()
+    rows = parsing.read_file(task, path, need_labels=True)
+    read = time.process_time()
+    with tempfile.TemporaryDirectory() as directory:
+        encoding.write_records(
+            directory, "squad", kind.examples(task, rows), tokenizer, layout,
+            label_features=kind.label_features(task, settings.max_seq_length), encode=kind.encode,
+            options=kind.record_options())
+    ended = time.process_time()
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
+    return len(rows), read - began, ended - read, peak
+
+
+if __name__ == "__main__":
+    cli.run(main, BenchmarkSettings, about="measures how fast questions become records")

@@ -1,0 +1,274 @@
+"""Questions as a kind of task: files, places of answers, the best spans, what is written."""
+
+import dataclasses
+import json
+import logging
+import math
+
+import numpy as np
+import pytest
+from helpers.paths import DATA
+
+from xlnet.errors import UserError
+from xlnet.tasks import known, parsing, span_answers, squad_files
+from xlnet.tasks.registry import KINDS
+from xlnet.tasks.span_answers import Found, Span
+from xlnet.tasks.squad_files import Answer, place_of
+from xlnet.tasks.task import Row, Task
+
+CONTEXT = "The cat sat. The dog ran after it, 3 times."
+SPANS = KINDS["spans"]
+TABLE = Task("table", ("context",), ("question",), ("answer", "start"), None,
+             SPANS.default_metrics, SPANS, id="id", query="context")
+SQUAD = known.find_task("squad2")
+
+
+def question(id="q1", text="Who ran?", answers=(("The dog", 13),), **more):
+    listed = None if answers is None else [
+        {"text": text, "answer_start": start} for text, start in answers]
+    made = dict({"id": id, "question": text}, **more)
+    return made if listed is None else dict(made, answers=listed)
+
+
+def article(*questions, context=CONTEXT):
+    return {"title": "t", "paragraphs": [{"context": context, "qas": list(questions)}]}
+
+
+def read(tmp_path, value, need_labels=True, task=SQUAD, name="train-v2.0.json"):
+    path = tmp_path / name
+    path.write_text(value if isinstance(value, str) else json.dumps(value), encoding="utf-8")
+    return parsing.read_file(task, str(path), need_labels)
+
+
+def row(context=CONTEXT, answers=(), id="q1"):
+    return Row(id, ((context, "?"),), tuple(Answer(*answer) for answer in answers), context)
+
+
+def test_squad_s_files(tmp_path):
+    rows = read(tmp_path, {"version": "v2.0", "data": [
+        article(question(), question("q2", answers=(), is_impossible=True)),
+        article(question(7, answers=(("b c", 2), ("c", 4))), context="a b c")]})
+    assert rows == [
+        Row("q1", ((CONTEXT, "Who ran?"),), (Answer("The dog", 13),), CONTEXT),
+        Row("q2", ((CONTEXT, "Who ran?"),), (), CONTEXT),
+        Row("7", (("a b c", "Who ran?"),), (Answer("b c", 2), Answer("c", 4)), "a b c")]
+    unlabelled = read(tmp_path, {"data": [article(question(answers=None))]}, need_labels=False)
+    assert unlabelled[0].label is None
+
+
+WRONG = (
+    ('{"data": [', "not valid JSON"),
+    ({"data": {}}, "data is dict, expected a list of articles"),
+    ({"data": [3]}, "article 1: expected an object with a list of paragraphs"),
+    ({"data": [{"paragraphs": [{"qas": []}]}]},
+     "article 1, paragraph 1: expected an object with a context and a list of qas"),
+    ({"data": [article("q")]}, "article 1, paragraph 1, question 1: expected an object, found str"),
+    ({"data": [article({"question": "?", "answers": []})]}, "a question without id"),
+    ({"data": [article({"id": "a", "answers": []})]}, "question 'a' has no text"),
+    ({"data": [article(question(), question())]},
+     "article 1, paragraph 1, question 2: duplicate id 'q1'"),
+    ({"data": [article(question(), context=" ")]}, "column 'context' is empty"),
+    ({"data": [article(question(answers=(("The dog", 43),)))]},
+     "question 'q1': answer_start 43 is outside of the context of 43 characters"),
+    ({"data": [article(question(answers=(("The dog", -2),)))]}, "answer_start -2 is outside"),
+    ({"data": [article(question(answers=(("x", "y"),)))]}, 'answer_start "y", expected a whole'),
+    ({"data": [article(question(answers=((5, 0),)))]}, "answer 5, expected a text"),
+    ({"data": [article(question(answers=((" ", 0),)))]}, "an answer is empty"),
+    ({"data": [article(question(answers=None))]}, "no answers"),
+    ({"data": [article(question(answers=(), is_impossible=False))]},
+     "has no answers, and is not is_impossible"),
+    ({"data": [article(question(is_impossible=True))]}, "is_impossible, and has answers"),
+    ({"data": []}, "no rows"),
+)
+
+
+@pytest.mark.parametrize("value, message", WRONG)
+def test_faults_of_files(tmp_path, value, message):
+    with pytest.raises(UserError) as error:
+        read(tmp_path, value)
+    assert message in str(error.value) and "train-v2.0.json" in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_all_faults_of_a_file_are_listed(tmp_path, caplog):
+    with caplog.at_level(logging.INFO, "xlnet"), pytest.raises(UserError, match="1 more faulty"):
+        read(tmp_path, {"data": [article({"id": "a"}, {"question": "b"})]})
+    assert "question 1: question 'a' has no text" in caplog.text
+    assert "question 2: a question without id" in caplog.text
+
+
+def test_tables(tmp_path):
+    rows = read(tmp_path, "id\tcontext\tquestion\tanswer\tstart\n"
+                "1\ta b c\twhat?\tb\t2\n2\ta b c\twhere?\t\t\n", task=TABLE, name="t.tsv")
+    assert [row.label for row in rows] == [(Answer("b", 2),), ()]
+    # Questions on one paragraph are held out together.
+    train, dev = parsing.hold_out([*rows, rows[0]._replace(query="other")], 0.5)
+    assert sorted(map(len, (train, dev))) == [1, 2]
+    found = dataclasses.replace(TABLE, label=("answer",))
+    lines = [{"id": "x", "context": "a b a", "question": "?", "answer": ["b", "a"]},
+             {"id": "y", "context": "a b a", "question": "?", "answer": "a"}]
+    rows = read(tmp_path, "\n".join(map(json.dumps, lines)), task=found, name="t.jsonl")
+    assert [row.label for row in rows] == [(Answer("b", None), Answer("a", None)),
+                                           (Answer("a", None),)]
+    assert [place_of(row)[:2] for row in rows] == [(2, 3), (-1, -1)]
+
+
+COUNTS = {"squad1": {"train": 2152, "dev": 582}, "squad2": {"train": 3225, "dev": 1118},
+          "cmrc2018": {"trial": 1002, "dev": 1118}}
+
+
+@pytest.mark.skipif(not DATA.exists(), reason="no shared data")
+@pytest.mark.parametrize("name", COUNTS)
+def test_shared_files(name, caplog):
+    task = known.find_task(name)
+    for split, count in COUNTS[name].items():
+        rows = parsing.read_rows(task, str(DATA / name.rstrip("12") if "squad" in name
+                                           else DATA / name), split, need_labels=True)
+        assert len(rows) == count == len(SPANS.training_rows(task, rows, 0, ""))
+    assert ("5 of 1002 questions have a wrong answer_start" in caplog.text) == (name == "cmrc2018")
+    assert ("2 of 1002 questions are empty" in caplog.text) == (name == "cmrc2018")
+
+
+def test_places_of_answers():
+    assert place_of(row(answers=(("The dog", 13),)))[:] == (13, 20, None)
+    assert place_of(row(answers=((" dog ", 16),)))[:] == (17, 20, None)      # without the spaces
+    assert place_of(row(answers=(("dog", 16),)))[:] == (17, 20, "answer_start 16, found at 17")
+    assert place_of(row(answers=(("dog", -1),))).start == 17
+    assert place_of(row(answers=(("dog", None),))) == (17, 20, None)
+    assert place_of(row(answers=(("The", 12),)))[:] == (13, 16, "answer_start 12, found at 13")
+    assert place_of(row(answers=(("The", -1),))) == place_of(row(answers=(("The", None),))) == (
+        -1, -1, "the answer stands in the context several times")
+    assert place_of(row(answers=(("cow", 1),))).fault == "the answer is not in the context"
+    assert not place_of(row()).is_known and place_of(row()).fault is None
+
+
+def test_wrong_offsets_are_named_and_counted_and_none_is_dropped_in_silence(caplog):
+    rows = [row(answers=(("dog", start),), id="q%d" % start) for start in (16, 17, 18)]
+    rows.append(row(answers=(("cow", 3),), id="lost"))
+    with caplog.at_level(logging.WARNING, "xlnet"):
+        SPANS.note_faults(SQUAD, "train.json", rows)
+    assert ("train.json: 2 of 4 questions have a wrong answer_start, and their answer was found "
+            "elsewhere: q16 (answer_start 16, found at 17), q18" in caplog.text)
+    assert ("1 of 4 questions have an answer without a place, and are not trained on: lost (the "
+            "answer is not in the context)" in caplog.text)
+    empty = row(id="empty")._replace(pairs=((CONTEXT, " "),))
+    with caplog.at_level(logging.WARNING, "xlnet"):
+        SPANS.note_faults(SQUAD, "dev.json", [empty, row(id="none")])
+    assert "dev.json: 1 of 2 questions are empty: empty" in caplog.text
+    assert SPANS.training_rows(SQUAD, [*rows, row(id="none")], 0, "") == [
+        *rows[:3], row(id="none")]
+
+
+# ---- answers
+
+def outputs(*windows):
+    """What the network says of windows, each (null score, [(start, [(end, allowed), ...]), ...]),
+    the first of each the most likely."""
+    starts = np.array([[start for start, _ in spans] for _, spans in windows], np.float32)
+    ends = np.array([[[end for end, _ in ends] for _, ends in spans] for _, spans in windows],
+                    np.float32)
+    return {
+        "null_score": np.array([null for null, _ in windows], np.float32),
+        "loss": np.arange(len(windows), dtype=np.float32),
+        "char_start": starts, "char_end": ends,
+        "start_log_prob": np.log(np.linspace(.6, .2, starts.shape[1], dtype=np.float32))
+        + np.zeros_like(starts),
+        "end_log_prob": np.log(np.linspace(.6, .1, ends.shape[2], dtype=np.float32))
+        + np.zeros_like(ends),
+        "is_allowed": np.array([[[ok for _, ok in ends] for _, ends in spans]
+                                for _, spans in windows])}
+
+
+WINDOWS = outputs(
+    (2.0, [(0, [(3, False), (7, True)]), (4, [(7, True), (11, True)])]),
+    (-1.0, [(13, [(20, True), (16, False)]), (0, [(7, True), (3, False)])]),
+    (0.5, [(4, [(7, True), (11, False)]), (8, [(11, False), (12, False)])]))
+
+
+def test_the_best_span_of_all_windows_and_the_window_that_speaks_most_for_an_answer():
+    values, loss = SPANS.join(SQUAD, WINDOWS, np.array([2, 1]))
+    assert loss.tolist() == [0.5, 2.0]
+    assert [found.null_score for found in values] == [-1.0, 0.5]
+    first = values[0].spans
+    assert [span[:2] for span in first] == [(13, 20), (4, 7), (0, 7), (0, 7), (4, 11)]
+    assert first[0].score == pytest.approx(2 * math.log(.6))
+    texts = span_answers.distinct(CONTEXT, first, 3)
+    assert [text for text, _ in texts] == ["The dog", "cat", "The cat"]
+
+
+def test_official_files():
+    rows = [row(answers=(("The dog", 13),)), row(answers=(), id="q2"), row(id="q3")]
+    values = [*SPANS.join(SQUAD, WINDOWS, np.array([2, 1])).values, Found([], -3.0)]
+    files = SPANS.prediction_files(SQUAD, rows, values)
+    assert [(file.extension, file.what) for file in files] == [
+        ("json", None), ("nbest.json", "n best answers"), ("null_odds.json", "null scores")]
+    answers, n_best, null = (json.loads(file.text) for file in files)
+    assert answers == {"q1": "The dog", "q2": "", "q3": ""}      # none; no span is allowed
+    assert null == {"q1": -1.0, "q2": 0.5, "q3": -3.0}
+    assert [entry["text"] for entry in n_best["q1"]] == ["The dog", "cat", "The cat", "cat sat"]
+    assert sum(entry["probability"] for entry in n_best["q1"]) == pytest.approx(1)
+    assert n_best["q2"][0]["text"] == "cat" and n_best["q3"] == []
+    sure = json.loads(SPANS.prediction_files(SQUAD, rows, values, threshold=0.7)[0].text)
+    assert sure["q2"] == "cat"
+    assert len(json.loads(dataclasses.replace(SPANS, n_best_size=2).prediction_files(
+        SQUAD, rows, values)[1].text)["q1"]) == 2
+
+
+def test_evaluation_is_that_of_the_files_written():
+    rows = [row(answers=(("The dog", 13),)), row(answers=(), id="q2"),
+            row(answers=(("the cat", 0),), id="q3")]
+    values = [*SPANS.join(SQUAD, WINDOWS, np.array([2, 1])).values, Found([
+        Span(0, 11, -1.0, -1.0)], 0.1)]
+    result = SPANS.evaluate(SQUAD, values, SPANS.truth(SQUAD, rows))
+    assert list(result)[:2] == ["f1", "exact"]
+    assert result["exact"] == pytest.approx(200 / 3) and result["HasAns_exact"] == 50
+    # Answering the third one, too, would help; the second one then stays without an answer.
+    assert result["best_f1"] == pytest.approx((1 + 1 + 2 / 3) / 3 * 100)
+    assert result["best_f1_thresh"] == pytest.approx(0.1)
+    more = SPANS.evaluate(SQUAD, values, SPANS.truth(SQUAD, rows), threshold=0.55)
+    assert more["f1"] == pytest.approx(result["best_f1"])
+    with pytest.raises(UserError, match="not finite"):
+        SPANS.evaluate(SQUAD, [Found([], math.nan)] * 3, SPANS.truth(SQUAD, rows))
+
+
+def test_thresholds_are_shown_where_some_questions_have_no_answer():
+    rows, values = [row(answers=(("The dog", 13),))], [Found([Span(13, 20, -1.0, -1.0)], -1.0)]
+    result = SPANS.evaluate(SQUAD, values, SPANS.truth(SQUAD, rows))
+    assert result == {"f1": 100.0, "exact": 100.0}
+    chosen = dataclasses.replace(SQUAD, metrics=("best_f1", "f1", "exact"))
+    assert SPANS.evaluate(chosen, values, SPANS.truth(SQUAD, rows))["best_f1"] == 100.0
+    both = SPANS.truth(SQUAD, [*rows, row(id="none")])
+    assert "best_f1_thresh" in SPANS.evaluate(SQUAD, values * 2, both)
+    assert "best_f1_thresh" not in SPANS.baseline(SQUAD, both)
+
+
+def test_which_rule_scores():
+    assert SPANS.truth(SQUAD, [row(answers=(("a", 0),))]).rule == "squad1.1"
+    assert SPANS.truth(SQUAD, [row(answers=(("a", 0),)), row()]).rule == "squad2.0"
+    cmrc = known.find_task("cmrc2018")
+    assert cmrc.kind.truth(cmrc, [row(answers=(("a", 0),))]).rule == "characters"
+
+
+def test_the_baseline_is_the_sentence_that_shares_most_words():
+    found = span_answers.closest_sentence(CONTEXT, "What did the dog do?").spans[0]
+    assert CONTEXT[found.start:found.end].strip() == "The dog ran after it, 3 times."
+    chinese = "广茂铁路在广东省。全长364.6公里。"
+    found = span_answers.closest_sentence(chinese, "全长多少公里？").spans[0]
+    assert chinese[found.start:found.end] == "全长364.6公里。"
+    truth = SPANS.truth(SQUAD, [row(answers=(("The cat sat", 0),))])
+    assert SPANS.baseline(SQUAD, truth)["f1"] > 0
+
+
+def test_thresholds_are_probabilities():
+    assert span_answers.null_threshold(0.5) == 0
+    assert span_answers.null_threshold(0.9) == pytest.approx(math.log(9))
+    assert span_answers.null_threshold(0.0) == -math.inf
+    assert span_answers.null_threshold(1.0) == math.inf
+
+
+def test_examples_are_the_first_answers(tmp_path):
+    rows = [row(answers=(("dog", 16), ("cat", 4))), row()]
+    assert [example[2:] for example in SPANS.examples(SQUAD, rows)] == [(17, 20), (-1, -1)]
+    assert squad_files.place_of(rows[1]) == (-1, -1, None)
+    # What decides what records hold is part of their name.
+    assert SPANS.record_options() != dataclasses.replace(SPANS, doc_stride=64).record_options()

@@ -1,0 +1,140 @@
+"""run_squad.py from the command line: a small network learns which word of a text is asked for."""
+
+import json
+import random
+
+import numpy as np
+import pytest
+from helpers import command
+from helpers.finetuning import make_vocabulary, weights
+from helpers.paths import RELEASED
+
+PLAIN, ANSWERS = ["kamat", "rokmi", "solkat", "dakar"], ["telok", "nokla", "laskit"]
+
+
+def make_questions(directory):
+    """SQuAD files: the answer is the one word that is not among the plain ones, if there is one."""
+    rng = random.Random(0)
+    for split, count in (("train", 120), ("dev", 30)):
+        paragraphs = []
+        for p in range(count // 2):
+            words = rng.choices(PLAIN, k=rng.randint(3, 12))
+            answer = rng.choice([None, *ANSWERS])
+            if answer:
+                words.insert(rng.randrange(len(words)), answer)
+            context = " ".join(words)
+            answers = [{"text": answer, "answer_start": context.index(answer)}] if answer else []
+            paragraphs.append({"context": context, "qas": [
+                {"id": "%s-%d-%d" % (split, p, q), "question": "mi ka", "answers": answers,
+                 "is_impossible": not answer} for q in range(2)]})
+        (directory / (split + ".json")).write_text(json.dumps(
+            {"version": "v2.0", "data": [{"title": "t", "paragraphs": paragraphs}]}))
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("squad")
+    make_vocabulary(directory / "sp.model", 37)
+    make_questions(directory)
+    return directory
+
+
+def run(place, *arguments, **changes):
+    flags = dict(
+        train_file=place / "train.json", predict_file=place / "dev.json", dropout=0, dropatt=0,
+        output_dir=place / "records", model_dir=place / "model", max_seq_length=24, doc_stride=8,
+        max_query_length=6, spiece_model_file=place / "sp.model", train_batch_size=16,
+        learning_rate=.02, warmup_steps=10, train_steps=180, eval_steps=60, save_steps=60,
+        model_config_path=RELEASED / "xlnet_config.json", start_n_top=3, end_n_top=2)
+    return command.run("run_squad.py", *arguments, *(
+        "--%s=%s" % item for item in dict(flags, **changes).items() if item[1] is not None))
+
+
+@pytest.fixture(scope="module")
+def trained(place):
+    done = run(place, "--do_train=True", "--do_eval=True", "--do_predict=True")
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def test_it_learns_evaluates_selects_and_predicts(place, trained):
+    model = place / "model"
+    assert "120 questions, answers of up to 64 tokens, windows every 8 tokens" in trained.stdout
+    results = json.loads((model / "eval_results_dev.json").read_text())
+    best = results["checkpoints"][0]
+    assert best["f1"] > 80 > results["baseline"]["f1"]
+    assert best["NoAns_f1"] > 50 and best["HasAns_f1"] > 50
+    predictions, n_best, null = (json.loads((model / ("predictions_custom_dev" + end)).read_text())
+                                 for end in (".json", ".nbest.json", ".null_odds.json"))
+    questions = [(paragraph["context"], qa)
+                 for paragraph in json.loads((place / "dev.json").read_text())["data"][0]
+                 ["paragraphs"] for qa in paragraph["qas"]]
+    assert list(predictions) == [qa["id"] for _, qa in questions] == list(n_best) == list(null)
+    right = [predictions[qa["id"]] == (qa["answers"][0]["text"] if qa["answers"] else "")
+             for _, qa in questions]
+    assert 100 * np.mean(right) == pytest.approx(best["exact"])
+    for context, qa in questions:
+        assert predictions[qa["id"]] in context and len(n_best[qa["id"]]) <= 5
+        assert predictions[qa["id"]] == ("" if null[qa["id"]] > 0 else n_best[qa["id"]][0]["text"])
+
+
+def test_the_head_is_the_reference_s(place, trained):
+    names = {name for name in weights(place / "model" / "best") if name.startswith(
+        ("model/start_logits", "model/end_logits", "model/answer_class"))
+        and "/Adam" not in name}
+    expected = {"start_logits/dense/kernel", "start_logits/dense/bias", "end_logits/dense_0/kernel",
+                "end_logits/dense_0/bias", "end_logits/LayerNorm/beta",
+                "end_logits/LayerNorm/gamma", "end_logits/dense_1/kernel",
+                "end_logits/dense_1/bias", "answer_class/dense_0/kernel",
+                "answer_class/dense_0/bias", "answer_class/dense_1/kernel"}
+    assert {"model/" + name for name in expected} == names
+
+
+def test_windows_and_batches_change_no_answer(place, trained, tmp_path):
+    """Padding, and where windows begin, leave the answers as they are, but for where a window has
+    less context."""
+    how = dict(predict_dir=tmp_path, train_file=None)
+    done = run(place, "--do_predict=True", padding="fixed", eval_batch_size=3, **how)
+    assert done.returncode == 0, done.stderr
+    for name in ("predictions_custom_dev.json", "predictions_custom_dev.null_odds.json"):
+        fixed, cut = (json.loads((directory / name).read_text())
+                      for directory in (tmp_path, place / "model"))
+        assert list(fixed) == list(cut)
+        for key, value in fixed.items():
+            assert value == (pytest.approx(cut[key], abs=1e-4) if "null" in name else cut[key])
+
+
+def test_records_alone_need_no_network(place, tmp_path):
+    done = run(place, "--do_prepro=True", "--num_proc=4", output_dir=tmp_path, model_dir=None,
+               model_config_path=None)
+    assert done.returncode == 0, done.stderr
+    assert "train: 120 questions" in done.stdout and "dev: 30 questions" in done.stdout
+    made = sorted(path.name for path in tmp_path.iterdir())
+    assert made == sorted(path.name for path in (place / "records").iterdir()
+                          if "custom.dev." in path.name or "custom.train." in path.name)
+    assert "--num_proc is not used" in done.stderr
+
+
+WRONG = (
+    (dict(doc_stride=0), 2, "doc_stride"),
+    (dict(doc_stride=16), 1, "doc_stride is 16, expected at most max_seq_length - "
+                             "max_query_length - 3 = 15"),
+    (dict(max_query_length=21), 1, "max_query_length is 21: with 3 special tokens"),
+    (dict(model_dir=None), 1, "model_dir is missing; only --do_prepro=True does without it"),
+    (dict(train_file=None, predict_file=None), 1, "no questions: give data_dir, or train_file"),
+    (dict(train_file="nowhere.json"), 1, "no such"),
+    (dict(task_name="cola"), 1, "cola is a task of run_classifier.py"),
+    (dict(task_name="squad2", context_column="text"), 1,
+     "context_column is for --task_name=custom"),
+    (dict(metric="accuracy"), 1, "task custom has no accuracy"),
+    (dict(label_smoothing=.1), 1, "label_smoothing: task custom has no classes"),
+)
+
+
+@pytest.mark.parametrize("changes, status, message", WRONG)
+def test_errors_are_one_line(place, tmp_path, changes, status, message):
+    changes = dict(dict(model_dir=tmp_path / "model"), **changes)
+    done = run(place, "--do_train=True", **changes)
+    assert done.returncode == status and message in done.stderr, done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "model").exists()

@@ -1,0 +1,189 @@
+"""How good answers to questions are: exact match and F1 as SQuAD's and CMRC's scripts have them.
+
+A rule compares a prediction with one true answer; a question counts as the best of its answers. A
+question without answers is answered rightly by the empty text alone.
+
+Shape letters: n questions.
+"""
+
+from __future__ import annotations
+
+import collections
+import re
+import string
+from collections.abc import Sequence
+from typing import Callable, NamedTuple, Union
+
+import numpy as np
+
+Numbers = Union[Sequence[float], np.ndarray]
+
+
+# ---- words, as SQuAD's scripts
+
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
+_WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+def normalized(text: str) -> str:
+    """Lower case, without ASCII punctuation and English articles, single spaces."""
+    text = text.lower().translate(_WITHOUT_PUNCTUATION)
+    return " ".join(_ARTICLES.sub(" ", text).split())
+
+
+def exact_words(prediction: str, answer: str) -> float:
+    return float(normalized(prediction) == normalized(answer))
+
+
+def f1_words(prediction: str, answer: str) -> float:
+    """F1 of the words, as version 2.0: where one of the two has no word, whether neither has."""
+    predicted, true = normalized(prediction).split(), normalized(answer).split()
+    if not predicted or not true:
+        return float(predicted == true)
+    return _f1(sum((collections.Counter(predicted) & collections.Counter(true)).values()),
+               len(predicted), len(true))
+
+
+def f1_words_1(prediction: str, answer: str) -> float:
+    """The same as version 1.1: 0 where one of the two has no word."""
+    return f1_words(prediction, answer) if normalized(prediction) and normalized(answer) else 0.0
+
+
+def _f1(common, num_predicted, num_true):
+    """F1 of `common` units among those predicted and those of the answer."""
+    if not common:
+        return 0.0
+    precision, recall = common / num_predicted, common / num_true
+    return 2 * precision * recall / (precision + recall)
+
+
+# ---- characters, as CMRC's script
+
+# What that script leaves out; ASCII's full stop, comma and brackets are not among it.
+_LEFT_OUT = frozenset("-:_*^/\\~`+=，。：？！“”；’《》·、「」（）－～『』")
+_CHINESE = re.compile("([\u4e00-\u9fa5])")
+# Words of other scripts between Chinese, nearly as NLTK's word_tokenize: commas and colons stay
+# before a digit, a word keeps its points but for one at the end.
+_WORD = re.compile(r"""n't\b | '(?:s|m|d|ll|re|ve)\b
+                       | (?: (?!n't\b) (?: [^\s;@\#$%&?!()\[\]{}<>"“—,:'.] | [,:](?=\d)
+                                           | (?<=\w)'(?=\w)(?!(?:s|m|d|ll|re|ve|t)\b)
+                                           | \.(?=\w) | (?<=\w)\.(?!\s*$|\.)) )+
+                       | \.+ | \S""", re.VERBOSE)
+_OPENING = re.compile(r'(^|(?<=[ (\[{<]))"')
+
+
+def segments(text: str) -> list[str]:
+    """Chinese characters one by one, words of other scripts; without punctuation."""
+    return [word for part in _CHINESE.split(squeezed(text))
+            for word in _WORD.findall(_OPENING.sub("“", part))]
+
+
+def squeezed(text: str) -> str:
+    """Lower case, without punctuation."""
+    return "".join(c for c in text.lower().strip() if c not in _LEFT_OUT)
+
+
+def exact_characters(prediction: str, answer: str) -> float:
+    return float(squeezed(prediction) == squeezed(answer))
+
+
+def f1_characters(prediction: str, answer: str) -> float:
+    """F1 of the longest run of segments that both have."""
+    predicted, true = segments(prediction), segments(answer)
+    return _f1(longest_common_run(predicted, true), len(predicted), len(true))
+
+
+def longest_common_run(a: Sequence[str], b: Sequence[str]) -> int:
+    """Length of the longest sequence that stands in both without a gap."""
+    best, runs = 0, [0] * (len(b) + 1)      # runs[j]: of the run that ends before j
+    for x in a:
+        runs = [0, *(runs[j] + 1 if x == y else 0 for j, y in enumerate(b))]
+        best = max(best, *runs)
+    return best
+
+
+# ---- rules by name
+
+class Rule(NamedTuple):
+    """exact, f1: functions of (prediction, answer) to a number from 0 to 1."""
+    exact: Callable[[str, str], float]
+    f1: Callable[[str, str], float]
+
+
+RULES = {"squad1.1": Rule(exact_words, f1_words_1), "squad2.0": Rule(exact_words, f1_words),
+         "characters": Rule(exact_characters, f1_characters)}
+
+
+class Scores(NamedTuple):
+    """Of each question: float64 [n] from 0 to 1, and whether it has an answer, bool [n]."""
+    exact: np.ndarray
+    f1: np.ndarray
+    has_answer: np.ndarray
+
+
+def score(rule_name: str, predictions: Sequence[str], answers: Sequence[Sequence[str]]) -> Scores:
+    """Compares predictions, n texts, with the answers to each question; () where there is none."""
+    rule = RULES[rule_name]
+    exact, f1 = [], []
+    for prediction, texts in zip(predictions, answers):
+        true = _compared(rule_name, texts)
+        exact.append(max(rule.exact(prediction, text) for text in true))
+        f1.append(max(rule.f1(prediction, text) for text in true))
+    return Scores(np.array(exact), np.array(f1), np.array([bool(texts) for texts in answers]))
+
+
+def _compared(rule_name, texts):
+    """The answers that count: version 2.0 leaves out those without a word."""
+    if rule_name == "squad2.0":
+        texts = [text for text in texts if normalized(text)]
+    return texts or [""]
+
+
+def with_threshold(scores: Scores, null_scores: Numbers, threshold: float) -> Scores:
+    """The scores where a question whose null score is above `threshold` is said to have no answer.
+
+    Args:
+      null_scores: float [n], the higher the less likely an answer.
+    """
+    says_none = np.asarray(null_scores) > threshold
+    return scores._replace(**{
+        name: np.where(says_none, (~scores.has_answer).astype(float), getattr(scores, name))
+        for name in ("exact", "f1")})
+
+
+def summary(scores: Scores) -> dict:
+    """Means in percent: of all questions, and of those with and without an answer where some have
+    none; named as the official script's."""
+    parts = {"": np.ones(len(scores.exact), bool)}
+    if not scores.has_answer.all():
+        parts.update({"HasAns_": scores.has_answer, "NoAns_": ~scores.has_answer})
+    found = {}
+    for name, chosen in parts.items():
+        if chosen.any():
+            found[name + "exact"] = 100.0 * float(np.mean(scores.exact[chosen]))
+            found[name + "f1"] = 100.0 * float(np.mean(scores.f1[chosen]))
+    return found
+
+
+class Best(NamedTuple):
+    """value: in percent. threshold: the null score above which a question has no answer."""
+    value: float
+    threshold: float
+
+
+def best_threshold(values: np.ndarray, has_prediction: Sequence[bool], scores: Scores,
+                   null_scores: Numbers) -> Best:
+    """The threshold of null scores at which the mean of `values`, exact or f1 of `scores`, is best.
+
+    Args:
+      has_prediction: bool [n], whether the text predicted for a question is not empty.
+    """
+    order = np.argsort(np.asarray(null_scores, np.float64), kind="stable")
+    gains = np.where(scores.has_answer, values, -np.asarray(has_prediction, float))[order]
+    nothing = float((~scores.has_answer).sum())         # right where no question has an answer
+    best, threshold, current = nothing, 0.0, nothing
+    for place, gain in zip(order.tolist(), gains.tolist()):
+        current += gain
+        if current > best:
+            best, threshold = current, float(null_scores[place])
+    return Best(100.0 * best / len(order), threshold)

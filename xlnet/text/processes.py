@@ -1,0 +1,55 @@
+"""Work that is done piece by piece, by any number of processes."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any, Callable, TypeVar
+
+_Result = TypeVar("_Result")
+_work: Callable[[int], Any]          # of a process of the pool
+
+
+def in_processes(work: Callable[[int], _Result], indices: Sequence[int],
+                 num_workers: int = 0) -> Iterator[tuple[int, _Result]]:
+    """Yields (index, work(index)) for all indices, in any order.
+
+    Args:
+      work: given to each process once, so it may hold what all pieces need.
+      num_workers: processes; 0: one for each core. With one everything is done here.
+    """
+    count = min(num_workers or os.cpu_count() or 1, len(indices))
+    if count <= 1:
+        for index in indices:
+            yield index, work(index)
+        return
+    pool = concurrent.futures.ProcessPoolExecutor(count, initializer=_start_worker,
+                                                  initargs=(os.getpid(), work))
+    try:
+        futures = {pool.submit(_do, index): index for index in indices}
+        for future in concurrent.futures.as_completed(futures):
+            yield futures[future], future.result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _do(index):
+    return _work(index)
+
+
+def _start_worker(parent, work):
+    """Keeps the work, leaves interrupts to the parent, and ends when the parent does, however it
+    ends."""
+    global _work
+    _work = work
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def watch():
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os._exit(1)
+    threading.Thread(target=watch, daemon=True).start()
