@@ -45,14 +45,21 @@ def main(settings):
     from xlnet.exchange import conversion, described
     training.set_up_process()
     vocabulary = (settings.spiece_model_file, settings.uncased, settings.keep_accents)
-    if not conversion.is_theirs(settings.source):
+    of_ours = [field.name for field in dataclasses.fields(described.Columns)]
+    if conversion.is_theirs(settings.source):
+        refuse(["dtype"], "a checkpoint of ours is float32")
+        columns = described.Columns(**{name: getattr(settings, name) for name in of_ours})
+        conversion.from_huggingface(settings.source, settings.target, columns, *vocabulary)
+    else:
+        refuse(of_ours, "a folder of theirs does not have it")
         conversion.to_huggingface(settings.source, settings.target, settings.dtype, *vocabulary)
-        return
-    if cli.given("dtype"):
-        raise UserError("dtype: a checkpoint of ours is float32; leave it out")
-    columns = described.Columns(**{field.name: getattr(settings, field.name)
-                                   for field in dataclasses.fields(described.Columns)})
-    conversion.from_huggingface(settings.source, settings.target, columns, *vocabulary)
+
+
+def refuse(flags, why):
+    """Raises UserError for a flag of the other direction."""
+    for name in flags:
+        if cli.given(name):
+            raise UserError("%s: %s; leave it out" % (name, why))
 
 
 if __name__ == "__main__":

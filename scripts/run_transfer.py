@@ -18,7 +18,7 @@ from recipes import chosen, print_table, stage
 
 from xlnet import cli, files
 from xlnet.config import CorpusSettings, required, setting
-from xlnet.tasks import known, parsing
+from xlnet.tasks import custom, known, parsing
 from xlnet.text import reading
 from xlnet.tokenization import Tokenizer
 
@@ -31,11 +31,13 @@ LANGUAGES = {
         raw_text=(("pretrain_en/gutenberg", "book"), ("pretrain_en/wikitext-2", "wikitext"),
                   ("pretrain_en/xlnet_lines", "lines")),
         tasks={"sst-2": ("glue/SST-2", "dev", 1), "cola": ("glue/CoLA", "dev", 4),
-               "ag_news": ("ag_news_csv", "test", 4), "qqp": ("glue/QQP", "dev", 3)},
+               "ag_news": ("ag_news_csv", "test", 4), "qqp": ("glue/QQP", "dev", 3),
+               "conll2003": ("conll2003", "dev", 5)},
         more_text={"imdb": "aclImdb", "race": "RACE"}, steps=4000),
     "chinese": Language(
         raw_text=(("pretrain_zh", "paragraphs"),),
-        tasks={"chnsenticorp": ("ChnSentiCorp", "dev", 3)},
+        tasks={"chnsenticorp": ("ChnSentiCorp", "dev", 3), "msra_ner": ("msra_ner", "test", 10),
+               "resume_ner": ("ResumeNER", "dev", 10)},
         more_text={"tnews": "clue/tnews", "afqmc": "clue/afqmc"}, steps=2000),
 }
 ARCHITECTURE = dict(n_layer=2, d_model=192, n_head=4, d_head=48, d_inner=768,
@@ -44,8 +46,9 @@ INIT_STD = "--init_std=0.07"    # 1/sqrt(d_model): benchmarks/README.md
 PRETRAINING = dict(train_batch_size=16, mem_len=64, perm_size=64, num_predict=64, mask_alpha=5,
                    mask_beta=3, dropout=0, dropatt=0, learning_rate=1.5e-3, warmup_share=0.03,
                    weight_decay=0.01, log_steps=100, save_steps=1000, parallel_ops=True)
-FINE_TUNING = dict(max_seq_length=128, train_batch_size=32, warmup_share=0.1, summary_type="mean",
-                   learning_rate=1e-3, save_steps=100000, log_steps=200, parallel_ops=True)
+FINE_TUNING = dict(max_seq_length=128, train_batch_size=32, warmup_share=0.1, learning_rate=1e-3,
+                   save_steps=100000, eval_steps=0, log_steps=200, parallel_ops=True)
+OF_PROGRAM = {"run_classifier.py": dict(summary_type="mean"), "run_tagger.py": {}}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,7 +66,7 @@ class TransferSettings:
 def main(settings):
     languages = chosen("languages", settings.languages, "language", LANGUAGES)
     rows = [row for name in languages for row in run(settings, name, LANGUAGES[name])]
-    print_table(("task", "rows", "evaluated", "metric", "majority", "bag of words", "from scratch",
+    print_table(("task", "rows", "evaluated", "metric", "majority", "words alone", "from scratch",
                  "pretrained"), rows)
 
 
@@ -126,7 +129,7 @@ def raw_documents(directory, form):
 
 def task_documents(name, directory):
     """The different texts of a task's training file."""
-    rows = parsing.read_rows(known.find_task(name), directory, "train")
+    rows = parsing.read_rows(custom.complete(known.find_task(name), directory), directory, "train")
     return list(dict.fromkeys(text for row in rows for pair in row.pairs for text in pair if text))
 
 
@@ -135,14 +138,15 @@ def task_documents(name, directory):
 def compare(settings, out, task, part, split, epochs):
     """Yields the rows of a task, one for each of its two first metrics."""
     data_dir = os.path.join(settings.data_dir, part)
-    starts = {"scratch": {}, "pretrained": {"init_checkpoint": os.path.join(out, "pretrained")}}
-    found = {start: [fine_tune(out, task, data_dir, split, epochs, start, seed, flags)
-                     for seed in range(settings.num_seeds)] for start, flags in starts.items()}
-    known_task = known.find_task(task)
+    known_task = custom.complete(known.find_task(task), data_dir)
     kind = known_task.kind
+    starts = {"scratch": {}, "pretrained": {"init_checkpoint": os.path.join(out, "pretrained")}}
+    found = {start: [fine_tune(kind.program, out, task, data_dir, split, epochs, start, seed, flags)
+                     for seed in range(settings.num_seeds)] for start, flags in starts.items()}
     train, held_out = (parsing.read_rows(known_task, data_dir, each, need_labels=True)
                        for each in ("train", split))
-    words = bag_of_words(known_task, Tokenizer(os.path.join(out, "spiece.model")), train, held_out)
+    words = most_frequent_tags(known_task, train, held_out) if kind.name == "tagging" else \
+        bag_of_words(known_task, Tokenizer(os.path.join(out, "spiece.model")), train, held_out)
     truth = kind.truth(known_task, held_out)
     for metric in known_task.metrics[:2]:
         yield (task, "{:,}".format(len(train)), "{:,} {}".format(len(held_out), split), metric,
@@ -151,14 +155,15 @@ def compare(settings, out, task, part, split, epochs):
                *(spread([result[metric] for result in found[start]]) for start in starts))
 
 
-def fine_tune(out, task, data_dir, split, epochs, start, seed, flags):
+def fine_tune(program, out, task, data_dir, split, epochs, start, seed, flags):
     """Fine-tunes once; returns the metrics after the last step."""
     model_dir = os.path.join(out, task, "%s_%d" % (start, seed))
-    stage("%s from %s, seed %d" % (task, start, seed), "run_classifier.py", INIT_STD,
+    stage("%s from %s, seed %d" % (task, start, seed), program, INIT_STD,
           task_name=task, data_dir=data_dir, output_dir=os.path.join(out, task, "records"),
           model_dir=model_dir, spiece_model_file=os.path.join(out, "spiece.model"),
           model_config_path=os.path.join(out, "config.json"), do_train=True, do_eval=True,
-          eval_split=split, epochs=epochs, seed=seed, **flags, **FINE_TUNING)
+          eval_split=split, epochs=epochs, seed=seed, **flags, **FINE_TUNING,
+          **OF_PROGRAM[program])
     results = files.read_json(os.path.join(model_dir, "eval_results_%s.json" % split), "results")
     return results["checkpoints"][-1]
 
@@ -168,6 +173,21 @@ def spread(values):
     if len(values) == 1:
         return "%.3f" % values[0]
     return "%.3f ± %.3f" % (statistics.mean(values), statistics.stdev(values))
+
+
+def most_frequent_tags(task, train, held_out):
+    """The tag that each word has most often in training, and the most frequent one of all for other
+    words: n arrays [W,2] of ids, as answers are."""
+    tags: dict[str, collections.Counter] = collections.defaultdict(collections.Counter)
+    everywhere: collections.Counter = collections.Counter()
+    for row in train:
+        everywhere.update(row.label)
+        for word, tag in zip(row.source.words, row.label):
+            tags[word][tag] += 1
+    best = {word: counts.most_common(1)[0][0] for word, counts in tags.items()}
+    other = everywhere.most_common(1)[0][0]
+    return [np.array([[task.labels.index(best.get(word, other))] * 2 for word in row.source.words])
+            for row in held_out]
 
 
 def bag_of_words(task, tokenizer, train, held_out):

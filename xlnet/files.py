@@ -51,7 +51,10 @@ def new_directory(path: str) -> Iterator[str]:
 
 
 def write_text(path: str, text: str) -> None:
-    """Writes a UTF-8 text file, whole or not at all."""
+    """Writes a UTF-8 text file, whole or not at all; "-" is the standard output."""
+    if path == "-":
+        print(text, end="", flush=True)
+        return
     with replacing(path) as temporary:
         with open(temporary, "w", encoding="utf-8", newline="\n") as f:
             f.write(text)
@@ -92,6 +95,16 @@ def require_file(path: Optional[str], what: str) -> None:
         raise UserError("%s: %s is a directory, expected a file" % (what, path))
     if not exists(path):
         raise UserError("%s: no such file: %s" % (what, path))
+
+
+def require_writable(directory: str, what: str) -> None:
+    """Raises UserError unless files can be made in `directory`, which need not be there yet."""
+    there = os.path.abspath(directory)
+    while not os.path.exists(there):
+        there = os.path.dirname(there)
+    if not os.access(there, os.W_OK):
+        raise UserError("%s: %s cannot be written to; copy what is needed elsewhere and give that "
+                        "directory, or change the rights" % (what, directory))
 
 
 def sha256(path: str) -> str:

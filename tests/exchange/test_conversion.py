@@ -287,13 +287,20 @@ def test_labels_and_kind_of_task_go_with_the_model(folder, tmp_path, vocabulary,
     model.convert(tmp_path / "ours", text_b_column="other", max_seq_length=77)
     stored = json.loads((tmp_path / "ours" / "task.json").read_text())
     assert (stored["kind"], stored["labels"], stored["head"]) == (kind, labels, head)
-    assert stored["columns"]["text_b"] == ["other"] and stored["max_seq_length"] == 77
+    assert stored["columns"]["text_b"] == ["other"]
+    assert stored.get("settings", stored)["max_seq_length"] == 77
     conversion.to_huggingface(str(tmp_path / "ours"), str(tmp_path / "back"))
     before, after = (json.loads((path / "config.json").read_text())
                      for path in (model.path, tmp_path / "back"))
     assert after["id2label"] == before["id2label"]
     assert after.get("problem_type") == (before.get("problem_type") if labels else "regression")
     same(safetensors.read(str(tmp_path / "back" / "model.safetensors")), model.tensors)
+
+    path = tmp_path / "ours" / "task.json"
+    path.write_text(json.dumps({name: value for name, value in stored.items() if name != "kind"}))
+    conversion.to_huggingface(str(tmp_path / "ours"), str(tmp_path / "older"))
+    older = json.loads((tmp_path / "older" / "config.json").read_text())
+    assert kind == "multi_label" or older == after      # before there were kinds nothing said so
 
 
 def test_columns_of_answers(folder, tmp_path, vocabulary):
@@ -325,6 +332,20 @@ def test_tags_say_their_scheme(folder, tmp_path, vocabulary, tags, scheme):
     assert json.loads((tmp_path / "back" / "config.json").read_text())["id2label"] == labels
     with pytest.raises(UserError, match="text_a_column, text_b_column: .* reads words"):
         model.convert(tmp_path / "out", text_a_column="first")
+
+
+def test_beams_go_with_a_model_that_answers_questions(folder, tmp_path, vocabulary):
+    model = folder("question_answering").give_vocabulary(vocabulary)
+    model.convert(tmp_path / "ours")
+    stored = json.loads((tmp_path / "ours" / "task.json").read_text())
+    assert stored["kind"] == "spans" and stored["head"] == "start_logits"
+    assert stored["kind_options"]["start_n_top"] == 3 and stored["kind_options"]["end_n_top"] == 4
+    (tmp_path / "ours" / "huggingface_config.json").unlink()        # as of a model of ours
+    conversion.to_huggingface(str(tmp_path / "ours"), str(tmp_path / "back"))
+    same(safetensors.read(str(tmp_path / "back" / "model.safetensors")), model.tensors)
+    config = json.loads((tmp_path / "back" / "config.json").read_text())
+    assert (config["start_n_top"], config["end_n_top"]) == (3, 4)
+    assert config["architectures"] == ["XLNetForQuestionAnswering"]
 
 
 def test_labels_that_are_no_tags_are_weights_alone(folder, tmp_path, vocabulary, caplog):

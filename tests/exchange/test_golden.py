@@ -14,6 +14,7 @@ from xlnet.engine import checkpoint, training
 from xlnet.exchange import config_json, conversion, described
 from xlnet.network import heads, modeling
 from xlnet.tasks.registry import KINDS
+from xlnet.tasks.spans import Spans
 from xlnet.tasks.task import Task
 
 RUN = dict(use_tpu=False, use_bfloat16=False, dropout=0., dropatt=0.)
@@ -105,6 +106,25 @@ def test_tags(graph, converted):
     with training.model_scope():
         logits = kind.logits(model.layers(task.head), task, {"word_starts": None}, False).logits
     assert_close(model.run(logits)[0], model["out/logits"])
+
+
+def test_spans_with_beams(graph, converted):
+    """Starts, for each of them ends, and whether there is an answer."""
+    model = converted("question_answering")
+    with training.model_scope():
+        nn = model.layers("start_logits")
+        outputs = Spans(start_n_top=3, end_n_top=4).head(
+            nn, tf.constant(model["in/p_mask"]), tf.constant(model["in/cls_index"], tf.int32), 3,
+            tf.zeros([3], tf.int32))
+    names = ("start_top_log_probs", "start_top_index", "end_top_log_probs", "end_top_index",
+             "cls_logits")
+    found = dict(zip(names, model.run(*(outputs[name] for name in names))))
+    for name in ("end_top_log_probs", "end_top_index"):     # there [B,E*S], here [B,S,E]
+        found[name] = found[name].transpose([0, 2, 1]).reshape(3, 12)
+    for name in ("start_top_log_probs", "end_top_log_probs"):   # no logarithms there
+        found[name] = np.exp(found[name])
+    for name in names:
+        assert_close(found[name], model["out/" + name], name)
 
 
 def test_plain_spans(graph, converted):

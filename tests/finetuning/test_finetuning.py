@@ -3,6 +3,7 @@
 import io
 import json
 import math
+import re
 import types
 
 import numpy as np
@@ -71,6 +72,21 @@ def test_the_best_model_predicts_the_standard_input(place, selected, monkeypatch
     np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=2e-6)
 
 
+def test_without_a_length_three_epochs_are_evaluated_one_by_one(place):
+    """27 rows in batches of 16: an epoch has 1.7 steps, three have 5."""
+    out = place.succeed("--do_train=True", **arguments(
+        place, model_dir=place.path("three"), train_steps=None, eval_steps=None, max_save=None,
+        train_batch_size=16))
+    assert "note: neither epochs nor train_steps is given: 3 epochs\n" in out
+    assert "steps       0 to 5, 0 of warm-up" in out
+    assert re.search("^epochs +3; evaluated every 2 steps, saved every 2 steps, the last 3 kept$",
+                     out, re.MULTILINE)
+    evaluated = json.loads((place.directory / "three" / "evaluations.json").read_text())
+    assert [one["step"] for one in evaluated["evaluations"]] == [2, 4, 5]
+    assert {path.name for path in (place.directory / "three").glob("*.index")} == {
+        "model.ckpt-%d.index" % step for step in (2, 4, 5)}
+
+
 def test_frozen_layers_keep_their_weights(place, selected):
     early, late = (weights(place.path("model", "model.ckpt-%d" % step)) for step in (2, 4))
     for name, value in early.items():
@@ -121,7 +137,7 @@ def test_windows_are_averaged(place, selected):
     for how in ("truncate", "sliding"):
         place.succeed("--do_predict=True", "--predict_file=" + place.path("all.jsonl"),
                       **arguments(place, long_document=how, predict_dir=place.path(how),
-                                  max_seq_length=24))
+                                  max_seq_length=24, allow_changes=True))
         answers[how] = place.predictions(how, "predictions_custom_all.tsv")[2]
     assert len(answers["sliding"]) == 30
     np.testing.assert_allclose(answers["sliding"].sum(axis=1), 1, atol=2e-6)
@@ -138,7 +154,8 @@ def test_long_texts_with_memory(place):
     answers = []
     for batch, segments in ((3, 12), (30, 13)):
         place.succeed("--do_predict=True", "--predict_file=" + place.path("all.jsonl"),
-                      **dict(flags, eval_batch_size=batch, max_segments=segments))
+                      **dict(flags, eval_batch_size=batch, max_segments=segments,
+                             allow_changes=True))
         answers.append(place.predictions("memory-answers", "predictions_custom_all.tsv")[2])
     np.testing.assert_allclose(answers[0], answers[1], rtol=0, atol=2e-6)
 
@@ -176,6 +193,7 @@ def test_trials_stop_early_and_the_best_is_kept(place):
     (dict(class_weights="animal:much"), "class_weights: 'much' is not a number"),
     (dict(patience=2), "patience needs --eval_steps"),
     (dict(num_trials=2), "num_trials needs --eval_steps"),
+    (dict(epochs=0, train_steps=None), "epochs is 0.0, expected 0 < epochs"),
     (dict(epochs=1), "epochs and train_steps are both given"),
     (dict(metric="recall"), "metric: task custom has no recall"),
     (dict(label_smoothing=1.5), "label_smoothing is 1.5, expected 0 <= label_smoothing <= 1"),

@@ -62,11 +62,21 @@ def test_what_came_back_predicts_the_same(place):
         assert before.read() == after.read()
 
 
+def test_weights_of_another_type_are_for_export_alone(place):
+    done = command.run("scripts/checkpoint_tools.py", "cast", "--dtype=bfloat16",
+                       "--checkpoint=" + place.path("back"), "--target=" + place.path("half"))
+    assert done.returncode == 0, done.stderr
+    done = place.run("--do_predict=True", model_config_path=place.path("config.json"),
+                     model_dir=place.path("half"))
+    assert done.returncode == 1 and "is of type bfloat16, expected float32" in done.stderr
+
+
 def test_a_wrong_command_says_so(place):
     for arguments, message in (
             ((place.path("theirs"), place.path("back")), "is there already"),
             ((place.path("nowhere"), place.path("new")), "source: no checkpoint"),
-            ((place.path("theirs"), place.path("new"), "--dtype=float16"), "dtype: a checkpoint")):
+            ((place.path("theirs"), place.path("new"), "--dtype=float16"), "dtype: a checkpoint"),
+            ((place.path("back"), place.path("new"), "--text_b_column=x"), "text_b_column: a f")):
         done = command.run(SCRIPT, "--source=" + arguments[0], "--target=" + arguments[1],
                            *arguments[2:])
         assert done.returncode == 1 and message in done.stderr and "\n" == done.stderr[-1]

@@ -7,6 +7,7 @@ import pytest
 import run_transfer as script
 from helpers import command
 
+from xlnet import files
 from xlnet.errors import UserError
 from xlnet.tasks.task import Row
 
@@ -59,7 +60,7 @@ def test_the_table(data, small, tmp_path, capsys):
     values = dict(zip(header, row))
     assert values["task"] == "sst-2" and values["rows"] == "120"
     assert values["evaluated"] == "40 dev" and values["majority"] == "0.500"
-    assert values["bag of words"] == "1.000"        # one word decides
+    assert values["words alone"] == "1.000"        # one word decides
     for start, folder in (("from scratch", "scratch_0"), ("pretrained", "pretrained_0")):
         path = tmp_path / "english" / "sst-2" / folder / "eval_results_dev.json"
         result, = json.loads(path.read_text())["checkpoints"]
@@ -79,6 +80,27 @@ def test_the_text_is_of_all_sources(data, small, tmp_path):
     assert documents[:4000] == raw
     held_out = (data / "sst" / "dev.tsv").read_text()
     assert len(documents) > 4110 and not any(text in held_out for text in documents[4000:])
+
+
+def test_tags_are_compared_with_the_most_frequent_ones_of_words(tmp_path, monkeypatch):
+    """The table's row of a tagging task; the program that would train it is only asked."""
+    (tmp_path / "msra").mkdir()
+    for split, text in (("train", "a B-X\nb I-X\na O\n" + 3 * "c O\n" + "a B-X\n"),
+                        ("test", "a B-X\nb I-X\n\nd B-X\n" + 3 * "c O\n")):
+        (tmp_path / "msra" / (split + ".txt")).write_text(text)
+    asked = []
+
+    def stage(title, program, *arguments, **flags):
+        asked.append((program, "summary_type" in flags, flags["task_name"]))
+        files.write_json(flags["model_dir"] + "/eval_results_test.json",
+                         {"checkpoints": [{"f1": 0.25, "precision": 0.5}]})
+    monkeypatch.setattr(script, "stage", stage)
+    settings = script.TransferSettings(data_dir=str(tmp_path), num_seeds=1)
+    f1, precision = script.compare(settings, str(tmp_path), "msra_ner", "msra", "test", 1)
+    # One of the two entities is found, and nothing else: F1 is 2/3.
+    assert f1 == ("msra_ner", "1", "2 test", "f1", "0.000", "0.667", "0.250", "0.250")
+    assert precision[3:6] == ("precision", "0.000", "1.000")
+    assert asked == [("run_tagger.py", False, "msra_ner")] * 2
 
 
 def test_bags_of_pairs_tell_what_texts_share():

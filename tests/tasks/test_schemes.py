@@ -64,6 +64,15 @@ def test_the_laws_of_repair(scheme):
                 schemes.spans(tags)
 
 
+@pytest.mark.parametrize("scheme", ["bio2", "bioes", "bmes"])
+def test_transitions_say_what_is_legal(scheme):
+    tags = schemes.all_tags("XY", scheme)
+    after, first, last = schemes.legal_transitions(tags, scheme)
+    for ids in itertools.product(range(len(tags)), repeat=3):
+        allowed = first[ids[0]] and last[ids[2]] and after[ids[0], ids[1]] and after[ids[1], ids[2]]
+        assert allowed == (not schemes.illegal([tags[id] for id in ids], scheme))
+
+
 @pytest.mark.parametrize("scheme, name", [("bio2", "IOB2"), ("bioes", "IOBES")])
 def test_entities_are_those_of_seqeval(scheme, name):
     library = pytest.importorskip("seqeval.scheme")

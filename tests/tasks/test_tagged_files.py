@@ -156,7 +156,8 @@ def test_spaces_at_the_ends_of_an_entity_do_not_count(tmp_path, caplog):
      "'entities' has [0, 3, \"X\"], expected [start, end, label] with 0 <= start < end <= 2"),
     ('{"text": "ab", "entities": [[1, 1, "X"]]}', "'entities' has [1, 1, \"X\"], expected"),
     ('{"text": "ab", "entities": [[0, 1, ""]]}', "'entities' has [0, 1, \"\"], expected"),
-    ('{"text": "a  b", "entities": [[1, 3, "X"]]}', "'entities' has [1, 3, \"X\"], which is but"),
+    ('{"text": "a  b", "entities": [[1, 3, "X"]]}', "'entities' has [1, 3, \"X\"], which is no"),
+    ('{"text": "\u200b", "entities": []}', "'text' has no word"),
     ('{"text": "abc", "entities": [[0, 2, "X"], [1, 3, "Y"]]}',
      "'entities': [0, 2, \"X\"] and [1, 3, \"Y\"] overlap"),
 ])

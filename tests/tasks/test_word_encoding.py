@@ -66,7 +66,8 @@ def test_labels_stand_at_the_pieces_of_words(tokenizer):
         len(padding), len(padding) + sizes[0], len(padding) + sizes[0] + sizes[1]]
     assert {name: array.dtype for name, array in arrays.items()} == dict(
         input_ids=np.int32, input_mask=np.float32, segment_ids=np.int32, label_ids=np.int32,
-        word_starts=np.int32, is_real_example=np.int32)
+        word_starts=np.int32, sentence_edges=np.int32, is_real_example=np.int32)
+    assert arrays["sentence_edges"].tolist() == [[1, 1]]
 
 
 def test_each_word_of_a_long_sentence_is_tagged_once_in_order(tokenizer):
@@ -77,6 +78,8 @@ def test_each_word_of_a_long_sentence_is_tagged_once_in_order(tokenizer):
     assert counts[0] > 5 and counts[1] == 1 and counts.sum() == len(arrays["input_ids"])
     found = arrays["label_ids"][:-1][arrays["word_starts"][:-1] > 0]
     assert (found - 1).tolist() == tags
+    assert arrays["sentence_edges"].tolist() == (
+        [[1, 0]] + [[0, 0]] * (counts[0] - 2) + [[0, 1], [1, 1]])
     assert not arrays["label_ids"][-1].any() and arrays["word_starts"][-1].sum() == 1
 
 

@@ -28,7 +28,8 @@ _MAY_CHANGE = frozenset((
     "overwrite_data",
     # what is done before or after training
     "verify_records", "do_train", "do_eval", "do_predict", "eval_all_ckpt", "use_checkpoint",
-    "predict_split", "predict_file", "predict_form", "predict_dir", "allow_changes"))
+    "predict_split", "predict_file", "predict_form", "predict_dir", "predict_output",
+    "allow_changes"))
 
 # What evaluations on the way depend on, and nothing else.
 _OF_EVALUATIONS = frozenset((
@@ -55,9 +56,9 @@ class KeptSettings:
         self._fields = {field.name: field for group in groups
                         for field in dataclasses.fields(group)}
         self._allows_changes = any(getattr(group, "allow_changes", False) for group in groups)
-        values = {name: getattr(group, name) for group in groups
-                  for name in group.__dataclass_fields__
-                  if name not in ("allow_changes", *leave_out)}
+        values = {field.name: getattr(group, field.name) for group in groups
+                  for field in dataclasses.fields(group)
+                  if field.name not in ("allow_changes", *leave_out)}
         self.values = {name: value for name, value in sorted(dict(values, **(more or {})).items())
                        if value is not None}
 

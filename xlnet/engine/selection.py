@@ -11,11 +11,10 @@ from typing import Any, Optional
 import tensorflow.compat.v1 as tf
 
 from xlnet import failures, files
-from xlnet.config import CONFIG_NAME
+from xlnet.config import BEST, CONFIG_NAME
 from xlnet.engine import checkpoint
 from xlnet.tokenization import SPIECE_NAME, description_path
 
-BEST = "best"                      # the directory, in the model directory, of the best checkpoint
 EVALUATIONS_NAME = "evaluations.json"
 _PREVIOUS = "previous-"            # weights that step aside for others of the same step
 

@@ -17,7 +17,13 @@ import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from xlnet import failures
-from xlnet.config import FineTuningSettings, OptimizationSettings, PretrainingSettings, XLNetConfig
+from xlnet.config import (
+    BEST,
+    FineTuningSettings,
+    OptimizationSettings,
+    PretrainingSettings,
+    XLNetConfig,
+)
 from xlnet.engine import (
     checkpoint,
     distribution,
@@ -240,7 +246,7 @@ class Trainer:
         with failures.explained():
             result = self._job.evaluator(step, prefix)
         if self._selection.add(step, result, prefix):
-            _log.info("best so far: %s", os.path.join(self._model_dir, selection.BEST))
+            _log.info("best so far: %s", os.path.join(self._model_dir, BEST))
 
     # -- the banner
 

@@ -23,7 +23,8 @@ _log = logging.getLogger(__name__)
 
 def is_theirs(source: str) -> bool:
     """Whether `source` is a folder of that library, rather than a checkpoint of ours."""
-    return os.path.exists(os.path.join(source, config_json.NAME))
+    return any(os.path.exists(os.path.join(source, name))
+               for name in (config_json.NAME, *folder.NAMES))
 
 
 # ---- theirs to ours ----
@@ -187,7 +188,7 @@ def _describe_ours(directory, config, ours):
     else:
         head = weights.LM if weights.LM_BIAS in ours else config_json.NETWORK
         model, scope = config_json.Model(config, head), ""
-    carried = {**_run_settings(directory), **(came.carried if came else {})}
+    carried = {**_run_settings(directory), **(came.carried if came else {}), **model.carried}
     return dataclasses.replace(model, carried=carried), scope
 
 

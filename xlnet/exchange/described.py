@@ -7,7 +7,7 @@ import os
 from typing import Any, Optional
 
 from xlnet import files
-from xlnet.config import ClassifierSettings, TaggerSettings, XLNetConfig
+from xlnet.config import ClassifierSettings, SpanSettings, TaggerSettings, XLNetConfig
 from xlnet.errors import UserError
 from xlnet.exchange import config_json, weights
 from xlnet.finetuning import task_json
@@ -23,7 +23,9 @@ _THEIRS = {
     "ranking": (weights.SEQUENCE, config_json.SCORE),
     "multiple_choice": (weights.CHOICE, config_json.ONE_LABEL),
     "tagging": (weights.TOKENS, config_json.ONE_LABEL),
+    "spans": (weights.SPANS, config_json.ONE_LABEL),
 }
+_BEAMS = ("start_n_top", "end_n_top")     # of SPANS: options of the kind here, entries there
 _KINDS = {theirs: kind for kind, theirs in _THEIRS.items() if kind != "ranking"}
 
 
@@ -102,10 +104,15 @@ def _settings(model, columns, common):
         raise UserError("choice_columns: %s" % (
             "%s has none" % model.class_name if columns.choice_columns
             else "a multiple-choice model needs the columns of its answers"))
+    if model.head in (weights.TOKENS, weights.SPANS) and columns != Columns(
+            max_seq_length=columns.max_seq_length):
+        raise UserError("text_a_column, text_b_column: %s reads %s" % (
+            model.class_name, "words" if model.head == weights.TOKENS else "questions"))
     if model.head == weights.TOKENS:
-        if columns != Columns(max_seq_length=columns.max_seq_length):
-            raise UserError("text_a_column, text_b_column: %s reads words" % model.class_name)
         return TaggerSettings(scheme=_scheme(model.labels), **common)
+    if model.head == weights.SPANS:
+        beams = {name: model.carried[name] for name in _BEAMS if name in model.carried}
+        return SpanSettings(**beams, **common)
     common.update(dataclasses.asdict(columns))
     return ClassifierSettings(
         is_regression=model.problem == config_json.SCORE,
@@ -141,13 +148,20 @@ def read(directory: str, config: XLNetConfig) -> Optional[tuple[config_json.Mode
     if not os.path.exists(path):
         return None
     stored = files.read_json(path, "task")
-    kind = stored.get("kind")
+    kind = stored.get("kind") or _older_kind(stored)
     if kind not in _THEIRS:
         raise UserError("%s: kind is %r, which Hugging Face's library does not have; expected one "
                         "of %s" % (path, kind, ", ".join(_THEIRS)))
     head, problem = _THEIRS[kind]
-    labels = stored.get("labels")
+    labels, options = stored.get("labels"), stored.get("kind_options", {})
     model = config_json.Model(
         config, head, labels and tuple(labels), problem, stored["summary_type"],
-        stored["use_summ_proj"])
+        stored["use_summ_proj"], {name: options[name] for name in _BEAMS if name in options})
     return model, stored["head"]
+
+
+def _older_kind(stored):
+    """The kind of task of a `task.json` of before it said so."""
+    if stored.get("head") == "logits":
+        return "multiple_choice"
+    return "regression" if stored.get("is_regression") else "classification"

@@ -13,6 +13,7 @@ from xlnet.exchange import safetensors
 WEIGHTS_NAME = "model.safetensors"
 _INDEX_NAME = WEIGHTS_NAME + ".index.json"
 _PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
+NAMES = (WEIGHTS_NAME, _INDEX_NAME, *_PICKLES)      # by one of which such a folder is known
 
 
 def read_tensors(folder: str, class_name: str) -> dict[str, np.ndarray]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import collections
 from typing import Callable, Optional
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 
 from xlnet.config import RunConfig
@@ -121,6 +122,47 @@ class Layers:
         return dropout(inputs, self._run.dropout, fold_in(self._seed, -1))
 
     softmax_cross_entropy = staticmethod(_softmax_cross_entropy)
+
+    @staticmethod
+    def best_path(logits: tf.Tensor, is_step: tf.Tensor, edges: tf.Tensor, may_follow: np.ndarray,
+                  may_begin: np.ndarray, may_end: np.ndarray) -> tf.Tensor:
+        """The sequence of classes with the highest sum of logits among those that are allowed
+        (Viterbi).
+
+        Args:
+          logits: [B,T,L]. is_step: bool [B,T], the places that the sequence is of.
+          edges: bool [B,2], whether it must begin, must end as allowed.
+          may_follow: bool [L,L], the class of the row by that of the column. may_begin, may_end:
+            bool [L].
+
+        Returns:
+          int32 [B,T]; what stands at the other places has no meaning.
+        """
+        begin, follow, end = (tf.constant(np.where(allowed, 0., -1e9), tf.float32)
+                              for allowed in (may_begin, may_follow, may_end))
+        edges = tf.cast(edges, tf.float32)
+        start = edges[:, :1] * begin                                             # [B,L]
+        stay = tf.zeros_like(start, tf.int32) + tf.range(start.shape.as_list()[1])
+
+        def step(state, inputs):
+            scores, _, has_begun = state
+            logits, is_step = inputs                                             # [B,L], [B,1]
+            paths = scores[:, :, None] + follow                                  # [B,L,L]
+            reached = tf.where(tf.tile(has_begun, [1, stay.shape.as_list()[1]]),
+                               tf.reduce_max(paths, axis=1), start)
+            where = tf.tile(is_step, [1, stay.shape.as_list()[1]])
+            return (tf.where(where, reached + logits, scores),
+                    tf.where(where, tf.argmax(paths, axis=1, output_type=tf.int32), stay),
+                    has_begun | is_step)
+
+        scores, before, _ = tf.scan(
+            step, (tf.transpose(logits, [1, 0, 2]), tf.transpose(is_step)[:, :, None]),
+            (start, stay, tf.zeros_like(start[:, :1], tf.bool)), back_prop=False)       # [T,B,L]
+        last = tf.argmax(scores[-1] + edges[:, 1:] * end, axis=1, output_type=tf.int32)
+        classes = tf.scan(
+            lambda later, before: tf.gather(before, later, batch_dims=1),
+            before, last, reverse=True, back_prop=False)           # [T,B]: that of the step before
+        return tf.transpose(tf.concat([classes[1:], last[None]], axis=0))
 
     @staticmethod
     def sigmoid_cross_entropy(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:

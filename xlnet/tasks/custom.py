@@ -37,13 +37,20 @@ def get_task(settings: Any, stored: Optional[dict] = None) -> Task:
         if settings.is_regression and not task.is_regression:
             raise UserError("is_regression is True, but task %s has the labels %s"
                             % (task.name, ", ".join(task.class_names)))
-    if task.labels == ():
-        task = task.kind.from_model(task, stored) if stored else task.kind.from_train_file(
-            task, readers.find_file(settings.data_dir, task.files["train"]))
+    if task.labels == () and stored:
+        task = task.kind.from_model(task, stored)
+    task = complete(task, settings.data_dir)
     if settings.dev_share is not None and "dev" not in (*task.files, *task.groups) \
             and "train" in task.files:
         task = dataclasses.replace(task, dev_share=settings.dev_share)
     return with_metric(task, settings.metric)
+
+
+def complete(task: Task, data_dir: str) -> Task:
+    """The task with what its train file says, where that is not known: its labels."""
+    if task.labels != ():
+        return task
+    return task.kind.from_train_file(task, readers.find_file(data_dir, task.files["train"]))
 
 
 def with_metric(task: Task, name: Optional[str]) -> Task:

@@ -21,6 +21,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Optional
 
+import numpy as np
+
 from xlnet.errors import UserError, did_you_mean
 
 OUTSIDE = "O"
@@ -104,6 +106,25 @@ def repaired(tags: Sequence[str], scheme: str) -> tuple[str, ...]:
 def illegal(tags: Sequence[str], scheme: str) -> list[int]:
     """The words whose tags `repaired` changes."""
     return [i for i, pair in enumerate(zip(tags, repaired(tags, scheme))) if pair[0] != pair[1]]
+
+
+def legal_transitions(tags: Sequence[str], scheme: str) -> tuple:
+    """What may stand where in a legal sequence of the L different `tags`; not for iob1, where it
+    takes more than the tag before to know.
+
+    Returns:
+      Three bool arrays: [L,L], whether a tag, the row, may be followed by another one; [L], whether
+      it may be the first; [L], whether it may be the last.
+    """
+    first, inside, last, only = tuple(_PREFIXES[scheme])
+    parts = [split(tag) for tag in tags]
+    goes_on = np.array([prefix in (inside, last) and prefix not in (first, only)
+                        for prefix, _ in parts])
+    is_open = np.array([prefix in (first, inside) for prefix, _ in parts])
+    is_unfinished = is_open & np.array([prefix not in (last, only) for prefix, _ in parts])
+    same = np.array([[one[1] == other[1] for other in parts] for one in parts])
+    after = np.where(goes_on[None], same & is_open[:, None], ~is_unfinished[:, None])
+    return after, ~goes_on, ~is_unfinished
 
 
 def strict_spans(tags: Sequence[str], scheme: str) -> list[Span]:

@@ -246,6 +246,8 @@ def _json_sentence(number, line, text_key, entities_key, need_tags, notes):
         raise ValueError("'%s' is %s, expected a text" % (
             text_key, "empty" if isinstance(text, str) else "no text"))
     words = list(find_words(text))
+    if not words:
+        raise ValueError("'%s' has no word" % text_key)
     entities, tags = value.get(entities_key), None
     if entities is None and need_tags:
         raise ValueError("no '%s'" % entities_key)
@@ -268,8 +270,9 @@ def _checked_entities(text, entities, key):
                 and 0 <= entity[0] < entity[1] <= len(text)):
             raise ValueError("'%s' has %s, expected [start, end, label] with 0 <= start < end <= %d"
                              % (key, json.dumps(entity, ensure_ascii=False), len(text)))
-        if not text[entity[0]:entity[1]].strip():
-            raise ValueError("'%s' has %s, which is but spaces" % (key, json.dumps(entity)))
+        if not any(True for _ in find_words(text[entity[0]:entity[1]])):
+            raise ValueError("'%s' has %s, which is no word" % (
+                key, json.dumps(entity, ensure_ascii=False)))
     entities = sorted(entities)
     for one, other in zip(entities, entities[1:]):
         if other[0] < one[1]:

@@ -26,24 +26,19 @@ _SPLIT_NAMES = {"train": ("train",), "dev": ("dev", "valid", "testa"), "test": (
 # A file in which more of the tags but O are illegal is not of the scheme that is expected.
 _MOST_ILLEGAL = 0.01
 
-# Logits [B,T',L] at the tokens of a batch, and the feature `word_starts` [B,T].
-Scores = collections.namedtuple("Scores", "logits word_starts")
+# Logits [B,T',L] at the tokens of a batch, and the features `word_starts` [B,T] and
+# `sentence_edges` [B,2].
+Scores = collections.namedtuple("Scores", "logits word_starts sentence_edges")
 
 
 def _entity_metric(name):
-    """Precision, recall or F1 of the repaired tags, which is what seqeval says of those before."""
+    """Precision, recall or F1 of entities: the same in both of seqeval's modes, as tags are
+    legal."""
     def metric(task, decisions, truth, values):
         counts = entity_metrics.by_label(*(
             list(map(schemes.spans, tags)) for tags in (decisions, truth)))
         return getattr(entity_metrics.total(counts), name)
     return metric
-
-
-def _strict_f1(task, decisions, truth, values):
-    """F1 where entities of illegal tags are none: seqeval's strict mode."""
-    return entity_metrics.total(entity_metrics.by_label(*(
-        [schemes.strict_spans(tags, task.kind.learned_scheme) for tags in sequences]
-        for sequences in (task.kind.tags(task, values), truth)))).f1
 
 
 def _accuracy(task, decisions, truth, values):
@@ -55,8 +50,10 @@ class Tagging(Kind):
     """A softmax over the tags at the first piece of each word.
 
     The labels of a task are all tags of the scheme that is learned (`schemes.learned`), O first. An
-    answer is the tags' ids, int32 [W]; a decision and the truth are tags, legal ones: what the
-    network says is repaired as `schemes` describes it.
+    answer is two tags' ids for each word, int32 [W,2]: the most probable tag of the word by itself,
+    and its tag in the most probable one of the legal sequences, which is the decision. So where
+    the first ones are legal together nothing is changed; where not, they are repaired. The truth
+    are tags too.
     """
     scheme: str = "auto"             # of the files; "auto" until the train file is read
     is_scheme_given: bool = False    # by the user, so that files are repaired, not refused
@@ -67,9 +64,9 @@ class Tagging(Kind):
     has_labels = True
     smooths_labels = True
     baseline_words = "most frequent tag"
-    default_metrics = ("f1", "precision", "recall", "strict_f1", "accuracy")
+    default_metrics = ("f1", "precision", "recall", "accuracy")
     metrics = {"f1": _entity_metric("f1"), "precision": _entity_metric("precision"),
-               "recall": _entity_metric("recall"), "strict_f1": _strict_f1, "accuracy": _accuracy}
+               "recall": _entity_metric("recall"), "accuracy": _accuracy}
     program = "run_tagger.py"
     plain_form = "conll"
 
@@ -191,7 +188,7 @@ class Tagging(Kind):
 
     def logits(self, nn: Any, task: Task, features: dict, is_training: bool) -> Scores:
         logits = nn.dense(nn.sequence, len(task.class_names), nn.scope + "/logit")
-        return Scores(logits, features["word_starts"])
+        return Scores(logits, features["word_starts"], features["sentence_edges"])
 
     def loss(self, nn: Any, task: Task, logits: Scores, features: dict,
              options: Optional[LossOptions]) -> Any:
@@ -210,11 +207,18 @@ class Tagging(Kind):
         return tf.reduce_sum(loss * counts, 1) / tf.maximum(tf.reduce_sum(counts, 1), 1.)
 
     def answers(self, nn: Any, task: Task, logits: Scores) -> dict:
-        """int32 [B,T]: the tag of each word at its first piece, -1 elsewhere."""
+        """int32 [B,T,2]: the tags of each word at its first piece, -1 elsewhere."""
         tf, starts = nn.tf, logits.word_starts
-        tags = tf.argmax(logits.logits, axis=2, output_type=tf.int32)             # [B,T']
-        cut_off = starts.shape.as_list()[1] - tf.shape(tags)[1]
-        return {"values": tf.where(starts > 0, tf.pad(tags, [[0, 0], [cut_off, 0]]), -starts - 1)}
+        scores, length = logits.logits, tf.shape(logits.logits)[1]                # [B,T',L]
+        alone = tf.argmax(scores, axis=2, output_type=tf.int32)
+        together = nn.best_path(
+            scores, starts[:, -length:] > 0, logits.sentence_edges > 0,
+            *schemes.legal_transitions(task.class_names, self.learned_scheme))
+        tags = tf.stack([alone, together], axis=2)
+        padding = [[0, 0], [starts.shape.as_list()[1] - length, 0], [0, 0]]
+        is_word = tf.tile(starts[:, :, None] > 0, [1, 1, 2])
+        tags = tf.pad(tags, padding)
+        return {"values": tf.where(is_word, tags, -tf.ones_like(tags))}
 
     def class_weights(self, text: str, task: Task, rows: Optional[Sequence[Row]]) -> Optional[list]:
         """Labels are tags."""
@@ -225,20 +229,22 @@ class Tagging(Kind):
     # ---- decisions and metrics
 
     def join(self, task: Task, outputs: dict, windows: Optional[np.ndarray]) -> Answers:
-        """values: the tags of each row, a list of n arrays int32 [W]."""
+        """values: the tags of each row, a list of n arrays int32 [W,2]."""
         assert windows is not None, "sentences are split where they do not fit"
         values = outputs["values"]
         parts = np.split(values, np.cumsum(windows)[:-1])
-        return Answers([part[part >= 0] for part in parts],
+        return Answers([part[part[:, :, 0] >= 0] for part in parts],
                        mean_over_windows(outputs["loss"], windows))
-
-    def tags(self, task: Task, values: Sequence[np.ndarray]) -> list:
-        """The tags of each row, as the network has them: n tuples."""
-        return [tuple(task.class_names[id] for id in ids) for ids in values]
 
     def decide(self, task: Task, values: Any, threshold: float = THRESHOLD) -> Any:
         """Legal tags: n tuples."""
-        return [schemes.repaired(tags, self.learned_scheme) for tags in self.tags(task, values)]
+        return [schemes.repaired([task.class_names[id] for id in ids[:, 1]], self.learned_scheme)
+                for ids in values]
+
+    def constant_answer(self, task: Task, truth: Any) -> np.ndarray:
+        """The most frequent tag, of one word: [2]."""
+        counts = collections.Counter(tag for tags in truth for tag in tags)
+        return np.full(2, task.class_names.index(counts.most_common(1)[0][0]))
 
     def truth(self, task: Task, rows: Sequence[Row]) -> list:
         """n tuples of tags."""
@@ -251,27 +257,19 @@ class Tagging(Kind):
                 for name in task.metrics}
 
     def baseline(self, task: Task, truth: Any) -> dict:
-        counts = collections.Counter(tag for tags in truth for tag in tags)
-        id = task.class_names.index(counts.most_common(1)[0][0])
-        return self.evaluate(task, [np.full(len(tags), id) for tags in truth], truth)
+        constant = self.constant_answer(task, truth)
+        return self.evaluate(task, [np.tile(constant, (len(tags), 1)) for tags in truth], truth)
 
     def collapsed(self, task: Task, values: Any, truth: Any) -> Optional[str]:
         """One tag for all words, while the true ones differ."""
-        found, true = (set().union(*tags) for tags in (self.tags(task, values), truth))
+        found, true = (set().union(*tags) for tags in (self.decide(task, values), truth))
         return "every word is '%s'" % found.pop() if len(found) == 1 < len(true) else None
 
     def table(self, task: Task, values: Any, truth: Any, threshold: float) -> str:
         found = self.decide(task, values)
         counts = entity_metrics.by_label(*(
             list(map(schemes.spans, tags)) for tags in (found, truth)))
-        return "%s\n\n%s" % (entity_metrics.table(counts), self._repairs(task, values))
-
-    def _repairs(self, task, values):
-        """How many of the network's tags were repaired, in words."""
-        count = sum(len(schemes.illegal(tags, self.learned_scheme))
-                    for tags in self.tags(task, values))
-        return "repaired %s of %s tags" % tuple(
-            "{:,}".format(number) for number in (count, sum(map(len, values))))
+        return "%s\n\n%s" % (entity_metrics.table(counts), _repairs(values))
 
     # ---- prediction files, words
 
@@ -281,7 +279,7 @@ class Tagging(Kind):
         sources = [row.source for row in rows]
         _check_lengths(values, [source.words for source in sources])
         spans = list(map(schemes.spans, self.decide(task, values)))
-        _log.info("%s: %s", task.name, self._repairs(task, values))
+        _log.info("%s: %s", task.name, _repairs(values))
         places = [source.source for source in sources]
         if isinstance(places[0], tagged_files.JsonLine):
             return [PredictionFile("jsonl", None, tagged_files.json_text(places, spans))]
@@ -292,6 +290,13 @@ class Tagging(Kind):
     def words(self, task: Task) -> str:
         return "entities %s, scheme %s" % (
             ", ".join(schemes.labels_of([task.class_names])), self.scheme)
+
+
+def _repairs(values):
+    """How many words have another tag in the legal sequence than by themselves, in words."""
+    changed = sum(np.count_nonzero(ids[:, 0] != ids[:, 1]) for ids in values)
+    return "repaired %s of %s tags" % tuple(
+        "{:,}".format(count) for count in (changed, sum(map(len, values))))
 
 
 def _refuse_tags(path, sentences, fault):

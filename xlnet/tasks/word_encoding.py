@@ -48,6 +48,8 @@ def features(length: int) -> tuple[Feature, ...]:
     return (
         Feature("label_ids", (length,), "int"),     # at each piece of a word: its tag's id + 1
         Feature("word_starts", (length,), "int"),   # 1 at the first piece of each word to be tagged
+        Feature("sentence_edges", (2,), "int"),     # 1: the first, the last word of them is that of
+                                                    # the sentence
     )
 
 
@@ -101,7 +103,7 @@ def arrays_of(examples: Sequence[Example], tokenizer: Tokenizer, layout: encodin
     words = iter(tokenizer.encode_words(
         [word for example in examples for word in example[0]],
         [bool(after) for example in examples for after in example[1]]))
-    texts, labels, starts, counts = [], [], [], []
+    texts, labels, starts, edges, counts = [], [], [], [], []
     for example in map(Example._make, examples):
         pieces = [next(words)[:room] for _ in example.words]
         tags = example.tags or [-1] * len(pieces)
@@ -112,9 +114,10 @@ def arrays_of(examples: Sequence[Example], tokenizer: Tokenizer, layout: encodin
             label, start = _labels(pieces, tags, part, length)
             labels.append(label)
             starts.append(start)
+            edges.append((part.own == 0, part.own_end == len(pieces)))
     arrays = encoding.lay_out(texts, length, tokenizer.cls_id, tokenizer.sep_id)
     return dict(arrays, label_ids=np.array(labels, np.int32),
-                word_starts=np.array(starts, np.int32),
+                word_starts=np.array(starts, np.int32), sentence_edges=np.array(edges, np.int32),
                 is_real_example=np.ones(len(texts), np.int32)), np.array(counts)
 
 
