@@ -288,7 +288,7 @@ def test_labels_and_kind_of_task_go_with_the_model(folder, tmp_path, vocabulary,
     stored = json.loads((tmp_path / "ours" / "task.json").read_text())
     assert (stored["kind"], stored["labels"], stored["head"]) == (kind, labels, head)
     assert stored["columns"]["text_b"] == ["other"]
-    assert stored.get("settings", stored)["max_seq_length"] == 77
+    assert stored["settings"]["max_seq_length"] == 77
     conversion.to_huggingface(str(tmp_path / "ours"), str(tmp_path / "back"))
     before, after = (json.loads((path / "config.json").read_text())
                      for path in (model.path, tmp_path / "back"))

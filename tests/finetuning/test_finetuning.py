@@ -303,3 +303,10 @@ def test_summary_of_trials():
     lines = trials.table(results)
     assert len(lines) == 5 and lines[1].endswith("0.5000  collapsed: every row is 'x'")
     assert not math.isnan(results["standard_deviation"])
+
+
+@pytest.mark.parametrize("losses, best", [((.3, .1, .2), 2), ((.1, .1, .1), 1)])
+def test_of_trials_that_are_equally_good_the_loss_decides(losses, best):
+    """And where that is the same too, the first one is it."""
+    assert trials.summary([dict(best=dict(f1=.9, loss=loss)) for loss in losses],
+                          "f1")["best_trial"] == best
