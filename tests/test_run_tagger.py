@@ -49,7 +49,7 @@ class Place:
             output_dir=self.directory / "records", model_dir=self.directory / "model",
             spiece_model_file=self.directory / "sp.model", learning_rate=.01, dropout=0, dropatt=0,
             model_config_path=RELEASED / "xlnet_config.json", train_batch_size=16, train_steps=80,
-            eval_steps=40, save_steps=1000)
+            eval_steps=40, save_steps=1000, device="cpu")
         return command.run("run_tagger.py", *arguments, *(
             "--%s=%s" % item for item in dict(flags, **changes).items() if item[1] is not None))
 

@@ -162,7 +162,7 @@ def test_a_run_that_goes_wrong_ends(place, trained, learning_rate, message):
                  warmup_steps=0, train_steps=9)
     message = message.format(2 * np.log(json.loads((place / "tiny.json").read_text())["n_token"]))
     assert done.returncode == 1
-    assert re.fullmatch("train_gpu.py: %s; last good checkpoint: none; try a lower .*\n" % message,
+    assert re.fullmatch("train_gpu.py: %s; newest checkpoint before: none; try .*\n" % message,
                         done.stderr), done.stderr
 
 

@@ -125,7 +125,7 @@ def test_rollback_skips_the_data(whole, monkeypatch):
     monkeypatch.setattr(input_pipeline, "pretraining_batches", spoiled_once)
     done = train(whole, "back", on_nan="rollback", **RUN)
     assert done.returncode == 0, done.stderr
-    assert "the loss is nan at step 8; last good checkpoint: of step 6;" in done.stdout
+    assert "the loss is nan at step 8; newest checkpoint before: of step 6;" in done.stdout
     assert "back to step 6, 2 batches are skipped" in done.stdout
     assert json.loads((whole / "back" / "skipped_data.json").read_text()) == {"skips": [[6, 2]]}
     assert starts == [0, 8]

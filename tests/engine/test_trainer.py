@@ -132,6 +132,31 @@ def test_a_second_run_in_the_directory_is_refused(place, run, whole):
     assert not (place / "whole" / lock.NAME).exists()
 
 
+def test_a_signal_cuts_an_evaluation_off(place, run, whole, monkeypatch):
+    """That of step 2, behind its first batch; made up later, though one checkpoint is kept."""
+    answered, one_by_one = [], Answering._side_by_side
+
+    def signalled(self):
+        for batch in one_by_one(self):
+            answered.append(batch)
+            yield batch
+            if (place / "cut" / "model.ckpt-2.index").exists():
+                os.kill(os.getpid(), signal.SIGTERM)
+    with monkeypatch.context() as patched:
+        patched.setattr(Answering, "_side_by_side", signalled)
+        done = train(place, "cut", **dict(run, max_save=1))
+    assert done.returncode == 0, done.stderr
+    batches = len(answered) - 1     # of the evaluation of step 0
+    assert batches > 1 and "stopped by SIGTERM at step 3, saved" in done.stdout
+    assert re.findall(r"^(?:held out: step|step) +(\d)", done.stdout, re.M) == ["0", "1", "2", "3"]
+    done = train(place, "cut", **dict(run, max_save=1))
+    assert re.findall(r"^held out: step (\d)", done.stdout, re.M) == ["2", "4", "6"]
+    for name in ("held_out.tsv", "evaluations.json"):
+        assert (place / "cut" / name).read_text() == (place / "whole" / name).read_text()
+    assert [path.name for path in (place / "cut").glob("model.ckpt-*.index")] == [
+        "model.ckpt-6.index"]
+
+
 def test_ctrl_c_saves_and_goes_on(place, run, whole, monkeypatch):
     def interrupt(self, step, values):
         if step == 3:

@@ -245,7 +245,7 @@ def test_what_stops_a_run(case):
     values, message = WRONG[case]
     with pytest.raises(reports.Diverged, match=re.escape(message)) as e:
         progress._check(7, dict(GOOD, **values))
-    assert e.value.step == 7 and "last good checkpoint: none; try" in str(e.value)
+    assert e.value.step == 7 and "newest checkpoint before: none; try" in str(e.value)
 
 
 # ---- presets
