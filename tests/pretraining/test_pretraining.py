@@ -247,4 +247,4 @@ def test_presets_say_what_they_are(path):
     parts = values.get("grad_accum_steps", 1) * values.get("num_core_per_host", 1) \
         * values.get("num_hosts", 1)
     assert values["train_batch_size"] % parts == 0
-    assert (ROOT / values["model_config_path"]).exists()
+    assert (path.parent / values["model_config_path"]).exists()
