@@ -24,6 +24,9 @@ NO_LONGER_NEEDED = {
     "gcp_project": _NO_TPU,
     "shuffle_buffer": "the training rows are shuffled whole",
     "num_passes": "training repeats the records until train_steps",
+    "max_qa_length": "questions and answers are kept whole, articles are cut",
+    "high_only": "--task_name=race-high is for it",
+    "middle_only": "--task_name=race-middle is for it",
     "predict_batch_size": "eval_batch_size is for predictions too",
     "predict_ckpt": "predictions are those of model_dir/best, or of the newest checkpoint",
 }

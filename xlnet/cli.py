@@ -20,7 +20,9 @@ FLAGS = flags.FLAGS
 _log = logging.getLogger(__name__)
 
 _CONFIG_HELP = ("JSON file of settings, their names without the dashes; a flag beside it goes "
-                "before it, and \"about\" is for readers")
+                "before it, \"about\" is for readers, and files may be named from its own place")
+
+_FILES = ("model_config_path", "spiece_model_file")    # which presets may name by their own place
 
 _HELP = {"-h", "-help", "--help", "--helpfull"}
 _DEFINE: dict[type, Callable[..., object]] = {
@@ -217,9 +219,17 @@ def _take_preset(fields):
             raise UserError("config %s: unknown setting '%s'%s"
                             % (FLAGS.config, name, did_you_mean(name, fields)))
         check_value(fields[name], value, "config " + FLAGS.config)
+        if name in _FILES:
+            value = _from(FLAGS.config, value)
         if not given(name) and not any(given(other) for other in _others(fields, name)):
             FLAGS[name].value = value
             FLAGS[name].using_default_value = False
+
+
+def _from(config, path):
+    """A file that a preset names: as seen from where the program runs, or else from the preset."""
+    beside = os.path.normpath(os.path.join(os.path.dirname(config), path))
+    return beside if not os.path.exists(path) and os.path.exists(beside) else path
 
 
 def _others(fields, name):

@@ -496,21 +496,35 @@ class OptimizationSettings(Settings):
 class DeviceSettings(Settings):
     """Where to run; see the README's chapter on pretraining."""
     num_hosts: int = setting(1, "number of machines; above 1 set TF_CONFIG on each", minimum=1)
-    num_core_per_host: int = setting(1, "GPUs of a machine; without GPUs, replicas on its CPU",
+    num_core_per_host: int = setting(1, "GPUs of a machine; with device=cpu replicas on its CPU",
                                      minimum=1)
+    device: str = setting("auto", "GPUs, or the CPU where none is found; auto takes GPUs if there "
+                                  "are any, and one replica on the CPU if not",
+                          choices=("auto", "gpu", "cpu"))
     use_tpu: bool = setting(False, "run on a TPU (never tried)")
     tpu_name: str = setting("local", "with use_tpu: name or grpc address of the TPU")
+    xla: bool = setting(False, "compile each replica's part of the training step with XLA; in "
+                               "fine-tuning give --padding=fixed too: each length is compiled anew")
     parallel_ops: bool = setting(False, "on one CPU, operations side by side: small networks train "
                                         "faster, but a run that is repeated or resumed differs in "
                                         "the last bit")
 
-    def check_one_machine(self) -> None:
-        """Raises UserError unless the devices are those of one machine: fine-tuning runs on one."""
+    def on_one_machine(self) -> "DeviceSettings":
+        """These settings for fine-tuning, which runs on GPUs or the CPU of one machine.
+
+        A TPU is noted, and its hosts and cores are not counted.
+
+        Raises:
+          UserError: several machines.
+        """
+        if self.use_tpu:
+            _log.warning("note: use_tpu is True: fine-tuning runs on GPUs or the CPU, here as with "
+                         "--num_hosts=1 --num_core_per_host=1")
+            return dataclasses.replace(self, use_tpu=False, num_hosts=1, num_core_per_host=1)
         if self.num_hosts != 1:
             raise UserError("num_hosts is %d: fine-tuning runs on one machine; leave it 1"
                             % self.num_hosts)
-        if self.use_tpu:
-            raise UserError("use_tpu is True: fine-tuning runs on GPUs or the CPU; leave it False")
+        return self
 
 
 _CHECKED = "checked against the data if given"
@@ -519,8 +533,11 @@ _CHECKED = "checked against the data if given"
 @dataclasses.dataclass(frozen=True)
 class PretrainingSettings(RunSettings):
     """train_gpu.py: data, memory, permutation, checkpoints."""
+    model_dir: str = as_in(
+        RunSettings, "model_dir", default="", help="directory for checkpoints; a run found there "
+        "is continued; if not given model, beside the records")
     record_info_dir: str = required("directory made by data_utils.py (its manifest is read), or "
-                                    "the reference's records")
+                                    "the reference's records; also the directory above tfrecords")
     spiece_model_file: Optional[str] = as_in(
         RunSettings, "spiece_model_file", help="SentencePiece model of the reference's records, if "
         "corpus_info.json beside them does not name it; ours have their own")
@@ -551,6 +568,8 @@ class PretrainingSettings(RunSettings):
     mask_beta: int = setting(1, "see mask_alpha", minimum=1)
     keep_every: int = setting(0, "steps whose multiples keep their checkpoint for good; 0: none",
                               minimum=0)
+    on_error: str = setting("fail", "damaged records: fail, or read the next whole one in the "
+                                    "place of each, and count them", choices=("fail", "skip"))
     on_nan: str = setting("stop", "loss that is NaN or infinite, or explodes: stop, or go back "
                                   "to the last checkpoint and skip the data since",
                           choices=("stop", "rollback"))

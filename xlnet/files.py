@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import json
 import os
-import resource
 import shutil
 import sys
 from collections.abc import Iterable, Iterator
@@ -123,31 +122,6 @@ def sha256(path: str) -> str:
         for block in iter(lambda: f.read(1 << 20), b""):
             digest.update(block)
     return digest.hexdigest()
-
-
-# Many files at once.
-
-_OPEN_BESIDE = 100           # files that libraries may want to open meanwhile
-
-
-def allow_open(count: int, what: str) -> None:
-    """Sees to it that this process may open `count` more files at a time (`ulimit -n`).
-
-    Args:
-      what: who needs them, for the error: "train_batch_size is 2000: each row".
-
-    Raises:
-      UserError: the system's limit, which only its administrator can raise, is lower.
-    """
-    needed = count + len(os.listdir("/proc/self/fd")) + _OPEN_BESIDE
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard != resource.RLIM_INFINITY and needed > hard:
-        raise UserError("%s reads a file of its own, which takes %d open files in all, and this "
-                        "system allows %d (ulimit -Hn); use fewer rows, or have the limit raised"
-                        % (what, needed, hard))
-    # Another one may come with as many, as that of an evaluation does.
-    if soft not in (hard, resource.RLIM_INFINITY) and 2 * needed > soft:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 # Files elsewhere (gs://, s3://, hdfs://): whatever Apache Beam's file systems reach.

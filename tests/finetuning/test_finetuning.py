@@ -20,6 +20,8 @@ from xlnet.tasks.known import GLUE
 from xlnet.tasks.registry import KINDS
 from xlnet.tasks.task import Row
 
+pytestmark = pytest.mark.usefixtures("quick_start")
+
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
@@ -190,23 +192,42 @@ def test_windows_add_up_in_the_order_of_rows():
     assert inference.in_order(parts)["loss"].tolist() == [6, 4, 8, 2]
 
 
+def goodness(evaluation):
+    return evaluation["micro_f1"], -evaluation["loss"]
+
+
 def test_trials_stop_early_and_the_best_is_kept(place):
-    flags = arguments(place, model_dir=place.path("trials"), train_steps=3, eval_steps=1,
-                      label_column="tags", learning_rates="0,0.0")
-    out = place.succeed("--do_train=True", "--do_eval=True", "--multi_label=True",
-                        "--num_trials=2", "--patience=1", **flags)
-    assert out.count("stopped at step 2: no better micro_f1 in 1 evaluations") == 2
+    """One learns, the other one's rate is so high that it soon gets worse."""
+    steps = 8
+    flags = arguments(place, model_dir=place.path("trials"), train_steps=steps, eval_steps=1,
+                      label_column="tags", learning_rates="0.01,1", num_trials=2, patience=1)
+    out = place.succeed("--do_train=True", "--do_eval=True", "--multi_label=True", **flags)
+    trials = [json.loads((place.directory / "trials" / name / "evaluations.json").read_text())[
+        "evaluations"] for name in ("trial_1", "trial_2")]
+    stopped = ["%d" % len(trial) for trial in trials if len(trial) < steps]
+    assert stopped == re.findall(
+        r"stopped at step (\d): no better micro_f1 in 1 evaluations", out) != []
+    for trial in trials:        # each evaluation but the one that stopped it was the best so far
+        assert sorted(trial[:-1], key=goodness) == trial[:-1]
+        assert len(trial) == steps or goodness(trial[-1]) <= goodness(trial[-2])
+    best = [max(trial, key=goodness) for trial in trials]
     results = json.loads((place.directory / "trials" / "results.json").read_text())
-    assert [(one["seed"], one["learning_rate"]) for one in results["trials"]] == [(0, 0), (1, 0)]
-    assert results["median"] == pytest.approx(np.mean([one["best"]["micro_f1"]
-                                                       for one in results["trials"]]))
-    assert "  1     0       0.00e+00      1  " in out
-    assert "median %.4f" % results["median"] in out
+    assert [(one["seed"], one["learning_rate"], one["best"]) for one in results["trials"]] == [
+        (0, 0.01, best[0]), (1, 1., best[1])]
+    values = [one["micro_f1"] for one in best]
+    assert (results["best"], results["median"]) == (max(values), pytest.approx(np.mean(values)))
+    number = 1 + values.index(max(values))
+    assert results["best_trial"] == number
+    assert "median %.4f  best %.4f (trial %d)" % (results["median"], max(values), number) in out
     assert "eval custom dev  step %d  micro_f1 %.4f" % (
-        results["trials"][results["best_trial"] - 1]["best"]["step"], results["best"]) in out
-    again = place.succeed("--do_train=True", "--multi_label=True", "--num_trials=2",
-                          "--patience=1", **flags)
-    assert again.count("was stopped early, at step 2") == 2 and "step 3/3" not in again
+        best[number - 1]["step"], max(values)) in out.rpartition("median")[2]
+    kept, of_trial = (weights(place.path("trials", *folder, "best")) for folder in (
+        (), ("trial_%d" % number,)))
+    assert set(kept) == set(of_trial)
+    assert all(np.array_equal(kept[name], of_trial[name]) for name in kept)
+    again = place.succeed("--do_train=True", "--multi_label=True", **flags)
+    assert re.findall(r"was stopped early, at step (\d+)|has all of its (\d+) steps", again) == [
+        (str(len(trial)), "") if len(trial) < steps else ("", str(steps)) for trial in trials]
 
 
 @pytest.mark.parametrize("changes, message", [
@@ -331,3 +352,10 @@ def test_summary_of_trials():
     errors = trials.summary([dict(seed=i, learning_rate=1e-5, model_dir="m", best=dict(mse=value))
                              for i, value in enumerate((.5, .2, .7))], "mse", lower_is_better=True)
     assert (errors["best"], errors["worst"], errors["best_trial"]) == (.2, .7, 2)
+
+
+@pytest.mark.parametrize("losses, best", [((.3, .1, .2), 2), ((.1, .1, .1), 1)])
+def test_of_trials_that_are_equally_good_the_loss_decides(losses, best):
+    """And where that is the same too, the first one is it."""
+    assert trials.summary([dict(best=dict(f1=.9, loss=loss)) for loss in losses],
+                          "f1")["best_trial"] == best

@@ -113,7 +113,8 @@ def two_at_a_time(counts):
 
 
 def test_all_devices_work_and_each_example_comes_once(tmp_path):
-    counts, devices = [], distribution.connect(DeviceSettings(num_core_per_host=2))
+    counts, devices = [], distribution.connect(
+        DeviceSettings(num_core_per_host=2, device="cpu"))
 
     def make_batches(path):
         return tf.data.Dataset.range(tf.strings.to_number(path, tf.int64)).batch(2)

@@ -99,6 +99,15 @@ def test_another_task_is_left_to_be_refused_where_tasks_are_compared(model):
     assert (found.task_name, found.max_seq_length) == ("AX", 256)
 
 
+def test_whether_a_known_task_has_scores_says_the_task(model):
+    """The settings that its run wrote may well say is_regression False: nobody gave it."""
+    described = json.loads((model / "task.json").read_text())
+    described["settings"].update(task_name="sts-b", is_regression=True)
+    (model / "task.json").write_text(json.dumps(dict(described, task="sts-b")))
+    found = settled.settled(*settings_of(model, task_name="sts-b", is_regression=False))
+    assert found.max_seq_length == 256
+
+
 @pytest.mark.parametrize("what, missing", [
     (dict(predict_file=None), "data_dir"), (dict(do_eval=True), "data_dir"),
     (dict(do_train=True), "data_dir"), (dict(do_train=True, data_dir="x"), "output_dir")])

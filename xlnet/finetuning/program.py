@@ -39,7 +39,7 @@ def run(settings: FineTuningSettings, network: NetworkSettings, optimization: Op
     Raises:
       UserError: something is not what it should be.
     """
-    device.check_one_machine()
+    device = device.on_one_machine()
     settings = settled.settled(settings, given)
     settings, optimization = settled.with_length(settings, optimization, given)
     check(settings)

@@ -145,7 +145,7 @@ class Run:
                 else None
             weights = task.kind.class_weights(settings.class_weights, task, rows)
         return ClassifierModel(self._config, task, self._network, self._optimization, settings,
-                               self._description["head"], weights)
+                               self._description["head"], weights, self._devices.xla)
 
     def _prepare_training(self):
         settings = self._settings
@@ -219,7 +219,7 @@ class Run:
     def _banner(self):
         settings, task, rows = self._settings, self._task, self._train_rows
         return {
-            "precision": training.precision_in_words(self._network),
+            "precision": training.precision_in_words(self._network, self._devices),
             "task": "%s: %s %s, %s" % (task.name, "{:,}".format(len(rows)),
                                        task.kind.training_unit(task), _outputs(task)),
             "labels": task.kind.counts_in_words(

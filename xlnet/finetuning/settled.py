@@ -87,8 +87,11 @@ def _with_kept(settings, given, path):
     if "task_name" in given and _answered_by(settings.task_name) != described.get("task"):
         return settings         # of another task: refused where tasks are compared
     kept = _kept(settings, described)
+    compared = set(given) - {"task_name"}
+    if described.get("task") != known.CUSTOM:
+        compared -= {"is_regression"}       # which is compared with the task
     other = [(name, getattr(settings, name), value) for name, value in kept.items()
-             if name in given and name != "task_name" and getattr(settings, name) != value]
+             if name in compared and getattr(settings, name) != value]
     if other and not settings.allow_changes:
         raise UserError("%s; leave out what the model keeps, or give --allow_changes=True" % (
             "; ".join("%s is %s, but %s says %s" % (name, _words(now), path, _words(was))

@@ -76,7 +76,8 @@ def _take_best(model_dir, trial_dir):
 
 def summary(trials: list[dict[str, Any]], metric: str,
             lower_is_better: bool = False) -> dict[str, Any]:
-    """Median, best, worst and spread of the trials' best results.
+    """Median, best, worst and spread of the trials' best results; of equally good ones that with
+    the lower loss is the best trial.
 
     Args:
       trials: dicts of `seed`, `learning_rate`, `best` (an evaluation). metric: its main metric.
@@ -85,10 +86,13 @@ def summary(trials: list[dict[str, Any]], metric: str,
       A dict that is kept as `results.json`.
     """
     values = [trial["best"][metric] for trial in trials]
-    best, worst = sorted((max(values), min(values)), reverse=not lower_is_better)
-    return {"metric": metric, "median": statistics.median(values), "best": best, "worst": worst,
+    sign = -1 if lower_is_better else 1
+    best = max(range(len(trials)), key=lambda i: (
+        sign * values[i], -trials[i]["best"].get("loss", 0)))
+    return {"metric": metric, "median": statistics.median(values), "best": values[best],
+            "worst": min(values, key=lambda value: sign * value),
             "standard_deviation": statistics.stdev(values) if len(values) > 1 else 0.0,
-            "best_trial": values.index(best) + 1,
+            "best_trial": best + 1,
             "collapsed": sum(bool(trial["best"].get("collapsed")) for trial in trials),
             "trials": trials}
 
