@@ -9,7 +9,8 @@ ABOUT = """fine-tunes an XLNet to classify or score texts and pairs of texts.
 For a known task data_dir holds the official files; for --task_name=custom it holds train, dev and
 test as .tsv, .csv or .jsonl, whose columns the *_column flags name, or is one such file. Records
 are kept in output_dir and regenerated when text or settings change. A run found in model_dir is
-continued. With --eval_steps the best checkpoint on the way is kept as model_dir/best.
+continued. Training is evaluated once an epoch, and the best checkpoint kept as model_dir/best. To
+use a model its directory is enough: --model_dir=M --do_predict --predict_file=FILE.
 """
 
 _NO_TPU = "no TPU is addressed"
@@ -23,6 +24,9 @@ NO_LONGER_NEEDED = {
     "gcp_project": _NO_TPU,
     "shuffle_buffer": "the training rows are shuffled whole",
     "num_passes": "training repeats the records until train_steps",
+    "max_qa_length": "questions and answers are kept whole, articles are cut",
+    "high_only": "--task_name=race-high is for it",
+    "middle_only": "--task_name=race-middle is for it",
     "predict_batch_size": "eval_batch_size is for predictions too",
     "predict_ckpt": "predictions are those of model_dir/best, or of the newest checkpoint",
 }
@@ -33,7 +37,7 @@ _OWN_FILES = ("text_a_column", "text_b_column", "label_column", "id_column", "ch
 
 def main(settings, network, optimization, device):
     from xlnet.finetuning import program
-    program.run(settings, network, optimization, device, lambda: check_task(settings.task_name))
+    program.run(settings, network, optimization, device, cli.given_names(), check_task)
 
 
 def check_task(name):

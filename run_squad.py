@@ -10,8 +10,9 @@ ABOUT = """fine-tunes an XLNet to find the answer to a question in a text, or th
 
 Files are SQuAD's JSON or tables with a question in each row: train_file and predict_file, or those
 of a known task in data_dir. Records are kept in output_dir and regenerated when text or settings
-change. A run found in model_dir is continued. With --eval_steps the best checkpoint on the way is
-kept as model_dir/best.
+change. A run found in model_dir is continued. Training is evaluated once an epoch, and the best
+checkpoint kept as model_dir/best. To use a model its directory is enough: --model_dir=M
+--do_predict --predict_file=FILE.
 """
 
 _NO_TPU = "no TPU is addressed"
@@ -40,10 +41,9 @@ def main(settings, network, optimization, device):
     settings = dataclasses.replace(settings, data_dir=settings.data_dir or (*own, ".")[0])
     from xlnet.finetuning import program
     if settings.do_prepro:
-        program.prepare(settings, lambda: check_task(settings.task_name))
+        program.prepare(settings, check_task)
     if settings.does_run:
-        program.run(settings, network, optimization, device,
-                    lambda: check_task(settings.task_name))
+        program.run(settings, network, optimization, device, cli.given_names(), check_task)
 
 
 def check_task(name):

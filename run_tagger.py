@@ -9,14 +9,15 @@ ABOUT = """fine-tunes an XLNet to find entities: a tag for each word of a senten
 For a known task data_dir holds its files; for --task_name=custom it holds train, dev and test as
 CoNLL-style columns (a word a line, a blank line between sentences) or as JSON lines (text, and
 entities as [start, end, label] in characters), or is one such file. Records are kept in output_dir
-and regenerated when text or settings change. A run found in model_dir is continued. With
---eval_steps the best checkpoint on the way is kept as model_dir/best.
+and regenerated when text or settings change. A run found in model_dir is continued. Training
+is evaluated once an epoch, and the best checkpoint kept as model_dir/best. To use a model its
+directory is enough: --model_dir=M --do_predict --predict_file=FILE.
 """
 
 
 def main(settings, network, optimization, device):
     from xlnet.finetuning import program
-    program.run(settings, network, optimization, device, lambda: check_task(settings.task_name))
+    program.run(settings, network, optimization, device, cli.given_names(), check_task)
 
 
 def check_task(name):

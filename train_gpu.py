@@ -1,5 +1,6 @@
 """Pretrains an XLNet on records made by data_utils.py. `python train_gpu.py --help`."""
 
+import dataclasses
 import os
 
 from xlnet import cli, files
@@ -15,13 +16,20 @@ from xlnet.config import (
 )
 from xlnet.errors import UserError
 
+_ADDRESS = "--tpu_name has the TPU's address"
+
 NO_LONGER_NEEDED = {
     "d_embed": "embeddings are as wide as d_model",
     "iterations": "it is a TPU loop's length",
     "max_seq_length": "the manifest has the window length",
-    "master": "--tpu_name has the TPU's address",
-    "tpu_job_name": "--tpu_name has the TPU's address",
+    "num_passes": "all passes that the records have are trained on, again and again",
+    "summary_type": "segments are judged from <cls>",
+    "track_mean": "the loss that is shown is a mean",
+    **dict.fromkeys(("gcp_project", "master", "tpu", "tpu_job_name", "tpu_zone"), _ADDRESS),
 }
+
+# What the authors' program takes where a flag of the architecture is missing.
+ARCHITECTURE_DEFAULTS = {"ff_activation": "relu", "untie_r": False}
 
 
 def main(settings, architecture, network, optimization, device):
@@ -29,6 +37,7 @@ def main(settings, architecture, network, optimization, device):
     from xlnet.engine import distribution
     from xlnet.pretraining import sources
     from xlnet.pretraining.run import Run
+    settings = with_directories(settings, sources.find_records)
     devices = distribution.connect(device)
     manifest = sources.read_manifest(settings.record_info_dir, settings.spiece_model_file)
     check_against_manifest(settings, manifest)
@@ -36,6 +45,21 @@ def main(settings, architecture, network, optimization, device):
     run = Run(settings, config, network, optimization, device, manifest, devices)
     run.prepare()
     run.train()
+
+
+def with_directories(settings, find_records):
+    """The settings with directories as they are meant: the records', and `model` beside them for
+    checkpoints where none is given."""
+    found = {name: find_records(getattr(settings, name)) for name in (
+        "record_info_dir", "eval_record_info_dir") if getattr(settings, name)}
+    for name, directory in found.items():
+        if directory != getattr(settings, name):
+            print("note: %s: the records are in %s" % (name, directory))
+    if not settings.model_dir:
+        parent = os.path.dirname(os.path.abspath(found["record_info_dir"]))
+        found["model_dir"] = os.path.join(parent, "model")
+        print("note: model_dir is not given: %s" % found["model_dir"])
+    return dataclasses.replace(settings, **found)
 
 
 def check_against_manifest(settings, manifest):
@@ -65,6 +89,8 @@ def choose_architecture(settings, flags, manifest):
         values.update(given)
     else:
         values, source = dict({"n_token": manifest.vocab_size}, **given), "flags"
+        if given:
+            values = _with_defaults(values)
         missing = [key for key in ARCHITECTURE_KEYS if key not in values]
         if missing:
             raise UserError("architecture: give --model_config_path, or all of its flags; missing "
@@ -74,6 +100,13 @@ def choose_architecture(settings, flags, manifest):
         raise UserError("n_token: %s says %d, the vocabulary of the records in %s has %d pieces"
                         % (source, config.n_token, settings.record_info_dir, manifest.vocab_size))
     return config
+
+
+def _with_defaults(values):
+    for key, value in ARCHITECTURE_DEFAULTS.items():
+        if key not in values:
+            print("note: %s is not given: %s, as in the authors' program" % (key, value))
+    return dict(ARCHITECTURE_DEFAULTS, **values)
 
 
 def _kept_config(model_dir):

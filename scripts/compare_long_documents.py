@@ -136,7 +136,8 @@ def run(settings, way, longest):
           max_seq_length=settings.max_seq_length, train_batch_size=settings.train_batch_size,
           train_steps=settings.train_steps, warmup_share=0.1, eval_batch_size=16,
           learning_rate=settings.learning_rate, init_std=settings.init_std, seed=settings.seed,
-          save_steps=settings.train_steps, log_steps=max(1, settings.train_steps // 3), **start)
+          save_steps=settings.train_steps, eval_steps=0,
+          log_steps=max(1, settings.train_steps // 3), **start)
     results = files.read_json(os.path.join(model_dir, "eval_results_dev.json"), "results")
     last = results["checkpoints"][-1]
     numbers = (last["accuracy"], author_accuracy(model_dir), last["macro_f1"], last["loss"])

@@ -47,7 +47,7 @@ PRETRAINING = dict(train_batch_size=16, mem_len=64, perm_size=64, num_predict=64
                    mask_beta=3, dropout=0, dropatt=0, learning_rate=1.5e-3, warmup_share=0.03,
                    weight_decay=0.01, log_steps=100, save_steps=1000, parallel_ops=True)
 FINE_TUNING = dict(max_seq_length=128, train_batch_size=32, warmup_share=0.1, learning_rate=1e-3,
-                   save_steps=100000, log_steps=200, parallel_ops=True)
+                   save_steps=100000, eval_steps=0, log_steps=200, parallel_ops=True)
 OF_PROGRAM = {"run_classifier.py": dict(summary_type="mean"), "run_tagger.py": {}}
 
 

@@ -30,3 +30,20 @@ def place(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pretraining")
     pretraining.make_place(folder)
     return folder
+
+
+@pytest.fixture(scope="module")
+def quick_start():
+    """Sessions run their graphs as they were built. TensorFlow rewrites a graph before its first
+    step, which takes as long as building it: half of the time of a run of a few steps. For tests of
+    what runs read, write, say and refuse; tests of numbers have the graphs that users have."""
+    from xlnet.engine import distribution
+    make = distribution.session_config
+
+    def as_built(devices):
+        config = make(devices)
+        config.graph_options.rewrite_options.disable_meta_optimizer = True
+        return config
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(distribution, "session_config", as_built)
+        yield

@@ -32,7 +32,8 @@ def test_no_setting_is_defined_twice():
     module spells no name twice with a meaning of its own."""
     import re
     source = inspect.getsource(config)
-    defined = re.findall(r"^    (\w+): [\w\[\]]+ = (?:setting|required|share|rate)\(", source, re.M)
+    defined = re.findall(
+        r"^    (\w+): [\w\[\]]+ = (?:setting|of_model|required|share|rate)\(", source, re.M)
     repeated = {name for name in defined if defined.count(name) > 1}
     # What data_utils.py makes is only compared by train_gpu.py, which has no default for it.
     assert repeated == {"seq_len", "reuse_len", "bi_data"}
@@ -115,7 +116,8 @@ def test_a_run_config_from_flags():
     (config.PretrainingSettings, dict(same_length=True), "it belongs to --objective=causal"),
     (config.ClassifierSettings, {}, "nothing to do"),
     (config.ClassifierSettings, dict(do_train=True, mixout=1.0), "expected 0 <= mixout < 1"),
-    (config.ClassifierSettings, dict(do_train=True, patience=1), "patience needs --eval_steps"),
+    (config.ClassifierSettings, dict(do_train=True, patience=1, eval_steps=0),
+     "patience needs --eval_steps"),
     (config.ArchitectureSettings, dict(ff_activation="tanh"), "one of relu, gelu, gelu_erf"),
     (config.DeviceSettings, dict(num_hosts=0), "num_hosts is 0, expected at least 1"),
 ])

@@ -262,6 +262,17 @@ def test_every_preset_can_say_what_records_it_needs(workspace, tmp_path, name):
             wanted["train_batch_size"], wanted["seq_len"]) in done.stderr
 
 
+def test_records_for_eight_gpus_serve_one_gpu_too():
+    """As the README shows it."""
+    presets = {path.stem: json.loads(path.read_text(encoding="utf-8"))
+               for path in (ROOT / "configs" / "pretrain").glob("base_*.json")}
+    streams = presets["base_8gpus"]["train_batch_size"]
+    assert len(presets) > 3
+    for name, preset in presets.items():
+        assert streams % preset["train_batch_size"] == 0, name
+        assert (preset["seq_len"], preset["reuse_len"]) == (512, 256), name
+
+
 def test_the_authors_command_runs_as_it_stands(workspace, tmp_path, monkeypatch):
     """The preparation in their README, on a vocabulary trained with the flags that it shows."""
     import sentencepiece

@@ -41,6 +41,10 @@ def of_graph(error, node, reason):
               "truncated record at 5780' failed with Read less bytes than requested"),
      "records: r.tfrecord is damaged: truncated record at 5780' failed with Read less bytes than "
      "requested; remove it and start again"),
+    (of_graph(tf.errors.ResourceExhaustedError, "gradients/MatMul",
+              "OOM when allocating tensor with shape[32,12,512,512] and type float on "
+              "/job:localhost/replica:0/task:0/device:GPU:1 by allocator GPU_1_bfc"),
+     "out of memory on GPU:1, for a tensor [32,12,512,512]; what helps: more --grad_accum_steps "),
     (of_graph(tf.errors.UnknownError, "PyFunc", "UserError: num_predict is 2\nTraceback (most"),
      "num_predict is 2"),
     (tf.errors.UnknownError(None, None, "2 root error(s) found.\n"

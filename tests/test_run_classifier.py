@@ -1,10 +1,13 @@
 """run_classifier.py from the command line: trains, continues, evaluates, predicts, refuses."""
 
+import contextlib
+import io
 import json
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
 
 import numpy as np
 import pytest
@@ -12,7 +15,11 @@ from helpers import command
 from helpers.finetuning import TOPICS, make_vocabulary, make_workspace, weights
 from helpers.paths import RELEASED, ROOT
 
+from xlnet.engine import selection
+from xlnet.tasks.evaluation import Evaluation
 from xlnet.tokenization import Tokenizer
+
+pytestmark = pytest.mark.usefixtures("quick_start")
 
 
 @pytest.fixture(scope="module")
@@ -93,6 +100,19 @@ def test_every_checkpoint_is_evaluated(place, trained):
     assert kept["rows"] == 7 and kept["best_step"] in (0, 1, 2)
 
 
+def test_the_best_of_all_checkpoints_predicts(place, trained, monkeypatch):
+    """Of step 0, 1 and 2, of which step 1 is made the best."""
+    score = Evaluation.score
+    losses = iter((3., 1., 2.))
+    monkeypatch.setattr(Evaluation, "score", lambda self, answers, rows: dict(
+        score(self, answers, rows), accuracy=1., loss=next(losses)))
+    out = place.succeed("--do_eval=True", "--do_predict=True", "--eval_all_ckpt=True",
+                        predict_dir=place.path("of_best"))
+    assert "best custom dev  step 1  accuracy 1.0000" in out
+    assert "predicted custom test  step 1  (5 rows)" in out
+    (place.directory / "model" / "eval_results_dev.json").unlink()      # of made-up scores
+
+
 def test_metrics_are_those_of_the_predictions(place, trained):
     out = place.succeed("--do_eval=True", "--do_predict=True", "--predict_split=dev")
     header, lines, probabilities = place.predictions("model", "predictions_custom_dev.tsv")
@@ -119,6 +139,42 @@ def test_the_model_directory_and_one_file_without_labels_suffice(place, trained)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=2e-6)
 
 
+def use(model_dir, *arguments):
+    """What run_classifier.py says that is given a model's directory and no setting of a run."""
+    done = command.run("run_classifier.py", "--model_dir=" + model_dir, "--do_predict=True",
+                       *arguments)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def test_a_model_copied_elsewhere_needs_nothing_but_a_file(place, trained, tmp_path, monkeypatch):
+    """Neither task nor columns, vocabulary, architecture or directories; nothing is left behind."""
+    place.succeed("--do_predict=True", predict_file=place.path("own", "test.tsv"),
+                  predict_dir=tmp_path / "expected")
+    selection.export(place.path("model", "model.ckpt-2"), str(tmp_path / "best"),
+                     selection.sidecar_files(place.path("model")))
+    shutil.move(tmp_path / "best", tmp_path / "elsewhere")
+    before = sorted(path.name for path in (tmp_path / "elsewhere").iterdir())
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    done = use(str(tmp_path / "elsewhere"), "--predict_file=" + place.path("own", "test.tsv"),
+               "--predict_output=-")
+    expected = (tmp_path / "expected" / "predictions_custom_test.tsv").read_text()
+    assert done.stdout == expected and "predicted custom test  step 2  (5 rows): -" in done.stderr
+    assert sorted(path.name for path in (tmp_path / "elsewhere").iterdir()) == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["elsewhere", "expected"]
+
+
+def test_lines_without_names_are_predicted(place, trained, tmp_path, monkeypatch):
+    """From a .txt file and from the standard input, though the model's rows had names."""
+    text = "kamat telok\trokmi\nnokla\tlaskit nokla\n"
+    (tmp_path / "new.txt").write_text(text)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    answers = [use(place.path("model"), "--predict_file=" + name, "--predict_output=-").stdout
+               for name in (str(tmp_path / "new.txt"), "-")]
+    assert answers[0] == answers[1]
+    assert [line.split("\t")[0] for line in answers[0].splitlines()] == ["id", "0", "1"]
+
+
 def test_padding_makes_no_difference(place, trained):
     tokenizer = Tokenizer(place.path("sp.model"))
     with open(place.path("own", "test.tsv"), encoding="utf-8") as f:
@@ -126,7 +182,7 @@ def test_padding_makes_no_difference(place, trained):
     answers = []
     for length, batch, padding in ((longest + 3, 5, "longest"), (longest + 20, 3, "fixed")):
         place.succeed("--do_predict=True", max_seq_length=length, eval_batch_size=batch,
-                      padding=padding,
+                      padding=padding, allow_changes=True,
                       predict_dir=place.path("padded"))
         answers.append(place.predictions("padded", "predictions_custom_test.tsv")[2])
     assert np.ptp(answers[0], axis=0).max() > 1e-3
@@ -223,10 +279,13 @@ def faulty(place):
 
 @pytest.mark.parametrize("changes, message", [
     (dict(uncased=True), "spiece.model.json says False"),
-    (dict(summary_type="mean"), "has summary_type last, not mean"),
+    (dict(summary_type="mean"), "summary_type is mean, but "),
+    (dict(summary_type="mean", allow_changes=True), "has summary_type last, not mean"),
     (dict(task_name="sts-b", data_dir="sts"),
      "has task custom, not sts-b; labels animal/plant/stone"),
-    (dict(is_regression=True), "is_regression False, not True"),
+    (dict(is_regression=True), "task.json says False; leave out what the model keeps"),
+    (dict(multi_label=True, text_b_column=None, max_seq_length=128),
+     "task.json says 16; multi_label is True, but "),
     (dict(model_config_path="wide.json"), "has d_inner 24, not 32"),
 ])
 @pytest.mark.parametrize("what", [TRAIN, EVAL])
@@ -250,6 +309,61 @@ def test_a_damaged_checkpoint_is_named(place, trained, tmp_path):
     assert not (tmp_path / "model" / "eval_results_dev.json").exists()
 
 
+@pytest.mark.parametrize("name, kept, message", [
+    ("model.ckpt-2.data-00000-of-00001", 1000, "/best/model.ckpt-2 cannot be read: Read less"),
+    ("model.ckpt-2.index", 1000, "/best/model.ckpt-2 cannot be read: not an sstable"),
+    ("checkpoint", 10, "/best/checkpoint cannot be read: it names no checkpoint that is there"),
+    ("checkpoint", 0, "/best/checkpoint cannot be read: Invalid checkpoint state loaded from")])
+def test_a_damaged_best_is_named(place, trained, tmp_path, name, kept, message):
+    """And not passed over for the newest one."""
+    shutil.copytree(place.path("model"), tmp_path / "model")
+    best = tmp_path / "model" / "best"
+    selection.export(place.path("model", "model.ckpt-2"), str(best),
+                     selection.sidecar_files(place.path("model")))
+    (best / name).write_bytes((best / name).read_bytes()[:kept])
+    done = place.run("--do_predict=True", model_dir=tmp_path / "model")
+    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1, done
+    assert message in done.stderr
+    assert done.stderr.endswith("; it is not whole: copy it again, or use another one\n")
+
+
+@contextlib.contextmanager
+def small_disk(directory, kibibytes):
+    """A file system of its own; the test is skipped where none may be mounted."""
+    directory.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=%dk" % kibibytes, "tmpfs", directory],
+                      capture_output=True).returncode:
+        pytest.skip("no file system may be mounted here")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", directory], check=True)
+
+
+def test_a_full_disk_is_named(place, tmp_path):
+    """With room for the vocabulary, but for no checkpoint; what was begun is removed."""
+    with small_disk(tmp_path / "disk", 300):
+        done = place.run(TRAIN, model_dir=tmp_path / "disk" / "model")
+        left = {path.name for path in (tmp_path / "disk" / "model").iterdir()}
+    assert done.returncode == 1
+    assert done.stderr == "run_classifier.py: %s: no space left on the disk; free some and start " \
+        "again, or give a directory elsewhere\n" % (
+            tmp_path / "disk" / "model" / "unfinished" / "model.ckpt-0")
+    assert left == {"spiece.model", "spiece.model.json", "xlnet_config.json", "task.json",
+                    "finetuning.json"}
+
+
+@pytest.mark.parametrize("what", (TRAIN, EVAL, "--do_predict=True"))
+def test_a_disk_that_cannot_be_written_to_is_named_before_the_work(place, trained, tmp_path, what):
+    with small_disk(tmp_path / "disk", 4000):
+        shutil.copytree(place.path("model"), tmp_path / "disk" / "model")
+        subprocess.run(["mount", "-o", "remount,ro", tmp_path / "disk"], check=True)
+        done = place.run(what, model_dir=tmp_path / "disk" / "model", train_steps=4)
+    assert done.returncode == 1 and done.stdout == ""
+    assert done.stderr.startswith("run_classifier.py: model_dir: %s cannot be written to; copy "
+                                  % (tmp_path / "disk" / "model"))
+
+
 def test_a_directory_of_other_checkpoints_is_not_trained_in(place):
     shutil.copytree(RELEASED, place.path("other"))
     for path in list((place.directory / "other").glob("xlnet_model.ckpt.*")):
@@ -260,8 +374,11 @@ def test_a_directory_of_other_checkpoints_is_not_trained_in(place):
 
 @pytest.mark.parametrize("arguments, changes", [
     (["--train_step=2"], {}), (["--train_steps=many"], {}), (["--summary_type=least"], {}),
-    (["stray"], {}), ([], dict(data_dir=None)), ([], dict(train_batch_size=0))])
-def test_bad_flags_exit_with_status_2(place, arguments, changes):
+    (["stray"], {}), ([TRAIN], dict(data_dir=None)), ([TRAIN], dict(output_dir=None)),
+    (["--do_predict=True"], dict(data_dir=None, model_dir="model")),
+    ([], dict(train_batch_size=0))])
+def test_bad_flags_exit_with_status_2(place, trained, monkeypatch, arguments, changes):
+    monkeypatch.chdir(place.directory)
     done = place.run(*arguments, **changes)
     assert done.returncode == 2 and len(done.stderr.splitlines()) == 1, done
 

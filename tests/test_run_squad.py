@@ -2,6 +2,7 @@
 
 import json
 import random
+import shutil
 
 import numpy as np
 import pytest
@@ -102,6 +103,16 @@ def test_windows_and_batches_change_no_answer(place, trained, tmp_path):
         assert list(fixed) == list(cut)
         for key, value in fixed.items():
             assert value == (pytest.approx(cut[key], abs=1e-4) if "null" in name else cut[key])
+
+
+def test_a_model_copied_elsewhere_needs_nothing_but_a_file(place, trained, tmp_path):
+    """Windows are as long, and the network's beams as wide, as they were in training."""
+    shutil.copytree(place / "model" / "best", tmp_path / "model")
+    done = command.run("run_squad.py", "--model_dir=%s" % (tmp_path / "model"), "--do_predict=True",
+                       "--predict_file=%s" % (place / "dev.json"), "--predict_output=-")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == json.loads(
+        (place / "model" / "predictions_custom_dev.json").read_text())
 
 
 def test_records_alone_need_no_network(place, tmp_path):

@@ -9,6 +9,8 @@ import pytest
 from helpers.paths import RELEASED
 from helpers.pretraining import TINY, losses, train, weights
 
+pytestmark = pytest.mark.usefixtures("quick_start")
+
 
 @pytest.fixture(scope="module")
 def trained(place):
@@ -137,8 +139,6 @@ BAD = {
     "two kinds of warm-up": (dict(warmup_share=0.5), 1,
                              "warmup_share and warmup_steps are both given"),
     "same_length alone": (dict(same_length=True), 1, "it belongs to --objective=causal"),
-    "loss is not finite": (dict(learning_rate=1e30, clip=1e30, warmup_steps=0, train_steps=9), 1,
-                           "at step"),
 }
 
 
@@ -151,8 +151,19 @@ def test_bad_input_is_one_line(place, trained, case):
               if line and not line.startswith("WARNING")]
     assert len(errors) == 1 and errors[0].startswith("train_gpu.py: "), done.stderr
     assert message in errors[0]
-    if case != "loss is not finite":
-        assert not (place / ("bad_" + re.sub(r"\W", "_", case))).exists()
+    assert not (place / ("bad_" + re.sub(r"\W", "_", case))).exists()
+
+
+@pytest.mark.parametrize("learning_rate, message", (
+    (1e30, "the loss is nan at step 2"), (1., r"the loss is \d+\.\d\d, above {:.2f} at step 2")))
+def test_a_run_that_goes_wrong_ends(place, trained, learning_rate, message):
+    """A loss of more than twice that of guessing blindly has exploded."""
+    done = train(place, "wrong_%g" % learning_rate, learning_rate=learning_rate, clip=1e30,
+                 warmup_steps=0, train_steps=9)
+    message = message.format(2 * np.log(json.loads((place / "tiny.json").read_text())["n_token"]))
+    assert done.returncode == 1
+    assert re.fullmatch("train_gpu.py: %s; newest checkpoint before: none; try .*\n" % message,
+                        done.stderr), done.stderr
 
 
 def test_records_are_verified_before_training(place, trained):

@@ -20,7 +20,9 @@ FLAGS = flags.FLAGS
 _log = logging.getLogger(__name__)
 
 _CONFIG_HELP = ("JSON file of settings, their names without the dashes; a flag beside it goes "
-                "before it, and \"about\" is for readers")
+                "before it, \"about\" is for readers, and files may be named from its own place")
+
+_FILES = ("model_config_path", "spiece_model_file")    # which presets may name by their own place
 
 _HELP = {"-h", "-help", "--help", "--helpfull"}
 _DEFINE: dict[type, Callable[..., object]] = {
@@ -45,8 +47,8 @@ def run(main: Callable[..., object], *groups: type,
     """
     program = os.path.basename(sys.argv[0])
     try:
-        with _showing_log(), failures.explained():
-            _run(program, main, groups, no_longer_needed, about)
+        with _showing_log() as console, failures.explained():
+            _run(program, main, groups, no_longer_needed, about, console)
             sys.stdout.flush()
     except flags.Error as e:
         _end(program, " ".join(str(e).split()), 2)
@@ -59,7 +61,7 @@ def run(main: Callable[..., object], *groups: type,
             print("%s: %s" % (program, e), file=sys.stderr, flush=True)
             sys.stdout.flush()
             os._exit(1)
-        _end(program, e, 1)
+        _end(program, e, getattr(e, "status", 1))
     except KeyboardInterrupt:
         _end(program, "stopped", 130)
 
@@ -97,7 +99,7 @@ def _end(program, message, status):
     sys.exit(status)
 
 
-def _run(program, main, groups, no_longer_needed, about):
+def _run(program, main, groups, no_longer_needed, about, console):
     _define(groups, no_longer_needed)
     if _HELP & set(sys.argv[1:]):
         print(_help(program, about, groups), flush=True)
@@ -110,6 +112,8 @@ def _run(program, main, groups, no_longer_needed, about):
     _take_preset(fields)
     _require(fields)
     _check_alternatives(fields)
+    console.has_stdout = not any(field.metadata["is_result"] and FLAGS[name].value == "-"
+                                 for name, field in fields.items())
     for name, why in no_longer_needed.items():
         if FLAGS[name].present:
             _log.warning("note: --%s is not used: %s", name, why)
@@ -117,11 +121,14 @@ def _run(program, main, groups, no_longer_needed, about):
 
 
 class _Console(logging.Handler):
-    """Shows records as bare text: below WARNING on stdout, the rest on stderr."""
+    """Shows records as bare text: below WARNING on stdout, the rest on stderr; all of them there
+    where stdout is for the program's result."""
+    has_stdout = True
 
     def emit(self, record):
         # Looked up now: tests and programs may have replaced them.
-        stream = sys.stderr if record.levelno >= logging.WARNING else sys.stdout
+        to_stderr = record.levelno >= logging.WARNING or not self.has_stdout
+        stream = sys.stderr if to_stderr else sys.stdout
         print(self.format(record), file=stream, flush=True)
 
 
@@ -134,7 +141,7 @@ def _showing_log():
     log.setLevel(logging.INFO)
     log.propagate = False
     try:
-        yield
+        yield console
     finally:
         log.removeHandler(console)
         log.level, log.propagate = before
@@ -143,6 +150,12 @@ def _showing_log():
 def given(name: str) -> bool:
     """Whether the flag stood on the command line."""
     return bool(FLAGS[name].present)
+
+
+def given_names() -> frozenset[str]:
+    """The names of the flags that stood on the command line or in the preset."""
+    return frozenset(name for name in FLAGS
+                     if FLAGS[name].present or not FLAGS[name].using_default_value)
 
 
 def _fields(groups):
@@ -206,8 +219,17 @@ def _take_preset(fields):
             raise UserError("config %s: unknown setting '%s'%s"
                             % (FLAGS.config, name, did_you_mean(name, fields)))
         check_value(fields[name], value, "config " + FLAGS.config)
+        if name in _FILES:
+            value = _from(FLAGS.config, value)
         if not given(name) and not any(given(other) for other in _others(fields, name)):
             FLAGS[name].value = value
+            FLAGS[name].using_default_value = False
+
+
+def _from(config, path):
+    """A file that a preset names: as seen from where the program runs, or else from the preset."""
+    beside = os.path.normpath(os.path.join(os.path.dirname(config), path))
+    return beside if not os.path.exists(path) and os.path.exists(beside) else path
 
 
 def _others(fields, name):

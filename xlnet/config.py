@@ -40,7 +40,8 @@ class Renamed(NamedTuple):
 def setting(default: Any, help: str, *, choices: Optional[Sequence[str]] = None,
             minimum: Optional[float] = None, maximum: Optional[float] = None,
             above: Optional[float] = None, below: Optional[float] = None,
-            instead_of: Optional[str] = None, renamed: Optional[Renamed] = None) -> Any:
+            instead_of: Optional[str] = None, renamed: Optional[Renamed] = None,
+            of_model: bool = False, is_result: bool = False) -> Any:
     """A dataclass field with its meaning [unit] and what it may be.
 
     Args:
@@ -49,9 +50,14 @@ def setting(default: Any, help: str, *, choices: Optional[Sequence[str]] = None,
       instead_of: another setting that says the same: the one of them that stands on the command
         line goes before the other one in a preset, and both there are refused.
       renamed: the name that goes on working.
+      of_model: a fine-tuned model goes on with the value that it was trained with, which stands in
+        its `task.json`: left out it is taken from there, and another value is refused.
+      is_result: the file of what the program is for; where it is "-", the standard output, all else
+        that is shown goes to the standard error.
     """
     metadata = {"help": help, "choices": choices, "minimum": minimum, "maximum": maximum,
-                "above": above, "below": below, "instead_of": instead_of, "renamed": renamed}
+                "above": above, "below": below, "instead_of": instead_of, "renamed": renamed,
+                "of_model": of_model, "is_result": is_result}
     if default is REQUIRED:     # as a factory: fields with defaults may stand before it
         return dataclasses.field(default_factory=lambda: REQUIRED, metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)
@@ -70,6 +76,11 @@ def share(default: Optional[float], help: str, **more: Any) -> Any:
 def rate(default: float, help: str) -> Any:
     """A `setting` from 0 to below 1, the chance that something is dropped."""
     return setting(default, help, minimum=0.0, below=1.0)
+
+
+def of_model(default: Any, help: str, **limits: Any) -> Any:
+    """A `setting` that a fine-tuned model keeps."""
+    return setting(default, help, of_model=True, **limits)
 
 
 def as_in(group: type, name: str, **changes: Any) -> Any:
@@ -146,6 +157,7 @@ class Settings:
 # ---- the architecture ----
 
 CONFIG_NAME = "xlnet_config.json"   # the architecture's file beside a checkpoint
+BEST = "best"                       # the directory, in a model directory, of the best checkpoint
 
 
 @dataclasses.dataclass(frozen=True, init=False)
@@ -479,21 +491,35 @@ class OptimizationSettings(Settings):
 class DeviceSettings(Settings):
     """Where to run; see the README's chapter on pretraining."""
     num_hosts: int = setting(1, "number of machines; above 1 set TF_CONFIG on each", minimum=1)
-    num_core_per_host: int = setting(1, "GPUs of a machine; without GPUs, replicas on its CPU",
+    num_core_per_host: int = setting(1, "GPUs of a machine; with device=cpu replicas on its CPU",
                                      minimum=1)
+    device: str = setting("auto", "GPUs, or the CPU where none is found; auto takes GPUs if there "
+                                  "are any, and one replica on the CPU if not",
+                          choices=("auto", "gpu", "cpu"))
     use_tpu: bool = setting(False, "run on a TPU (never tried)")
     tpu_name: str = setting("local", "with use_tpu: name or grpc address of the TPU")
+    xla: bool = setting(False, "compile each replica's part of the training step with XLA; in "
+                               "fine-tuning give --padding=fixed too: each length is compiled anew")
     parallel_ops: bool = setting(False, "on one CPU, operations side by side: small networks train "
                                         "faster, but a run that is repeated or resumed differs in "
                                         "the last bit")
 
-    def check_one_machine(self) -> None:
-        """Raises UserError unless the devices are those of one machine: fine-tuning runs on one."""
+    def on_one_machine(self) -> "DeviceSettings":
+        """These settings for fine-tuning, which runs on GPUs or the CPU of one machine.
+
+        A TPU is noted, and its hosts and cores are not counted.
+
+        Raises:
+          UserError: several machines.
+        """
+        if self.use_tpu:
+            _log.warning("note: use_tpu is True: fine-tuning runs on GPUs or the CPU, here as with "
+                         "--num_hosts=1 --num_core_per_host=1")
+            return dataclasses.replace(self, use_tpu=False, num_hosts=1, num_core_per_host=1)
         if self.num_hosts != 1:
             raise UserError("num_hosts is %d: fine-tuning runs on one machine; leave it 1"
                             % self.num_hosts)
-        if self.use_tpu:
-            raise UserError("use_tpu is True: fine-tuning runs on GPUs or the CPU; leave it False")
+        return self
 
 
 _CHECKED = "checked against the data if given"
@@ -502,8 +528,11 @@ _CHECKED = "checked against the data if given"
 @dataclasses.dataclass(frozen=True)
 class PretrainingSettings(RunSettings):
     """train_gpu.py: data, memory, permutation, checkpoints."""
+    model_dir: str = as_in(
+        RunSettings, "model_dir", default="", help="directory for checkpoints; a run found there "
+        "is continued; if not given model, beside the records")
     record_info_dir: str = required("directory made by data_utils.py (its manifest is read), or "
-                                    "the reference's records")
+                                    "the reference's records; also the directory above tfrecords")
     spiece_model_file: Optional[str] = as_in(
         RunSettings, "spiece_model_file", help="SentencePiece model of the reference's records, if "
         "corpus_info.json beside them does not name it; ours have their own")
@@ -534,6 +563,8 @@ class PretrainingSettings(RunSettings):
     mask_beta: int = setting(1, "see mask_alpha", minimum=1)
     keep_every: int = setting(0, "steps whose multiples keep their checkpoint for good; 0: none",
                               minimum=0)
+    on_error: str = setting("fail", "damaged records: fail, or read the next whole one in the "
+                                    "place of each, and count them", choices=("fail", "skip"))
     on_nan: str = setting("stop", "loss that is NaN or infinite, or explodes: stop, or go back "
                                   "to the last checkpoint and skip the data since",
                           choices=("stop", "rollback"))
@@ -552,17 +583,25 @@ class PretrainingSettings(RunSettings):
 @dataclasses.dataclass(frozen=True)
 class TaskSettings(RunSettings, TextSettings):
     """What fine-tuning on a task of any kind has: the task, what to do."""
-    task_name: str = required("a known task (cola, sst-2, ..., imdb, race, tnews, xnli-de, ...; an "
-                              "unknown name lists them all) or custom for your own files")
-    data_dir: str = required("directory with the task's files; custom: train, dev and test as "
-                             ".tsv, .csv, .json or .jsonl, or one file to train on")
-    output_dir: str = required("directory for tokenized records")
-    spiece_model_file: str = as_in(RunSettings, "spiece_model_file", default=REQUIRED)
-    model_config_path: str = as_in(RunSettings, "model_config_path", default=REQUIRED)
-    save_steps: int = as_in(RunSettings, "save_steps", default=500)
-    eval_steps: int = as_in(RunSettings, "eval_steps", help="training steps between evaluations "
-                            "that choose model_dir/best; 0: none")
-    max_save: int = as_in(RunSettings, "max_save", default=0)
+    task_name: str = of_model("", "a known task (cola, sst-2, ..., imdb, race, tnews, xnli-de, "
+                                  "...; an unknown name lists them all) or custom for your own "
+                                  "files")
+    data_dir: str = setting("", "directory with the task's files; custom: train, dev and test as "
+                                ".tsv, .csv, .json or .jsonl, or one file to train on")
+    output_dir: str = setting("", "directory for tokenized records; without it those of evaluation "
+                                  "and prediction are dropped at the end")
+    spiece_model_file: str = as_in(RunSettings, "spiece_model_file", default="",
+                                   help="SentencePiece model; that of model_dir if not given")
+    model_config_path: str = as_in(RunSettings, "model_config_path", default="", help="JSON with "
+                                   "the architecture; that of model_dir if not given")
+    # None until the rows of an epoch are known (`finetuning.settled.in_steps`).
+    save_steps: int = as_in(RunSettings, "save_steps", default=None, help="steps between "
+                            "checkpoints; if not given once an epoch, or every 1000 steps where "
+                            "that is more often")
+    eval_steps: int = as_in(RunSettings, "eval_steps", default=None, help="training steps between "
+                            "evaluations that choose model_dir/best; 0: none; if not given once an "
+                            "epoch")
+    max_save: int = as_in(RunSettings, "max_save", default=3)
     do_train: bool = setting(False, "fine-tune on the train file")
     do_eval: bool = setting(False, "evaluate on eval_split")
     do_predict: bool = setting(False, "write predictions for predict_split or predict_file")
@@ -572,8 +611,8 @@ class TaskSettings(RunSettings, TextSettings):
               "known tasks and 0.1 for custom if not given")
     eval_split: str = setting("dev", "file evaluated: dev, test, train (mnli: dev_matched, ...)")
     eval_all_ckpt: bool = setting(False, "evaluate every checkpoint in model_dir, not one")
-    metric: Optional[str] = setting(None, "metric that chooses the best; the task's first if not "
-                                          "given")
+    metric: Optional[str] = of_model(None, "metric that chooses the best; the task's first if not "
+                                           "given")
     patience: int = setting(0, "evaluations without a better one after which training stops; 0: "
                                "never", minimum=0)
     num_trials: int = setting(1, "runs with seed, seed + 1, ...; the best one is kept", minimum=1)
@@ -585,8 +624,11 @@ class TaskSettings(RunSettings, TextSettings):
                                                 "predict_split, labelled or not; - is the "
                                                 "standard input")
     predict_dir: Optional[str] = setting(None, "directory for predictions; model_dir if not given")
+    predict_output: Optional[str] = setting(
+        None, "file for the predictions alone, in place of predict_dir; - is the standard output",
+        is_result=True)
 
-    max_seq_length: int = setting(128, "tokens of an example, special ones included")
+    max_seq_length: int = of_model(128, "tokens of an example, special ones included")
     padding: str = setting("longest", "batches as long as their longest example, or all of them "
                                       "max_seq_length for XLA and TPUs",
                            choices=("longest", "fixed"))
@@ -595,8 +637,9 @@ class TaskSettings(RunSettings, TextSettings):
 
     eval_batch_size: int = setting(32, "examples that a device evaluates or predicts together",
                                    minimum=1)
-    epochs: Optional[float] = setting(None, "train_steps in passes over the training rows",
-                                      minimum=0.0, instead_of="train_steps")
+    epochs: Optional[float] = setting(
+        None, "train_steps in passes over the training rows; 3 if neither is given", above=0.0,
+        instead_of="train_steps")
     freeze_layers: int = setting(0, "freeze the embeddings and this many of the lowest layers; "
                                     "0: none", minimum=0)
     mixout: float = rate(0.0, "chance that a weight of a dense kernel is its pretrained value in a "
@@ -604,14 +647,14 @@ class TaskSettings(RunSettings, TextSettings):
     class_weights: Optional[str] = setting(None, "weights of the labels in the loss: balanced, or "
                                                  "label:weight,...")
     label_smoothing: float = share(0.0, "probability spread evenly over all labels")
-    cls_scope: Optional[str] = setting(None, "name of the output layer; the task's if not given")
+    cls_scope: Optional[str] = of_model(None, "name of the output layer; the task's if not given")
 
     def check(self) -> None:
         super().check()
         if not (self.do_train or self.do_eval or self.do_predict):
             raise UserError("nothing to do: give --do_train=True, --do_eval=True or "
                             "--do_predict=True")
-        if (self.patience or self.num_trials > 1) and not self.eval_steps:
+        if (self.patience or self.num_trials > 1) and self.eval_steps == 0:
             raise UserError("%s needs --eval_steps: it looks at evaluations while training"
                             % ("patience" if self.patience else "num_trials"))
 
@@ -619,19 +662,19 @@ class TaskSettings(RunSettings, TextSettings):
 @dataclasses.dataclass(frozen=True)
 class ClassifierSettings(TaskSettings):
     """run_classifier.py: the task, its files, what to do."""
-    text_a_column: str = setting("text_a", "custom: column of the text; a,b joins two")
-    text_b_column: Optional[str] = setting(None, "custom: column of the second text")
-    label_column: str = setting("label", "custom: column of the label; multi_label: or a column of "
-                                         "0 and 1 for each label")
-    id_column: Optional[str] = setting(None, "custom: column of the row's name; row number if not "
-                                             "given")
-    choice_columns: Optional[str] = setting(
+    text_a_column: str = of_model("text_a", "custom: column of the text; a,b joins two")
+    text_b_column: Optional[str] = of_model(None, "custom: column of the second text")
+    label_column: str = of_model("label", "custom: column of the label; multi_label: or a column "
+                                          "of 0 and 1 for each label")
+    id_column: Optional[str] = of_model(None, "custom: column of the row's name; row number if not "
+                                              "given")
+    choice_columns: Optional[str] = of_model(
         None, "custom: columns of the answers of which one is right, or one column of JSON lines "
               "that lists them")
-    is_regression: bool = setting(False, "checked against the task; custom: labels are numbers")
-    multi_label: bool = setting(False, "custom: a row has any number of labels")
-    label_separator: str = setting(",", "custom: between the labels in a multi_label cell")
-    query_id_column: Optional[str] = setting(
+    is_regression: bool = of_model(False, "checked against the task; custom: labels are numbers")
+    multi_label: bool = of_model(False, "custom: a row has any number of labels")
+    label_separator: str = of_model(",", "custom: between the labels in a multi_label cell")
+    query_id_column: Optional[str] = of_model(
         None, "custom: column of a query's name; makes the task a ranking: text_a is the query, "
               "text_b and id the document, label its grade")
     ranking_loss: str = setting(
@@ -640,29 +683,30 @@ class ClassifierSettings(TaskSettings):
                     "grade", choices=("pairwise", "pointwise"))
     pairs_per_query: int = setting(50, "pairwise: pairs of a query, drawn among those of different "
                                        "grades; 0: all", minimum=0)
-    ranking_cutoff: int = setting(10, "ranking: documents of a query that NDCG and ERR look at",
-                                  minimum=1)
-    highest_grade: int = setting(0, "ranking: grade of a perfect document, for ERR; 0: the highest "
-                                    "one of the file", minimum=0)
+    ranking_cutoff: int = of_model(10, "ranking: documents of a query that NDCG and ERR look at",
+                                   minimum=1)
+    highest_grade: int = of_model(0, "ranking: grade of a perfect document, for ERR; 0: the "
+                                     "highest one of the file", minimum=0)
 
     predict_form: Optional[str] = setting(
         None, "form of predict_file; from its extension if not given. text: a text on each line, "
               "tabs between a pair; run, qrels: TREC's",
         choices=("tsv", "csv", "json", "jsonl", "text", "run", "qrels"))
-    predict_threshold: float = share(0.5, "least probability for the second of two labels, or for "
-                                          "each one of multi_label")
+    predict_threshold: float = of_model(
+        0.5, "least probability for the second of two labels, or for each one of multi_label",
+        minimum=0.0, maximum=1.0)
 
-    long_document: str = setting(
+    long_document: str = of_model(
         "truncate", "texts that do not fit: lose the end, lose the middle, become several windows "
                     "whose answers are averaged, or go through the network in segments of "
                     "max_seq_length, each remembering the one before",
         choices=("truncate", "head_tail", "sliding", "memory"))
-    max_segments: int = setting(8, "long_document=memory: segments of a text, the rest is cut off",
-                                minimum=1)
+    max_segments: int = of_model(8, "long_document=memory: segments of a text, the rest is cut off",
+                                 minimum=1)
 
-    summary_type: str = setting("last", "how a text becomes one vector",
-                                choices=("last", "first", "mean", "attn"))
-    use_summ_proj: bool = setting(True, "dense tanh layer over the summary")
+    summary_type: str = of_model("last", "how a text becomes one vector",
+                                 choices=("last", "first", "mean", "attn"))
+    use_summ_proj: bool = of_model(True, "dense tanh layer over the summary")
 
     program: ClassVar[str] = "run_classifier.py"
 
@@ -675,13 +719,13 @@ class TaggerSettings(TaskSettings):
     data_dir: str = as_in(TaskSettings, "data_dir", help="directory with the task's files; custom: "
                           "train, dev and test as train.txt or eng.train and the like, or .jsonl, "
                           "or one file to train on")
-    word_column: str = setting("1", "custom: column of the words, its number from 1 on or its name "
-                                    "in the first line; in JSON lines the text's key, text if not "
-                                    "given")
-    tag_column: Optional[str] = setting(
+    word_column: str = of_model("1", "custom: column of the words, its number from 1 on or its "
+                                     "name in the first line; in JSON lines the text's key, text "
+                                     "if not given")
+    tag_column: Optional[str] = of_model(
         None, "custom: column of the tags in the same way, the last one if not given; in JSON "
               "lines the entities' key, entities if not given")
-    scheme: str = setting(
+    scheme: str = of_model(
         "auto", "how tags say where entities begin and end: as the train file does, which then is "
                 "refused where its schemes are mixed; or given, so that illegal tags are repaired",
         choices=("auto", "iob1", "bio2", "bmes", "bioes"))
@@ -720,12 +764,11 @@ class SpanSettings(TaskSettings):
     do_prepro: bool = setting(False, "make the records of the files, as training and evaluation "
                                      "do by themselves")
     model_dir: str = as_in(TaskSettings, "model_dir", default="")
-    model_config_path: str = as_in(TaskSettings, "model_config_path", default="")
-    context_column: str = setting("context", "tables: column of the text with the answer")
-    question_column: str = setting("question", "tables: column of the question")
-    answer_column: str = setting("answer", "tables: column of the answer, empty where there is "
-                                           "none; in JSON lines a text or a list of them")
-    answer_start_column: Optional[str] = setting(
+    context_column: str = of_model("context", "tables: column of the text with the answer")
+    question_column: str = of_model("question", "tables: column of the question")
+    answer_column: str = of_model("answer", "tables: column of the answer, empty where there is "
+                                            "none; in JSON lines a text or a list of them")
+    answer_start_column: Optional[str] = of_model(
         None, "tables: column of the answer's first character in the context, from 0 on; if not "
               "given answers are searched for, which stand there once")
     id_column: str = as_in(ClassifierSettings, "id_column", default="id", help="tables: column of "
@@ -733,14 +776,14 @@ class SpanSettings(TaskSettings):
 
     max_seq_length: int = as_in(TaskSettings, "max_seq_length", default=512,
                                 help="tokens of a window, question and special ones included")
-    doc_stride: int = setting(128, "tokens from one window of a long paragraph to the next",
-                              minimum=1)
-    max_query_length: int = setting(64, "tokens of a question that are kept", minimum=1)
-    max_answer_length: int = setting(64, "tokens of the longest answer", minimum=1)
-    start_n_top: int = setting(5, "beginnings of an answer that are looked at", minimum=1)
-    end_n_top: int = setting(5, "ends that are looked at for each of them", minimum=1)
+    doc_stride: int = of_model(128, "tokens from one window of a long paragraph to the next",
+                               minimum=1)
+    max_query_length: int = of_model(64, "tokens of a question that are kept", minimum=1)
+    max_answer_length: int = of_model(64, "tokens of the longest answer", minimum=1)
+    start_n_top: int = of_model(5, "beginnings of an answer that are looked at", minimum=1)
+    end_n_top: int = of_model(5, "ends that are looked at for each of them", minimum=1)
     n_best_size: int = setting(5, "answers that are written of each question", minimum=1)
-    scoring: Optional[str] = setting(
+    scoring: Optional[str] = of_model(
         None, "how answers are compared: words as SQuAD's script of that version, or characters as "
               "CMRC's, for languages without spaces; if not given 2.0 where some questions have no "
               "answer, else 1.1", choices=("squad1.1", "squad2.0", "characters"))
@@ -766,9 +809,8 @@ class SpanSettings(TaskSettings):
     def check(self) -> None:
         if self.does_run or not self.do_prepro:
             super().check()
-            for name in ("model_dir", "model_config_path"):
-                if not getattr(self, name):
-                    raise UserError("%s is missing; only --do_prepro=True does without it" % name)
+            if not self.model_dir:
+                raise UserError("model_dir is missing; only --do_prepro=True does without it")
         else:
             Settings.check(self)
         if not (self.data_dir or self.train_file or self.predict_file):

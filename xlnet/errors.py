@@ -7,10 +7,16 @@ from collections.abc import Iterable
 class UserError(ValueError):
     """Bad input: one line that names the file, flag or row, what was found and what was expected.
 
-    Entry points print it without a traceback and exit with status 1; `ends_at_once`: without taking
+    Entry points print it without a traceback and exit with `status`; `ends_at_once`: without taking
     anything down, for errors after which TensorFlow may abort while it does so.
     """
+    status = 1
     ends_at_once = False
+
+
+class MissingFlag(UserError):
+    """A flag that is needed was not given."""
+    status = 2
 
 
 def did_you_mean(name: str, choices: Iterable[object]) -> str:

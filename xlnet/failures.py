@@ -55,6 +55,10 @@ class Case:
 
 _ANY = ("OpError", "OSError")
 _ELSEWHERE = "give a directory elsewhere"
+_LESS_MEMORY = (
+    "more --grad_accum_steps (micro-batches of fewer rows), --recompute=True, --precision=bf16 "
+    "(fp16 on GPUs without it), a smaller --train_batch_size or --eval_batch_size, a shorter "
+    "--max_seq_length or --mem_len")
 
 _CASES = (
     Case(("OpError",), r"UserError: (?P<said>.+)", "{said}"),       # raised inside of the graph
@@ -65,6 +69,9 @@ _CASES = (
          + _ELSEWHERE),
     Case(_ANY, r"(?i)permission denied",
          "{file}: permission denied; change the rights, or " + _ELSEWHERE),
+    Case(("ResourceExhaustedError",),
+         r"OOM when allocating tensor with shape(?P<shape>\[.*?\]).*device:(?P<device>\w+:\d+)",
+         "out of memory on {device}, for a tensor {shape}; what helps: " + _LESS_MEMORY),
     Case(("DataLossError",), "",
          "records: {records} is damaged: {reason}; remove it and start again, it is made anew"),
 )

@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import json
 import os
-import resource
 import shutil
 from collections.abc import Iterator
 from typing import IO, Any, Optional
@@ -52,7 +51,10 @@ def new_directory(path: str) -> Iterator[str]:
 
 
 def write_text(path: str, text: str) -> None:
-    """Writes a UTF-8 text file, whole or not at all."""
+    """Writes a UTF-8 text file, whole or not at all; "-" is the standard output."""
+    if path == "-":
+        print(text, end="", flush=True)
+        return
     with replacing(path) as temporary:
         with open(temporary, "w", encoding="utf-8", newline="\n") as f:
             f.write(text)
@@ -95,6 +97,16 @@ def require_file(path: Optional[str], what: str) -> None:
         raise UserError("%s: no such file: %s" % (what, path))
 
 
+def require_writable(directory: str, what: str) -> None:
+    """Raises UserError unless files can be made in `directory`, which need not be there yet."""
+    there = os.path.abspath(directory)
+    while not os.path.exists(there):
+        there = os.path.dirname(there)
+    if not os.access(there, os.W_OK):
+        raise UserError("%s: %s cannot be written to; copy what is needed elsewhere and give that "
+                        "directory, or change the rights" % (what, directory))
+
+
 def sha256(path: str) -> str:
     """Returns the SHA-256 of a file as hexadecimal text."""
     digest = hashlib.sha256()
@@ -102,31 +114,6 @@ def sha256(path: str) -> str:
         for block in iter(lambda: f.read(1 << 20), b""):
             digest.update(block)
     return digest.hexdigest()
-
-
-# Many files at once.
-
-_OPEN_BESIDE = 100           # files that libraries may want to open meanwhile
-
-
-def allow_open(count: int, what: str) -> None:
-    """Sees to it that this process may open `count` more files at a time (`ulimit -n`).
-
-    Args:
-      what: who needs them, for the error: "train_batch_size is 2000: each row".
-
-    Raises:
-      UserError: the system's limit, which only its administrator can raise, is lower.
-    """
-    needed = count + len(os.listdir("/proc/self/fd")) + _OPEN_BESIDE
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard != resource.RLIM_INFINITY and needed > hard:
-        raise UserError("%s reads a file of its own, which takes %d open files in all, and this "
-                        "system allows %d (ulimit -Hn); use fewer rows, or have the limit raised"
-                        % (what, needed, hard))
-    # Another one may come with as many, as that of an evaluation does.
-    if soft not in (hard, resource.RLIM_INFINITY) and 2 * needed > soft:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 # Files elsewhere (gs://, s3://, hdfs://): whatever Apache Beam's file systems reach.

@@ -1,15 +1,10 @@
 """Pretraining batches: rows, steps and epochs of the same records agree with each other."""
 
-import contextlib
-import os
-import resource
-
 import numpy as np
 import pytest
 
 from xlnet.batches import input_pipeline
 from xlnet.batches.permutation import Permutation
-from xlnet.errors import UserError
 from xlnet.records.manifest import Manifest
 from xlnet.tokenization import Tokenizer
 
@@ -105,25 +100,3 @@ def test_memory_is_cleared_where_a_stream_starts(read, epochs):
     starts = np.arange(2 * read.epoch) % read.windows == 0
     np.testing.assert_array_equal(epochs["starts_stream"],
                                   np.stack([starts] * BATCH, axis=1).astype(np.int32))
-
-
-def test_a_batch_may_have_more_rows_than_files_may_be_open(read, epochs, monkeypatch):
-    """`ulimit -n` is raised as far as the system allows, and that limit is named."""
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    used = len(os.listdir("/proc/self/fd"))
-    opened = []
-    try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (used + 9, before[1]))
-        with contextlib.suppress(OSError):
-            while True:
-                opened.append(os.open(os.devnull, os.O_RDONLY))
-        os.close(opened.pop())               # one may be opened, and two are needed
-        assert_equal(read(3), {name: value[:3] for name, value in epochs.items()})
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, before)
-        for descriptor in opened:
-            os.close(descriptor)
-    monkeypatch.setattr(resource, "getrlimit", lambda _: (used, used + 50))
-    with pytest.raises(UserError, match=r"a batch of 2 rows: each reads a file of its own, which "
-                                        r"takes \d+ open files in all, and .* allows \d+ \(ulimit"):
-        read(1)

@@ -6,7 +6,7 @@ import time
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
-from helpers.golden import assert_close, constants, pretraining_losses
+from helpers.golden import assert_close, constants, load, pretraining_losses
 
 import xlnet
 from xlnet.config import OptimizationSettings
@@ -76,16 +76,15 @@ def test_golden_pretraining_trajectory(graph, golden, config_name):
     train_op, scalars = optimization.minimize(loss, settings_of(reference["optimizer"]),
                                               tf.train.get_or_create_global_step())
     weights = {v.op.name: v for v in tf.trainable_variables()}
+    step = dict(scalars, loss=loss, memory=model.get_new_memory(), update=train_op)
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
-        for name, variable in weights.items():
-            variable.load(case["var/" + name], session)
+        load(session, {variable: case["var/" + name] for name, variable in weights.items()})
         memory = [np.zeros(mem.shape.as_list(), np.float32) for mem in mems]
         for i in range(12):
             feed = {feeds[name]: value for name, value in case.group("in/%d/" % i).items()}
             feed.update(zip(mems, memory))
-            values = session.run(dict(scalars, loss=loss, memory=model.get_new_memory(),
-                                      update=train_op), feed)
+            values = session.run(step, feed)
             memory = values["memory"]
             for ours, theirs in (("loss", "loss"), ("gradient_norm", "gnorm"),
                                  ("learning_rate", "lr")):

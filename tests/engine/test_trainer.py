@@ -19,7 +19,8 @@ from xlnet.engine import lock, reports
 from xlnet.engine.inference import Answering
 from xlnet.pretraining.held_out import HeldOut
 
-RUN = dict(train_steps=6, save_steps=2, eval_steps=2, max_save=0)
+RUN = dict(train_steps=6, save_steps=2, eval_steps=2, max_save=0, n_layer=1)
+pytestmark = pytest.mark.usefixtures("quick_start")
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +111,7 @@ def test_settings_that_change_what_is_learned_are_refused(place, run, whole):
 def test_what_a_run_wrote_starts_it_again(place, run, whole, tmp_path):
     """Its devices and its architecture are in it."""
     kept = json.loads((place / "whole" / "pretraining.json").read_text())
-    assert (kept["num_core_per_host"], kept["num_hosts"], kept["n_layer"]) == (1, 1, 2)
+    assert (kept["num_core_per_host"], kept["num_hosts"], kept["n_layer"]) == (1, 1, 1)
     path = shutil.copy(place / "whole" / "pretraining.json", tmp_path / "run.json")
     shutil.rmtree(place / "again", ignore_errors=True)
     done = command.run("train_gpu.py", "--config=%s" % path, "--model_dir=%s" % (place / "again"),
@@ -129,6 +130,31 @@ def test_a_second_run_in_the_directory_is_refused(place, run, whole):
             place / "busy", socket.gethostname(), os.getpid()))
     assert len(done.stderr.splitlines()) == 1 and not list((place / "busy").iterdir())
     assert not (place / "whole" / lock.NAME).exists()
+
+
+def test_a_signal_cuts_an_evaluation_off(place, run, whole, monkeypatch):
+    """That of step 2, behind its first batch; made up later, though one checkpoint is kept."""
+    answered, one_by_one = [], Answering._side_by_side
+
+    def signalled(self):
+        for batch in one_by_one(self):
+            answered.append(batch)
+            yield batch
+            if (place / "cut" / "model.ckpt-2.index").exists():
+                os.kill(os.getpid(), signal.SIGTERM)
+    with monkeypatch.context() as patched:
+        patched.setattr(Answering, "_side_by_side", signalled)
+        done = train(place, "cut", **dict(run, max_save=1))
+    assert done.returncode == 0, done.stderr
+    batches = len(answered) - 1     # of the evaluation of step 0
+    assert batches > 1 and "stopped by SIGTERM at step 3, saved" in done.stdout
+    assert re.findall(r"^(?:held out: step|step) +(\d)", done.stdout, re.M) == ["0", "1", "2", "3"]
+    done = train(place, "cut", **dict(run, max_save=1))
+    assert re.findall(r"^held out: step (\d)", done.stdout, re.M) == ["2", "4", "6"]
+    for name in ("held_out.tsv", "evaluations.json"):
+        assert (place / "cut" / name).read_text() == (place / "whole" / name).read_text()
+    assert [path.name for path in (place / "cut").glob("model.ckpt-*.index")] == [
+        "model.ckpt-6.index"]
 
 
 def test_ctrl_c_saves_and_goes_on(place, run, whole, monkeypatch):

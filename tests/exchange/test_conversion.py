@@ -288,7 +288,7 @@ def test_labels_and_kind_of_task_go_with_the_model(folder, tmp_path, vocabulary,
     stored = json.loads((tmp_path / "ours" / "task.json").read_text())
     assert (stored["kind"], stored["labels"], stored["head"]) == (kind, labels, head)
     assert stored["columns"]["text_b"] == ["other"]
-    assert stored.get("settings", stored)["max_seq_length"] == 77
+    assert stored["settings"]["max_seq_length"] == 77
     conversion.to_huggingface(str(tmp_path / "ours"), str(tmp_path / "back"))
     before, after = (json.loads((path / "config.json").read_text())
                      for path in (model.path, tmp_path / "back"))
@@ -348,11 +348,16 @@ def test_beams_go_with_a_model_that_answers_questions(folder, tmp_path, vocabula
     assert config["architectures"] == ["XLNetForQuestionAnswering"]
 
 
-def test_labels_that_are_no_tags_are_weights_alone(folder, tmp_path, vocabulary, caplog):
-    model = folder("token_classification").give_vocabulary(vocabulary)
+@pytest.mark.parametrize("labels", ("LABEL_0 LABEL_1 LABEL_2 LABEL_3 LABEL_4",
+                                    "O I-PER I-LOC B-LOC I-ORG", "O B-PER M-PER E-PER I-PER"))
+def test_labels_that_are_no_tags_are_weights_alone(folder, tmp_path, vocabulary, caplog, labels):
+    """Nor those of iob1, whose entities begin with I: they would be decoded as of bio2."""
+    model = folder("token_classification").give_vocabulary(vocabulary).edit(
+        id2label={str(id): label for id, label in enumerate(labels.split())})
     with caplog.at_level(logging.WARNING):
         model.convert(tmp_path / "ours")
-    assert "without a task: its labels are no tags of entities, such as B-PER: LAB" in caplog.text
+    assert "without a task: its labels are not the tags of a scheme" in caplog.text
+    assert ": " + labels.split()[0] in caplog.text
     assert not (tmp_path / "ours" / "task.json").exists()
 
 

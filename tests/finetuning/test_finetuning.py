@@ -3,6 +3,7 @@
 import io
 import json
 import math
+import re
 import types
 
 import numpy as np
@@ -18,6 +19,8 @@ from xlnet.tasks.kind import LossOptions
 from xlnet.tasks.known import GLUE
 from xlnet.tasks.registry import KINDS
 from xlnet.tasks.task import Row
+
+pytestmark = pytest.mark.usefixtures("quick_start")
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +74,21 @@ def test_the_best_model_predicts_the_standard_input(place, selected, monkeypatch
     np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=2e-6)
 
 
+def test_without_a_length_three_epochs_are_evaluated_one_by_one(place):
+    """27 rows in batches of 16: an epoch has 1.7 steps, three have 5."""
+    out = place.succeed("--do_train=True", **arguments(
+        place, model_dir=place.path("three"), train_steps=None, eval_steps=None, max_save=None,
+        train_batch_size=16))
+    assert "note: neither epochs nor train_steps is given: 3 epochs\n" in out
+    assert "steps       0 to 5, 0 of warm-up" in out
+    assert re.search("^epochs +3; evaluated every 2 steps, saved every 2 steps, the last 3 kept$",
+                     out, re.MULTILINE)
+    evaluated = json.loads((place.directory / "three" / "evaluations.json").read_text())
+    assert [one["step"] for one in evaluated["evaluations"]] == [2, 4, 5]
+    assert {path.name for path in (place.directory / "three").glob("*.index")} == {
+        "model.ckpt-%d.index" % step for step in (2, 4, 5)}
+
+
 def test_frozen_layers_keep_their_weights(place, selected):
     early, late = (weights(place.path("model", "model.ckpt-%d" % step)) for step in (2, 4))
     for name, value in early.items():
@@ -121,7 +139,7 @@ def test_windows_are_averaged(place, selected):
     for how in ("truncate", "sliding"):
         place.succeed("--do_predict=True", "--predict_file=" + place.path("all.jsonl"),
                       **arguments(place, long_document=how, predict_dir=place.path(how),
-                                  max_seq_length=24))
+                                  max_seq_length=24, allow_changes=True))
         answers[how] = place.predictions(how, "predictions_custom_all.tsv")[2]
     assert len(answers["sliding"]) == 30
     np.testing.assert_allclose(answers["sliding"].sum(axis=1), 1, atol=2e-6)
@@ -138,7 +156,8 @@ def test_long_texts_with_memory(place):
     answers = []
     for batch, segments in ((3, 12), (30, 13)):
         place.succeed("--do_predict=True", "--predict_file=" + place.path("all.jsonl"),
-                      **dict(flags, eval_batch_size=batch, max_segments=segments))
+                      **dict(flags, eval_batch_size=batch, max_segments=segments,
+                             allow_changes=True))
         answers.append(place.predictions("memory-answers", "predictions_custom_all.tsv")[2])
     np.testing.assert_allclose(answers[0], answers[1], rtol=0, atol=2e-6)
 
@@ -151,23 +170,42 @@ def test_windows_add_up_in_the_order_of_rows():
     assert inference.in_order(parts)["loss"].tolist() == [6, 4, 8, 2]
 
 
+def goodness(evaluation):
+    return evaluation["micro_f1"], -evaluation["loss"]
+
+
 def test_trials_stop_early_and_the_best_is_kept(place):
-    flags = arguments(place, model_dir=place.path("trials"), train_steps=3, eval_steps=1,
-                      label_column="tags", learning_rates="0,0.0")
-    out = place.succeed("--do_train=True", "--do_eval=True", "--multi_label=True",
-                        "--num_trials=2", "--patience=1", **flags)
-    assert out.count("stopped at step 2: no better micro_f1 in 1 evaluations") == 2
+    """One learns, the other one's rate is so high that it soon gets worse."""
+    steps = 8
+    flags = arguments(place, model_dir=place.path("trials"), train_steps=steps, eval_steps=1,
+                      label_column="tags", learning_rates="0.01,1", num_trials=2, patience=1)
+    out = place.succeed("--do_train=True", "--do_eval=True", "--multi_label=True", **flags)
+    trials = [json.loads((place.directory / "trials" / name / "evaluations.json").read_text())[
+        "evaluations"] for name in ("trial_1", "trial_2")]
+    stopped = ["%d" % len(trial) for trial in trials if len(trial) < steps]
+    assert stopped == re.findall(
+        r"stopped at step (\d): no better micro_f1 in 1 evaluations", out) != []
+    for trial in trials:        # each evaluation but the one that stopped it was the best so far
+        assert sorted(trial[:-1], key=goodness) == trial[:-1]
+        assert len(trial) == steps or goodness(trial[-1]) <= goodness(trial[-2])
+    best = [max(trial, key=goodness) for trial in trials]
     results = json.loads((place.directory / "trials" / "results.json").read_text())
-    assert [(one["seed"], one["learning_rate"]) for one in results["trials"]] == [(0, 0), (1, 0)]
-    assert results["median"] == pytest.approx(np.mean([one["best"]["micro_f1"]
-                                                       for one in results["trials"]]))
-    assert "  1     0       0.00e+00      1  " in out
-    assert "median %.4f" % results["median"] in out
+    assert [(one["seed"], one["learning_rate"], one["best"]) for one in results["trials"]] == [
+        (0, 0.01, best[0]), (1, 1., best[1])]
+    values = [one["micro_f1"] for one in best]
+    assert (results["best"], results["median"]) == (max(values), pytest.approx(np.mean(values)))
+    number = 1 + values.index(max(values))
+    assert results["best_trial"] == number
+    assert "median %.4f  best %.4f (trial %d)" % (results["median"], max(values), number) in out
     assert "eval custom dev  step %d  micro_f1 %.4f" % (
-        results["trials"][results["best_trial"] - 1]["best"]["step"], results["best"]) in out
-    again = place.succeed("--do_train=True", "--multi_label=True", "--num_trials=2",
-                          "--patience=1", **flags)
-    assert again.count("was stopped early, at step 2") == 2 and "step 3/3" not in again
+        best[number - 1]["step"], max(values)) in out.rpartition("median")[2]
+    kept, of_trial = (weights(place.path("trials", *folder, "best")) for folder in (
+        (), ("trial_%d" % number,)))
+    assert set(kept) == set(of_trial)
+    assert all(np.array_equal(kept[name], of_trial[name]) for name in kept)
+    again = place.succeed("--do_train=True", "--multi_label=True", **flags)
+    assert re.findall(r"was stopped early, at step (\d+)|has all of its (\d+) steps", again) == [
+        (str(len(trial)), "") if len(trial) < steps else ("", str(steps)) for trial in trials]
 
 
 @pytest.mark.parametrize("changes, message", [
@@ -176,6 +214,7 @@ def test_trials_stop_early_and_the_best_is_kept(place):
     (dict(class_weights="animal:much"), "class_weights: 'much' is not a number"),
     (dict(patience=2), "patience needs --eval_steps"),
     (dict(num_trials=2), "num_trials needs --eval_steps"),
+    (dict(epochs=0, train_steps=None), "epochs is 0.0, expected 0 < epochs"),
     (dict(epochs=1), "epochs and train_steps are both given"),
     (dict(metric="recall"), "metric: task custom has no recall"),
     (dict(label_smoothing=1.5), "label_smoothing is 1.5, expected 0 <= label_smoothing <= 1"),
@@ -285,3 +324,10 @@ def test_summary_of_trials():
     lines = trials.table(results)
     assert len(lines) == 5 and lines[1].endswith("0.5000  collapsed: every row is 'x'")
     assert not math.isnan(results["standard_deviation"])
+
+
+@pytest.mark.parametrize("losses, best", [((.3, .1, .2), 2), ((.1, .1, .1), 1)])
+def test_of_trials_that_are_equally_good_the_loss_decides(losses, best):
+    """And where that is the same too, the first one is it."""
+    assert trials.summary([dict(best=dict(f1=.9, loss=loss)) for loss in losses],
+                          "f1")["best_trial"] == best

@@ -13,6 +13,8 @@ from helpers.finetuning import make_workspace, weights
 
 from xlnet.engine import reports
 
+pytestmark = pytest.mark.usefixtures("quick_start")
+
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):

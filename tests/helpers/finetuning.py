@@ -64,7 +64,8 @@ class Workspace:
             model_dir=self.path("model"), spiece_model_file=self.path("sp.model"),
             model_config_path=str(RELEASED / "xlnet_config.json"), max_seq_length=16,
             train_batch_size=4, eval_batch_size=2, text_a_column="first", text_b_column="second",
-            label_column="kind", id_column="name", decay_method="constant", train_steps=2)
+            label_column="kind", id_column="name", decay_method="constant", train_steps=2,
+            eval_steps=0, max_save=0, device="cpu")
         if changes.get("task_name", "custom") != "custom":
             flags = {name: value for name, value in flags.items() if not name.endswith("_column")}
         flags.update(changes)

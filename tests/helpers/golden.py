@@ -40,6 +40,12 @@ def assert_close(actual, expected, name="", rtol=1e-5):
     assert error <= rtol, "%s: relative error %.2e" % (name, error)
 
 
+def load(session, values):
+    """Sets variables, a dict by variable, in one run: each run of a graph prepares it anew."""
+    session.run([variable.initializer for variable in values],
+                {variable.initializer.inputs[1]: value for variable, value in values.items()})
+
+
 def constants(values):
     return {name: tf.constant(value) for name, value in values.items()}
 

@@ -58,7 +58,7 @@ def flags_of(place, model_dir, **changes):
     flags = dict(dict(record_info_dir=place / "train", model_dir=place / model_dir,
                       model_config_path=place / "tiny.json", train_batch_size=4, mem_len=8,
                       perm_size=16, num_predict=5, train_steps=4, log_steps=1, save_steps=100,
-                      warmup_steps=2, learning_rate=1e-2), **changes)
+                      warmup_steps=2, learning_rate=1e-2, device="cpu"), **changes)
     return ["--%s=%s" % item for item in flags.items() if item[1] is not None]
 
 

@@ -7,7 +7,7 @@ import os
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
-from helpers.golden import assert_close, constants, pretraining_losses
+from helpers.golden import assert_close, constants, load, pretraining_losses
 from helpers.paths import GOLDEN
 from tensorflow.python.compiler.xla import xla
 
@@ -35,8 +35,7 @@ def load_and_run(case, fetches):
     assert {n: tuple(v.shape.as_list()) for n, v in variables.items()} == {
         n: w.shape for n, w in weights.items()}
     with tf.Session() as session:
-        for name, variable in variables.items():
-            variable.load(weights[name], session)
+        load(session, {variable: weights[name] for name, variable in variables.items()})
         return session.run(fetches)
 
 

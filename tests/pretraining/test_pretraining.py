@@ -1,24 +1,32 @@
 """Objectives, precisions, optimization, reports and presets of pretraining, by train_gpu.py."""
 
+import dataclasses
 import glob
 import json
 import re
+import shutil
 import types
 
 import numpy as np
 import pytest
+import run_ablation
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 from helpers import command
 from helpers.paths import ROOT
-from helpers.pretraining import TINY, VOCABULARY, curve, features, train, weights
+from helpers.pretraining import TINY, VOCABULARY, curve, features, flags_of, train, weights
 
 from xlnet import config as settings
 from xlnet.engine import reports
+from xlnet.engine.trainer import Trainer
 from xlnet.network import noise
 from xlnet.pretraining.model import PretrainingModel
+from xlnet.records.manifest import Manifest
 
 HELD = dict(eval_steps=5, train_steps=10, save_steps=5)
+GROUPS = (settings.PretrainingSettings, settings.NetworkSettings, settings.OptimizationSettings,
+          settings.DeviceSettings)
+pytestmark = pytest.mark.usefixtures("quick_start")
 
 
 def held_out(printed):
@@ -84,10 +92,14 @@ def test_noise_belongs_to_rows(draw):
     assert abs(many.mean() - 0.5) < 0.005       # 100,010 draws: a standard error of 0.0009
 
 
+def reported_run(place):
+    return dict(HELD, eval_record_info_dir=place / "heldout", average_decay=0.9,
+                warmup_steps=None, warmup_share=0.2)
+
+
 @pytest.fixture(scope="module")
 def reported(place):
-    done = train(place, "reported", eval_record_info_dir=place / "heldout", average_decay=0.9,
-                 warmup_steps=None, warmup_share=0.2, **HELD)
+    done = train(place, "reported", **reported_run(place))
     assert done.returncode == 0, done.stderr
     return done
 
@@ -153,13 +165,23 @@ def test_the_best_checkpoint_has_the_averages_as_weights(place, reported, best):
         "--model_dir=%s" % (place / "tuned"), "--output_dir=%s" % (place / "tuned_records"),
         "--spiece_model_file=%s" % (place / "sp.model"), "--max_seq_length=16",
         "--model_config_path=%s" % (place / "tiny.json"), "--train_steps=1", "--learning_rate=0",
-        "--init_checkpoint=%s" % (place / "reported" / "best"))
+        "--init_checkpoint=%s" % (place / "reported" / "best"), "--eval_steps=0")
     assert done.returncode == 0, done.stderr
     np.testing.assert_array_equal(weights(place, "tuned")[name], kept[name])
 
 
 def test_all_settings_are_written(place, reported):
-    assert json.loads((place / "reported" / "pretraining.json").read_text())["warmup_share"] == 0.2
+    """Each with its value, whether a flag gave it or nobody did; the architecture among them."""
+    expected = {field.name: settings.default_of(field) for group in GROUPS
+                for field in dataclasses.fields(group)}
+    expected.update(json.loads((place / "tiny.json").read_text()))
+    expected.update(flag[2:].split("=", 1) for flag in flags_of(
+        place, "reported", **reported_run(place)))
+    for name in ("model_config_path", "allow_changes"):     # of the command, not of the run
+        del expected[name]
+    kept = json.loads((place / "reported" / "pretraining.json").read_text())
+    assert {name: str(value) for name, value in kept.items()} == {
+        name: str(value) for name, value in expected.items() if value is not None}
 
 
 @pytest.mark.parametrize("objective", ("permutation", "causal", "masked"))
@@ -223,28 +245,49 @@ def test_what_stops_a_run(case):
     values, message = WRONG[case]
     with pytest.raises(reports.Diverged, match=re.escape(message)) as e:
         progress._check(7, dict(GOOD, **values))
-    assert e.value.step == 7 and "last good checkpoint: none; try" in str(e.value)
+    assert e.value.step == 7 and "newest checkpoint before: none; try" in str(e.value)
+
+
+# ---- presets
+
+def describe_records(place, folder, num_streams, **shape):
+    """Writes what is read of records before the first step: a manifest, the vocabulary, files."""
+    made = Manifest.read(str(place / "train"))
+    folder.mkdir()
+    for name in (made.sp_model, made.streams[0]["file"]):
+        shutil.copy(place / "train" / name, folder)
+    streams = [dict(made.streams[0], direction=number % 2 if shape["bi_data"] else 0)
+               for number in range(num_streams)]
+    dataclasses.replace(made, streams=streams, num_streams=num_streams, **shape).write(str(folder))
 
 
 @pytest.mark.parametrize("path", sorted(ROOT.glob("configs/pretrain/**/*.json")),
                          ids=lambda path: path.stem)
-def test_presets_say_what_they_are(path):
-    """Every key is a setting, and the numbers in `about` follow from the settings."""
-    values = json.loads(path.read_text())
-    about = values.pop("about")
-    fields = {}
-    for group in (settings.PretrainingSettings, settings.NetworkSettings,
-                  settings.OptimizationSettings, settings.DeviceSettings):
-        fields.update({field.name: field for field in settings.dataclasses.fields(group)})
-    for name, value in values.items():
-        settings.check_value(fields[name], value, str(path))
-    if path.parent.name == "ablation":
-        return
-    tokens = values["train_batch_size"] * values["seq_len"]
-    assert about["tokens_per_step"] == tokens
-    assert about["total_tokens"] == tokens * values["train_steps"]
-    assert about["memory"] and about["for"]
-    parts = values.get("grad_accum_steps", 1) * values.get("num_core_per_host", 1) \
-        * values.get("num_hosts", 1)
-    assert values["train_batch_size"] % parts == 0
-    assert (ROOT / values["model_config_path"]).exists()
+def test_the_program_takes_the_preset(place, tmp_path, monkeypatch, path):
+    """Up to the first step: its settings fit each other, and records of the shape that it names."""
+    preset = json.loads(path.read_text())
+    about = preset.pop("about")
+    flags = {"record_info_dir": tmp_path / "records", "model_dir": tmp_path / "model"}
+    if path.parent.name == "ablation":      # the rest is run_ablation.py's
+        flags.update(run_ablation.RUN, num_predict=run_ablation.SEQ_LEN // about["k"])
+    run = dict(flags, **preset)
+    describe_records(place, tmp_path / "records", run["train_batch_size"],
+                     seq_len=run.get("seq_len", run_ablation.SEQ_LEN),
+                     reuse_len=run.get("reuse_len", run_ablation.REUSE_LEN),
+                     bi_data=run.get("bi_data", True))
+    flags.update(n_token=Manifest.read(str(tmp_path / "records")).vocab_size, use_tpu=False,
+                 device="cpu")      # neither a TPU nor GPUs are looked for
+    started = []
+    monkeypatch.setattr(Trainer, "_train_from", lambda self, step: started.append(self._job))
+    done = command.run("train_gpu.py", "--config=%s" % path,
+                       *("--%s=%s" % item for item in flags.items()))
+    assert done.returncode == 0, done.stderr
+    kept = json.loads((tmp_path / "model" / "pretraining.json").read_text())
+    taken = {name: value for name, value in preset.items()
+             if name not in ("use_tpu", "model_config_path")}
+    assert {name: kept[name] for name in taken} == taken
+    if path.parent.name != "ablation":
+        job, = started
+        assert job.per_step == about["tokens_per_step"]
+        assert job.per_step * kept["train_steps"] == about["total_tokens"]
+        assert about["memory"] and about["for"]

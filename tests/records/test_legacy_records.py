@@ -17,6 +17,7 @@ from xlnet.errors import UserError
 from xlnet.records.legacy import LegacyManifest
 from xlnet.tokenization import Tokenizer
 
+pytestmark = pytest.mark.usefixtures("quick_start")
 B, Q, REUSE, MASKED = 4, 32, 16, 5
 BATCHES = (3, 2)        # of the two files, which two passes make
 NAME = "bsz-%d.seqlen-%d.reuse-%d.bi.alpha-6.beta-1.fnp-%d" % (B, Q, REUSE, MASKED)

@@ -25,7 +25,7 @@ def place(tmp_path_factory):
     """A model that was fine-tuned here, with its best checkpoint; there; and back again."""
     place = finetuning.make_workspace(tmp_path_factory.mktemp("convert"))
     XLNetConfig(**CONFIG).to_json(place.path("config.json"))
-    place.succeed("--do_train=True", "--do_predict=True", "--eval_steps=1",
+    place.succeed("--do_train=True", "--do_predict=True", eval_steps=1,
                   model_config_path=place.path("config.json"), uncased=True)
     place.there = convert(place.path("model"), place.path("theirs"))
     place.back = convert(place.path("theirs"), place.path("back"), "--text_a_column=first",
@@ -54,12 +54,26 @@ def test_weights_come_back_to_the_last_bit(place):
         assert value.tobytes() == after[name].tobytes(), name
 
 
-def test_what_came_back_predicts_the_same(place):
-    place.succeed("--do_predict=True", model_config_path=place.path("config.json"),
-                  model_dir=place.path("back"))
-    name = "predictions_custom_test.tsv"
-    with open(place.path("model", name)) as before, open(place.path("back", name)) as after:
-        assert before.read() == after.read()
+def test_what_came_back_predicts_the_same_from_its_directory_alone(place):
+    """Nothing is given but the model and a file, which has no column for the rows' names here."""
+    done = command.run("run_classifier.py", "--model_dir=" + place.path("back"),
+                       "--do_predict=True", "--predict_output=" + place.path("answers.tsv"),
+                       "--predict_file=" + place.path("own", "test.tsv"))
+    assert done.returncode == 0, done.stderr
+    answers = [open(place.path(*path), encoding="utf-8").read().splitlines() for path in (
+        ("model", "predictions_custom_test.tsv"), ("answers.tsv",))]
+    assert len(answers[0]) == finetuning.ROWS["test"] + 1
+    assert [[line.split("\t")[1:] for line in lines] for lines in answers] == [
+        [line.split("\t")[1:] for line in answers[0]]] * 2
+
+
+def test_weights_of_another_type_are_for_export_alone(place):
+    done = command.run("scripts/checkpoint_tools.py", "cast", "--dtype=bfloat16",
+                       "--checkpoint=" + place.path("back"), "--target=" + place.path("half"))
+    assert done.returncode == 0, done.stderr
+    done = command.run("run_classifier.py", "--model_dir=" + place.path("half"),
+                       "--do_predict=True", "--predict_file=" + place.path("own", "test.tsv"))
+    assert done.returncode == 1 and "is of type bfloat16, expected float32" in done.stderr
 
 
 def test_a_wrong_command_says_so(place):

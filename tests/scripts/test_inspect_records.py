@@ -436,7 +436,7 @@ def test_damaged_records_are_named_in_one_line(place):
         f.write(b"\xff" * 40)
     done = place.inspect("--stream=0", directory="damaged")
     assert done.returncode == 1 and len(done.stderr.splitlines()) == 1, done.stderr
-    assert "a record file in %s is damaged" % place.path("damaged") in done.stderr
+    assert "%s: record 0 is damaged; " % path in done.stderr
 
 
 def test_records_of_the_reference_are_called_so(place, tmp_path):

@@ -242,7 +242,8 @@ def fine_tune(out, pretrained):
                  output_dir=out / "features", spiece_model_file=alone,
                  model_config_path=pretrained / "xlnet_config.json",
                  init_checkpoint=pretrained / "latest", do_train=True, do_eval=False,
-                 max_seq_length=32, train_batch_size=4, train_steps=2, model_dir=out / "tuned")
+                 max_seq_length=32, train_batch_size=4, train_steps=2, eval_steps=0,
+                 model_dir=out / "tuned")
     said = command("run_classifier.py", status=1, **dict(flags, keep_accents=False))
     assert said.count("\n") == 1 and "keep_accents: the setting says False" in said
     assert str(pretrained / "spiece.model.json") in said and "says True" in said

@@ -1,10 +1,54 @@
-"""scripts/prepare_on_beam.py: what it says; what it makes is in tests/text/test_preparation.py."""
+"""scripts/prepare_on_beam.py: the records of data_utils.py, what it says, why it does not run."""
 
+import pathlib
 import sys
 import types
 
 import pytest
 from helpers import command
+from helpers.preparation import SHAPE, make_workspace
+
+SCRIPT = "scripts/prepare_on_beam.py"
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory):
+    return make_workspace(str(tmp_path_factory.mktemp("beam")))
+
+
+def run(program, workspace, save_dir, *flags):
+    return command.run(program, "--input_glob=" + workspace.path("text.txt"),
+                       "--sp_path=" + workspace.path("sp.model"), "--num_streams=4",
+                       "--save_dir=" + workspace.path(save_dir), *SHAPE, *flags)
+
+
+def content(directory):
+    return {path.name: path.read_bytes() for path in pathlib.Path(directory).iterdir()}
+
+
+def test_the_records_are_those_of_data_utils(workspace):
+    pytest.importorskip("apache_beam", reason="Apache Beam is an extra: pip install '.[beam]'")
+    done = run(SCRIPT, workspace, "beam", "--beam_options=--runner=DirectRunner --streaming=False")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("records: %s\n" % workspace.path("beam"))
+    assert run("data_utils.py", workspace, "plain").returncode == 0
+    assert content(workspace.path("beam")) == content(workspace.path("plain"))
+    again = run(SCRIPT, workspace, "beam")
+    assert again.returncode == 0 and "nothing to do: these records were made before" in again.stdout
+    refused = run(SCRIPT, workspace, "beam", "--seed=1")
+    assert refused.returncode == 1 and len(refused.stderr.splitlines()) == 1
+    assert refused.stderr.startswith("prepare_on_beam.py: ")
+    assert "seed 0 there, 1 now" in refused.stderr
+
+
+def test_without_beam(workspace, monkeypatch):
+    monkeypatch.setitem(sys.modules, "apache_beam", None)      # importing it fails
+    for name in [name for name in sys.modules if name.startswith("apache_beam.")]:
+        monkeypatch.delitem(sys.modules, name)
+    done = run(SCRIPT, workspace, "none")
+    assert done.returncode == 1 and done.stderr == (
+        "prepare_on_beam.py: Apache Beam is not installed; pip install '.[beam]'\n")
+    assert not pathlib.Path(workspace.path("none")).exists()
 
 
 @pytest.fixture
@@ -18,7 +62,7 @@ def beam(monkeypatch):
 
 @pytest.mark.parametrize("save_dir, is_remote", [("gs://mine/records", True), ("records", False)])
 def test_records_that_cannot_be_trained_on_where_they_are_say_so(beam, save_dir, is_remote):
-    done = command.run("scripts/prepare_on_beam.py", "--input_glob=text", "--sp_path=sp.model",
+    done = command.run(SCRIPT, "--input_glob=text", "--sp_path=sp.model",
                        "--save_dir=" + save_dir)
     assert done.returncode == 0, done.stderr
     note = "note: train_gpu.py reads records from a disk: copy gs://mine/records to one when it is"

@@ -1,12 +1,21 @@
-"""scripts/make_sample.py and scripts/train_sentencepiece.py, from the command line."""
+"""The sample: made, trained on by scripts/run_sample.sh and run_ablation.py; vocabularies of it."""
 
 import collections
 import hashlib
+import json
+import os
+import shutil
 import subprocess
 import sys
 
 import pytest
+import recipes
+import run_ablation
+import run_sample
+from helpers import command
 from helpers.paths import ROOT
+
+from xlnet.errors import UserError
 
 SPECIAL = ["<unk>", "<s>", "</s>", "<cls>", "<sep>", "<pad>", "<mask>", "<eod>", "<eop>"]
 
@@ -102,3 +111,126 @@ def test_bad_vocabulary_requests_are_refused_in_one_line(sample, short_text, arg
     assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
     assert message in done.stderr
     assert not (sample / "c.model").exists()
+
+
+# ---- the scripts that run everything on it
+
+@pytest.fixture(scope="module")
+def small_sample(sample):
+    """The sample with a part of its text, and of the rows to measure by."""
+    folder = shutil.copytree(sample, sample.parent / "small")
+    for name, size in (("train.txt", 200000), ("heldout.txt", 20000)):
+        os.truncate(folder / "pretrain" / name, size)
+    for name in ("dev", "test", "test_labels"):
+        path = folder / "classify" / (name + ".tsv")
+        path.write_text("\n".join(path.read_text(encoding="utf-8").split("\n")[:41]) + "\n",
+                        encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def stages(small_sample, monkeypatch, quick_start):
+    """The programs that a script has run, (name, flags) each: in this process, on that sample."""
+    done = []
+
+    def stage(title, program, *arguments, **flags):
+        done.append((program, flags))
+        if program == "scripts/make_sample.py":
+            shutil.copytree(small_sample, flags["save_dir"])
+            return
+        ended = command.run(program, *arguments, *("--%s=%s" % item for item in flags.items()))
+        assert ended.returncode == 0, (title, ended.stderr)
+    for script in (run_sample, run_ablation):
+        monkeypatch.setattr(script, "stage", stage)
+    monkeypatch.chdir(ROOT)
+    return done
+
+
+def test_the_main_job(stages, tmp_path, capsys):
+    run_sample.main(run_sample.SampleSettings(out_dir=str(tmp_path / "run"), pretrain_steps=2,
+                                              finetune_steps=2))
+    assert [program for program, _ in stages] == [
+        "scripts/make_sample.py", "scripts/train_sentencepiece.py", "data_utils.py",
+        "data_utils.py", "train_gpu.py", "run_classifier.py", "run_classifier.py"]
+    table = json.loads((tmp_path / "run" / "results.json").read_text())
+    printed = capsys.readouterr().out
+    assert all("\n%s  " % name in printed and "  %s\n" % value in printed
+               for name, value in table.items())
+    # Two steps of training have hardly moved it away from guessing one of a thousand pieces.
+    assert 800 < float(table["held-out perplexity, step 2"]) < 2500
+    assert float(table["held-out perplexity, unigram frequencies"]) < 500
+    assert 0 < float(table["dev accuracy, majority class"]) < 0.5
+    tested = read_rows(tmp_path / "run" / "text" / "classify" / "test.tsv")
+    predicted = read_rows(ROOT / table["predictions"])
+    assert [row[0] for row in predicted] == [row[0] for row in tested]
+    labels = dict(read_rows(tmp_path / "run" / "text" / "classify" / "test_labels.tsv")[1:])
+    right = sum(labels[row[0]] == row[1] for row in predicted[1:])
+    assert table["test accuracy, fine-tuned from the pretrained model"] == "%.3f" % (
+        right / len(labels))
+
+
+def test_ablations(stages, tmp_path, capsys):
+    """Each on the records that it asks for, with the table of held-out losses."""
+    run_ablation.main(run_ablation.AblationSettings(
+        names="k7,no_bidirectional", out_dir=str(tmp_path), train_steps=2))
+    header, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")]
+                        for line in capsys.readouterr().out.splitlines() if line.startswith("|")]
+    assert header[:2] == ["ablation", "held-out nats"]
+    assert [row[0] for row in rows] == [
+        "XLNet-Base, K = 7 (row 3)", "row 4 without bidirectional data (row 7)"]
+    trained = [flags for program, flags in stages if program == "train_gpu.py"]
+    for row, name, flags in zip(rows, ("k7", "no_bidirectional"), trained):
+        losses = read_rows(tmp_path / name / "held_out.tsv")
+        assert row[1] == "%.4f" % float(losses[-1][1]) and 6 < float(row[1]) < 8
+        kept = json.loads((tmp_path / name / "pretraining.json").read_text())
+        manifest = json.loads((ROOT / flags["record_info_dir"] / "manifest.json").read_text())
+        assert (kept["mask_alpha"], kept["num_predict"], manifest["bi_data"]) == (
+            (7, 18, True) if name == "k7" else (6, 21, False))
+    refused = command.run("scripts/run_ablation.py", "--names=k5")
+    assert refused.returncode == 1 and refused.stderr.startswith(
+        "run_ablation.py: names: no ablation 'k5' (there are denoising, k6, k7, ")
+
+
+def test_a_stage_that_fails_ends_the_script(capfd):
+    """As commands that can be copied; its own message stands above."""
+    with pytest.raises(UserError, match="data_utils.py failed with status 2; its own message is"):
+        recipes.stage("a title", "data_utils.py", sp_path="a b", seq_length=3)
+    printed = capfd.readouterr()
+    assert printed.out == "\n== a title\n$ python data_utils.py '--sp_path=a b' --seq_length=3\n"
+    assert "Unknown command line flag 'seq_length'" in printed.err
+
+
+# ---- the shell script that a newcomer starts
+
+@pytest.fixture
+def clone(tmp_path):
+    """The repository under another name, its environment the one that the tests run in."""
+    for path in ROOT.iterdir():
+        if path.name != ".venv":
+            (tmp_path / path.name).symlink_to(path)
+    python = tmp_path / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text('#!/bin/sh\nexec %s "$@"\n' % sys.executable)
+    python.chmod(0o755)
+    (tmp_path / ".venv" / "requirements.sha256").write_text(subprocess.run(
+        "cksum < requirements.txt", shell=True, cwd=ROOT, check=True, capture_output=True,
+        text=True).stdout)
+    return tmp_path
+
+
+def test_the_shell_script_starts_the_main_job(clone):
+    done = subprocess.run(["bash", str(clone / "scripts" / "run_sample.sh"), "--help"],
+                          capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")        # all was there, nothing is installed
+    assert "run_sample.py: where to, and how long" in done.stdout
+    assert "--pretrain_steps" in done.stdout
+
+
+def test_setup_says_which_python_it_needs(clone):
+    shutil.rmtree(clone / ".venv")
+    done = subprocess.run(["bash", "scripts/run_sample.sh"], cwd=clone, capture_output=True,
+                          text=True, env=dict(os.environ, PYTHON="/no/such/python"))
+    assert done.returncode == 1 and done.stderr == (
+        "setup.sh: TensorFlow 2.15 needs Python 3.9, 3.10 or 3.11; found: none; set "
+        "PYTHON=/path/to/python\n")
+    assert not (clone / ".venv").exists() and not done.stdout

@@ -11,6 +11,7 @@ from xlnet import files
 from xlnet.errors import UserError
 from xlnet.tasks.task import Row
 
+pytestmark = pytest.mark.usefixtures("quick_start")
 FILLER = [a + b for a in ("kam", "tel", "rok", "sol", "mit", "dak")
           for b in ("at", "ok", "mi", "er")]
 

@@ -248,15 +248,21 @@ def test_scores_labels_and_choices_in_records(tiny, tmp_path):
 
 
 def test_records_are_found_again_by_content(tiny, tmp_path):
+    encoded = []
+
+    def encode(examples, *how):
+        encoded.append(len(examples))
+        return encoding.arrays_of(examples, *how)
+
     def write(examples=_examples(3), tokenizer=tiny, length=16, **settings):
         return pathlib.Path(encoding.write_records(
-            str(tmp_path), "x", examples, tokenizer, Layout(length),
+            str(tmp_path), "x", examples, tokenizer, Layout(length), encode=encode,
             **{"label_names": LABELS, **settings}).path)
 
     path = write()
-    made = path.stat().st_ino       # of the file that is there: another one would take its place
-    assert write() == path and path.stat().st_ino == made
-    assert write(overwrite=True) == path and path.stat().st_ino != made
+    content = path.read_bytes()
+    assert write() == path and path.read_bytes() == content and encoded == [3]
+    assert write(overwrite=True) == path and path.read_bytes() == content and encoded == [3, 3]
     relabelled = [example._replace(label=0) for example in _examples(3)]
     others = [write(_examples(4)), write(relabelled), write(length=17),
               write(label_names=("yes", "no")), write(tokenizer=Tokenizer(tiny.path, uncased=True))]

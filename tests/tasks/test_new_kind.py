@@ -13,6 +13,7 @@ from helpers.paths import RELEASED, ROOT
 from xlnet.tasks import known
 from xlnet.tasks.task import Task
 
+pytestmark = pytest.mark.usefixtures("quick_start")
 WORDS = ("kamat", "telok", "solkit", "laskit", "nokle")       # of the grades from 1 to 5
 STARS = Task("stars", ("text",), (), ("stars",), tuple("12345"), Ordinal.default_metrics,
              Ordinal())

@@ -19,6 +19,7 @@ from xlnet.tasks.known import TASKS
 from xlnet.tasks.ranking import Ranking
 from xlnet.tasks.task import Row
 
+pytestmark = pytest.mark.usefixtures("quick_start")
 RANKING = TASKS["ranking"]
 
 

@@ -357,6 +357,36 @@ def test_overwrite_replaces_other_records_only_and_once_the_new_ones_are_whole(
     assert preparation.make_records(other).seconds is None
 
 
+def test_a_stop_while_records_are_replaced_is_made_up(settings, small_pieces, monkeypatch):
+    settings = dataclasses.replace(settings, num_passes=1)
+    other = dataclasses.replace(settings, seed=5, overwrite=True)
+    expected = moved(other, "expected", overwrite=False)
+    replace, targets = os.replace, []
+
+    def noting(source, target):
+        targets.append(target)
+        replace(source, target)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "replace", noting)
+        preparation.make_records(expected)
+    preparation.make_records(settings)
+    for left in range(1, 9):                 # four streams, the vocabulary, the manifest, ...
+        stopped = moved(other, "stopped-%d" % left)
+        shutil.copytree(settings.save_dir, stopped.save_dir)
+        steps = iter(range(len(targets) - left))
+
+        def failing(source, target, steps=steps):
+            if next(steps, None) is None:
+                raise KeyboardInterrupt
+            replace(source, target)
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "replace", failing)
+            with pytest.raises(KeyboardInterrupt):
+                preparation.make_records(stopped)
+        preparation.make_records(stopped)
+        assert content(stopped.save_dir) == content(expected.save_dir), left
+
+
 def test_processes_get_the_job_once(settings, small_pieces, monkeypatch):
     """What is sent for each chunk and stream is its index, however large the job is."""
     import pickle

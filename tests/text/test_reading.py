@@ -96,14 +96,17 @@ def test_chunks_cover_each_file(tmp_path):
         (plain, 0, 10), (plain, 10, 20), (plain, 20, 25), (packed, 0, os.path.getsize(packed))]
 
 
-@pytest.mark.parametrize("size, chunk_bytes", [
-    (0, 256), (100, 256), (16000, 256), (2 << 20, 1 << 15), (100 << 20, 1 << 18),
-    (1 << 40, 1 << 23)])
-def test_where_a_file_is_cut_depends_on_its_size_alone(monkeypatch, size, chunk_bytes):
-    monkeypatch.setattr(files, "size", lambda path: size)
-    chunks = reading.cut(["a.txt"])
-    assert {chunk.end - chunk.begin for chunk in chunks[:-1]} <= {chunk_bytes}
-    assert sum(chunk.end - chunk.begin for chunk in chunks) == size
+@pytest.mark.parametrize("sizes, chunk_bytes, count", [
+    ([], 256, 0), ([100], 256, 1), ([6000], 256, 24), ([2 << 20], 1 << 14, 128),
+    ([100 << 20], 1 << 18, 400), ([1 << 40], 1 << 22, 1 << 18),
+    ([5000] * 1000, 1 << 16, 1000), ([10 << 30, 3000], 1 << 20, 10241)])
+def test_chunks_are_enough_for_many_machines_and_not_too_many(monkeypatch, sizes, chunk_bytes,
+                                                              count):
+    monkeypatch.setattr(files, "size", lambda path: sizes[int(path)])
+    chunks = reading.cut([str(number) for number in range(len(sizes))])
+    assert max((chunk.end - chunk.begin for chunk in chunks), default=0) <= chunk_bytes
+    assert len(chunks) == count
+    assert sum(chunk.end - chunk.begin for chunk in chunks) == sum(sizes)
 
 
 # Forms: what comes out.

@@ -12,13 +12,13 @@ from typing import Optional, Union
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from xlnet import files
 from xlnet.batches import permutation as permutations
 from xlnet.errors import UserError
 from xlnet.records import feature_spec, legacy
 from xlnet.records.feature_spec import Feature
 from xlnet.records.legacy import LegacyManifest
 from xlnet.records.manifest import Manifest
+from xlnet.records.window_reader import WindowReader
 
 SHUFFLE_BUFFER = 100000   # examples; more than most GLUE training files have
 POOL_BATCHES = 32         # batches that are sorted by length together
@@ -35,9 +35,10 @@ def steps_per_epoch(manifest: Union[Manifest, LegacyManifest], batch_size: int) 
         raise UserError("train_batch_size is %d, which does not divide the %d rows of a batch in "
                         "the records; use a divisor" % (batch_size, manifest.num_streams))
     if manifest.num_streams % batch_size:
+        even = 1 + (manifest.bi_data and batch_size % 2)    # of both directions equally many
         raise UserError("train_batch_size is %d, which does not divide the %d streams of the data; "
                         "use a divisor, or make records with --num_streams=%d"
-                        % (batch_size, manifest.num_streams, batch_size))
+                        % (batch_size, manifest.num_streams, batch_size * even))
     return manifest.num_streams // batch_size * manifest.windows_per_stream
 
 
@@ -45,7 +46,8 @@ def pretraining_batches(directory: str, manifest: Union[Manifest, LegacyManifest
                         batch_size: int, permutation: permutations.Permutation,
                         special_ids: Sequence[int], seed: int, start_step: int = 0,
                         epochs: Optional[int] = None, rows: slice = slice(None),
-                        legacy_word_start: Optional[np.ndarray] = None) -> tf.data.Dataset:
+                        legacy_word_start: Optional[np.ndarray] = None,
+                        skips_damaged: bool = False) -> tf.data.Dataset:
     """Batches of windows whose row b continues row b of the batch before.
 
     Each row reads streams of its own one after the other (`rounds`); `starts_stream` tells where
@@ -58,10 +60,12 @@ def pretraining_batches(directory: str, manifest: Union[Manifest, LegacyManifest
 
     Args:
       permutation: `permutation.Permutation`. special_ids: ids that are never predicted.
-      start_step: steps to skip, for resuming. epochs: None for ever.
+      start_step: the first step, for resuming: what is before it is not read. epochs: None for
+        ever.
       rows: slice of the batch, for a replica that computes R of its B rows.
       legacy_word_start: bool [V], pieces that begin a word by the authors' rule; needed where
         `permutation.mask_mode` is legacy.
+      skips_damaged: see `window_reader.WindowReader`.
 
     Returns:
       A `tf.data.Dataset` of dicts: input_ids, seg_ids, rank int32 [R,Q]; positions int32 [R,P],
@@ -70,22 +74,22 @@ def pretraining_batches(directory: str, manifest: Union[Manifest, LegacyManifest
     """
     steps_per_epoch(manifest, batch_size)
     kind = _LegacySource if isinstance(manifest, LegacyManifest) else _Source
-    source = kind(directory, manifest, batch_size, rows)
+    source = kind(directory, manifest, batch_size, rows, WindowReader(skips_damaged))
     first_round, first_window = source.place(start_step)
     last_round = np.iinfo(np.int64).max if epochs is None else epochs * source.groups
     together = max(1, DRAWN_TOGETHER // source.num_rows)
     drawing = _Drawing(permutation, special_ids, seed, source, legacy_word_start)
 
     def one_round(round_index):
-        """All windows of R streams side by side; `round_index` counts through the epochs."""
+        """The windows of R streams side by side, by their indices; `round_index` counts through
+        the epochs."""
         skipped = tf.where(tf.equal(round_index, first_round), tf.cast(first_window, tf.int64), 0)
-        group = round_index % source.groups
-        return tf.data.Dataset.zip((source.read(group, skipped), tf.data.Dataset.range(
-            skipped, tf.constant(source.windows)[group]))).batch(together).map(
-                lambda serialized, window: (serialized, round_index, window))
+        last = tf.constant(source.windows)[round_index % source.groups]
+        return tf.data.Dataset.range(skipped, last).batch(together).map(
+            lambda window: (round_index, window))
 
-    def draw(serialized, round_index, window):
-        parsed = source.parse(tf.reshape(serialized, [-1]), round_index % source.groups, window)
+    def draw(round_index, window):
+        parsed = source.parse(round_index % source.groups, window)
         return _by_step(dict(parsed, **drawing(parsed, round_index, window)), source.num_rows)
 
     return (tf.data.Dataset.range(first_round, last_round).flat_map(one_round)
@@ -122,12 +126,13 @@ class _Source:
     """
     drawn_from: tuple[str, ...] = ("input", "word_start", "direction")
 
-    def __init__(self, directory, manifest, batch_size, rows):
+    def __init__(self, directory, manifest, batch_size, rows, reader):
+        self._reader = reader
         self._features = feature_spec.pretraining_features(manifest.seq_len)
         self._streams = rounds(manifest.num_streams, batch_size, 1 + manifest.bi_data)[:, rows]
-        self._paths = np.array(manifest.stream_paths(directory))[self._streams]
-        self.groups, self.num_rows = self._paths.shape
-        files.allow_open(self.num_rows, "a batch of %d rows: each" % self.num_rows)
+        self._paths = manifest.stream_paths(directory)
+        self._places = [_places(stream) for stream in manifest.streams]
+        self.groups, self.num_rows = self._streams.shape
         self.windows = np.full(self.groups, manifest.windows_per_stream, np.int64)
 
     def place(self, step):
@@ -141,17 +146,27 @@ class _Source:
         """int [R]: the streams of a round."""
         return self._streams[group]
 
-    def read(self, group, skipped):
-        """A dataset of serialized windows, string [R], without the first `skipped`."""
-        paths = tf.data.Dataset.from_tensor_slices(tf.constant(self._paths)[group])
-        windows = paths.interleave(lambda path: tf.data.TFRecordDataset(path).skip(skipped),
-                                   cycle_length=self.num_rows, block_length=1)
-        return windows.batch(self.num_rows, drop_remainder=True)
+    def parse(self, group, window):
+        """Features [N,...] of the windows of a round whose indices in it are `window` [N/R]."""
+        parsed = self._parsed(group, window)
+        # Also where the first window is damaged and the next one is read in its place.
+        return dict(parsed, starts_stream=tf.maximum(parsed["starts_stream"], self._first(window)))
 
-    def parse(self, serialized, group, window):
-        """Features [N,...] of windows of a round whose indices in it are `window` [N/R]."""
-        del group, window           # our records say all themselves
-        return feature_spec.parse(self._features, serialized)
+    def _parsed(self, group, window):
+        """The features that are in the records."""
+        serialized = tf.numpy_function(
+            lambda group, window: np.array(self._read(int(group), window), object),
+            [group, window], tf.string)
+        return feature_spec.parse(self._features, tf.ensure_shape(serialized, [None]))
+
+    def _read(self, group, window):
+        """Serialized windows, list of N bytes: those of all rows, one index after another."""
+        return [self._reader.read(self._paths[stream], self._places[stream], number)[0]
+                for number in window.tolist() for stream in self._streams[group]]
+
+    def _first(self, window):
+        """int32 [N]: 1 for the first windows of a round."""
+        return tf.repeat(tf.cast(tf.equal(window, 0), tf.int32), self.num_rows)
 
     def targets(self, random, features, is_special, permutation, legacy_word_start):
         """`permutation.Drawn` of the windows `features`, dict of arrays [N,...]."""
@@ -159,6 +174,11 @@ class _Source:
             else features["word_start"] > 0
         return permutations.draw(random, is_special, word_start, features["direction"],
                                  permutation)
+
+
+def _places(stream):
+    """Where the windows of a stream of ours begin in its file, and the end of the last one."""
+    return range(0, stream["bytes"] + 1, stream["bytes"] // stream["windows"])
 
 
 class _LegacySource(_Source):
@@ -169,33 +189,34 @@ class _LegacySource(_Source):
     """
     drawn_from = ("input", "is_masked")
 
-    def __init__(self, directory, manifest, batch_size, rows):
+    def __init__(self, directory, manifest, batch_size, rows, reader):
+        self._reader = reader
         self._features = legacy.features(manifest.seq_len)
         self._in_file = manifest.num_streams
         self._parts = self._in_file // batch_size
         self._rows = np.arange(batch_size)[rows] * self._parts    # of part 0
         self._directions = manifest.directions
-        self._paths = [path for path, _ in manifest.files]
+        self._paths, batches = zip(*manifest.files)
+        self._places = manifest.places
         self.groups, self.num_rows = self._parts * len(self._paths), len(self._rows)
-        self.windows = np.repeat([batches for _, batches in manifest.files], self._parts)
+        self.windows = np.repeat(batches, self._parts).astype(np.int64)
 
     def streams(self, group):
         file, part = divmod(group, self._parts)
         return file * self._in_file + part + self._rows
 
-    def read(self, group, skipped):
-        windows = tf.data.TFRecordDataset(tf.constant(self._paths)[group // self._parts])
-        rows = tf.cast(group % self._parts, tf.int32) + self._rows
-        return windows.skip(skipped * self._in_file).batch(
-            self._in_file, drop_remainder=True).map(lambda batch: tf.gather(batch, rows))
+    def _read(self, group, window):
+        file, part = divmod(group, self._parts)
+        return [record for number in window.tolist() for record in self._reader.read(
+            self._paths[file], self._places[file], number, part + self._rows)]
 
-    def parse(self, serialized, group, window):
-        parsed = feature_spec.parse(self._features, serialized)
+    def parse(self, group, window):
+        parsed = self._parsed(group, window)
         rows = tf.cast(group % self._parts, tf.int32) + self._rows
         return dict(
             parsed, label=parsed["label"][:, 0],
             direction=tf.tile(tf.gather(self._directions, rows), tf.shape(window)),
-            starts_stream=tf.repeat(tf.cast(tf.equal(window, 0), tf.int32), self.num_rows))
+            starts_stream=self._first(window))
 
     def targets(self, random, features, is_special, permutation, legacy_word_start):
         is_target = (features["is_masked"] > 0) & ~is_special

@@ -104,16 +104,20 @@ def step_of(directory: str) -> int:
     return int(_read(prefix, lambda reader: reader.get_tensor("global_step"))) if prefix else 0
 
 
-def newest_whole(directory: str, is_chief: bool = True) -> int:
+def newest_whole(directory: str, is_chief: bool = True, before: Optional[int] = None) -> int:
     """The step of the newest checkpoint that can be read to its last byte; 0 if there is none.
 
     Damaged ones after it are named, set aside as `damaged-...`, and passed over. Only the chief
     changes anything.
 
+    Args:
+      before: only those of earlier steps.
+
     Raises:
       UserError: there are checkpoints, but none is whole.
     """
-    prefixes = all_prefixes(directory)
+    prefixes = [(step, prefix) for step, prefix in all_prefixes(directory)
+                if before is None or step < before]
     for step, prefix in reversed(prefixes):
         fault = fault_of(prefix)
         if fault:
@@ -172,14 +176,24 @@ def write(saver: tf.train.Saver, session: tf.Session, directory: str, step: int)
     note_newest(directory)
 
 
-def keep_some(directory: str, max_save: int, keep_every: int) -> None:
-    """Removes all but the last `max_save` checkpoints (0: none) and those of steps that
-    `keep_every` divides (0: none of them)."""
+def keep_some(directory: str, max_save: int, keep_every: int,
+              is_needed: Callable[[int], bool] = lambda step: False) -> None:
+    """Removes all but the last `max_save` checkpoints (0: none), those of steps that `keep_every`
+    divides (0: none of them), and those that a function of the step says are needed."""
     prefixes = all_prefixes(directory)
     for step, prefix in prefixes[:-max_save] if max_save else []:
-        if not keep_every or step % keep_every:
+        if (not keep_every or step % keep_every) and not is_needed(step):
             _remove(prefix)
     note_newest(directory)
+
+
+def drop_after(directory: str, step: int) -> None:
+    """Removes the checkpoints of later steps than `step`, which has one."""
+    later = [prefix for found, prefix in all_prefixes(directory) if found > step]
+    for prefix in later:
+        _remove(prefix)
+    if later:
+        note_newest(directory)
 
 
 def _remove(prefix):

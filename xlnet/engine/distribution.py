@@ -18,6 +18,7 @@ import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from xlnet.config import DeviceSettings
+from xlnet.engine import gpus
 from xlnet.errors import UserError
 
 _log = logging.getLogger(__name__)
@@ -35,6 +36,8 @@ class Devices:
     hosts: int = 1
     host: int = 0            # the number of this one; 0 writes checkpoints and reports
     words: str = ""          # for the banner
+    gpus: tuple = ()         # TensorFlow's, that train; none: the CPU
+    xla: bool = False        # whether the step is compiled
     parallel_ops: bool = False   # one CPU: see `session_config`
 
     @property
@@ -51,6 +54,11 @@ class Devices:
             raise UserError("train_batch_size is %d, which %d replicas of %d micro-batches do not "
                             "divide" % (batch_size, self.replicas, micro_batches))
 
+    def alone(self) -> Devices:
+        """The first of them, for what one device does beside the others."""
+        return dataclasses.replace(self, strategy=None, per_host=1, hosts=1, host=0,
+                                   gpus=self.gpus[:1])
+
     def rows(self, batch_size: int) -> slice:
         """The rows of the global batch that are this host's, as a slice."""
         share = batch_size // self.hosts
@@ -66,20 +74,53 @@ def connect(settings: DeviceSettings) -> Devices:
     if settings.use_tpu:
         return _tpu(settings)
     hosts, host = _cluster(settings)
-    gpus = tf2.config.list_physical_devices("GPU")
     count = settings.num_core_per_host
-    if gpus and count > len(gpus):
-        raise UserError("num_core_per_host is %d, but this machine has %d GPU%s"
-                        % (count, len(gpus), "" if len(gpus) == 1 else "s"))
-    words = "%d GPU" % count if gpus else "CPU, %d cores" % (os.cpu_count() or 1)
+    used = _gpus(settings)[:count]
+    words = _words(settings, used)
     if hosts > 1:
         words = "%d hosts of %s, this is number %d" % (hosts, words, host)
         _log.info("note: %s; waiting until all of them are there", words)
-        return Devices(_several_hosts(gpus, count), count, hosts, host, words)
-    if count > 1:
-        return Devices(_one_host(gpus, count), count,
-                       words=words if gpus else words + " as %d replicas" % count)
-    return Devices(None, words=words, parallel_ops=settings.parallel_ops)
+        strategy = _several_hosts(used, count)
+    else:
+        strategy = _one_host(used, count) if count > 1 else None
+    return Devices(strategy, count, hosts, host, words, gpus=tuple(used), xla=settings.xla,
+                   parallel_ops=settings.parallel_ops)
+
+
+def _gpus(settings):
+    """The GPUs of this machine; none, where the run is to be on the CPU.
+
+    Raises:
+      UserError: there are none, or fewer than are asked for; replicas on the CPU have to be asked
+        for by name.
+    """
+    if settings.device == "cpu":
+        gpus.hide()
+        return []
+    found, count = gpus.found(), settings.num_core_per_host
+    if found and count > len(found):
+        raise UserError("num_core_per_host is %d, but this machine has %s"
+                        % (count, gpus.words(found)))
+    if not found and (count > 1 or settings.device == "gpu"):
+        raise UserError("%s, but no GPU was found: %s; --device=cpu trains on the CPU all the same"
+                        % ("device is gpu" if settings.device == "gpu" else
+                           "num_core_per_host is %d" % count, gpus.why_none()))
+    return found
+
+
+def _words(settings, used):
+    """What is trained on, for the banner; on the CPU, why there is no GPU."""
+    if used:
+        return gpus.words(used)
+    count = settings.num_core_per_host
+    words = "CPU, %d cores" % (os.cpu_count() or 1) + (
+        " as %d replicas" % count if count > 1 else "")
+    if settings.device == "cpu":
+        return words
+    why = gpus.why_none()
+    if gpus.in_machine():
+        _log.warning("note: training on the CPU: %s", why)
+    return "%s; no GPU: %s" % (words, why)
 
 
 def _cluster(settings):
@@ -112,8 +153,8 @@ def _tf_config():
         raise UserError("TF_CONFIG is not valid JSON: %s; expected %s" % (e, _TF_CONFIG)) from None
 
 
-def _one_host(gpus, count):
-    if gpus:
+def _one_host(used, count):
+    if used:
         return tf2.distribute.MirroredStrategy(["/gpu:%d" % i for i in range(count)])
     with tf.Graph().as_default():   # the CPU devices are those of the session, not yet there
         return tf2.distribute.MirroredStrategy(
@@ -121,12 +162,12 @@ def _one_host(gpus, count):
             cross_device_ops=tf2.distribute.ReductionToOneDevice())
 
 
-def _several_hosts(gpus, count):
-    if not gpus and count > 1:
+def _several_hosts(used, count):
+    if not used and count > 1:
         raise UserError("num_core_per_host is %d: without GPUs a host of several is one replica"
                         % count)
-    if gpus:
-        tf2.config.set_visible_devices(gpus[:count], "GPU")
+    if used:
+        tf2.config.set_visible_devices(used, "GPU")
     strategy = tf2.distribute.MultiWorkerMirroredStrategy()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)   # TensorFlow has put a handler there that waits
     return strategy
@@ -150,9 +191,11 @@ def session_config(devices: Devices) -> tf.ConfigProto:
     """
     config = tf.ConfigProto(allow_soft_placement=True)
     config.gpu_options.allow_growth = True
-    if devices.strategy is None and not devices.parallel_ops \
-            and not tf2.config.list_physical_devices("GPU"):
+    if devices.strategy is None and not devices.parallel_ops and not devices.gpus:
         config.inter_op_parallelism_threads, config.use_per_session_threads = 1, True
+    if devices.xla:     # which has no kernels for what the remapper makes of two operations
+        config.graph_options.rewrite_options.remapping = type(
+            config.graph_options.rewrite_options).OFF
     if devices.strategy and devices.hosts == 1:
         config.device_count["CPU"] = devices.per_host
     return config

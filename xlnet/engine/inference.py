@@ -17,7 +17,7 @@ import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from xlnet import failures
-from xlnet.engine import checkpoint, distribution, reports, training
+from xlnet.engine import checkpoint, distribution, private_tf, reports, training
 
 _log = logging.getLogger(__name__)
 
@@ -103,7 +103,8 @@ class Answering:
             return
         training.set_up_process()
         strategy = self._devices.strategy or tf2.distribute.get_strategy()
-        with tf.Graph().as_default() as graph, strategy.scope():
+        with private_tf.gradients_forgotten(), tf.Graph().as_default() as graph, \
+                strategy.scope():
             tf.set_random_seed(self._seed)
             with tf.device("/cpu:0"):
                 self._path = tf.placeholder(tf.string, [])

@@ -21,13 +21,15 @@ _MAY_CHANGE = frozenset((
     "task_name", "uncased", "keep_accents", "seq_len", "reuse_len", "bi_data",
     # how long, and how often something is done on the way
     "train_steps", "epochs", "save_steps", "eval_steps", "log_steps", "max_save", "keep_every",
-    "on_nan", "patience", "num_trials", "learning_rates",
+    "on_nan", "on_error", "patience", "num_trials", "learning_rates",
     # the same numbers in another place or order
-    "num_hosts", "num_core_per_host", "use_tpu", "tpu_name", "parallel_ops", "grad_accum_steps",
-    "recompute", "eval_batch_size", "padding", "data_workers", "overwrite_data",
+    "num_hosts", "num_core_per_host", "use_tpu", "tpu_name", "device", "xla",
+    "parallel_ops", "grad_accum_steps", "recompute", "eval_batch_size", "padding", "data_workers",
+    "overwrite_data",
     # what is done before or after training
     "verify_records", "do_train", "do_eval", "do_predict", "eval_all_ckpt", "use_checkpoint",
-    "predict_split", "predict_file", "predict_form", "predict_dir", "allow_changes"))
+    "predict_split", "predict_file", "predict_form", "predict_dir", "predict_output",
+    "allow_changes"))
 
 # What evaluations on the way depend on, and nothing else.
 _OF_EVALUATIONS = frozenset((
@@ -54,9 +56,9 @@ class KeptSettings:
         self._fields = {field.name: field for group in groups
                         for field in dataclasses.fields(group)}
         self._allows_changes = any(getattr(group, "allow_changes", False) for group in groups)
-        values = {name: getattr(group, name) for group in groups
-                  for name in group.__dataclass_fields__
-                  if name not in ("allow_changes", *leave_out)}
+        values = {field.name: getattr(group, field.name) for group in groups
+                  for field in dataclasses.fields(group)
+                  if field.name not in ("allow_changes", *leave_out)}
         self.values = {name: value for name, value in sorted(dict(values, **(more or {})).items())
                        if value is not None}
 

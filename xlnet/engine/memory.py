@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import glob
 import logging
+import math
 import os
-from typing import Optional
+import zlib
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -54,7 +55,10 @@ class MemoryFiles:
     """The memories of all rows, saved beside each checkpoint and loaded where a run goes on.
 
     Each host saves its rows as `memory-<step>-<first row>.npy`, before the checkpoint of that step
-    is written: none is ever without. A run with other devices takes its rows from these files.
+    is written: none is ever without. A run with other devices takes its rows from these files, and
+    each host reads its own rows alone.
+
+    A file is an array float32 [rows,L,M,D] and, after it, the checksums of its rows, uint32 [rows].
 
     Args:
       model_dir: shared by all hosts. batch_size: of the global batch.
@@ -83,18 +87,19 @@ class MemoryFiles:
         except (ValueError, OSError, EOFError) as e:
             _log.info("note: %s %s; memories start empty", _path(self._model_dir, step, "*"), e)
             return
-        rows = np.split(stored[self._devices.rows(self._batch_size)], len(self._parts))
-        session.run(self._load, dict(zip(self._values, rows)))
+        session.run(self._load, dict(zip(self._values, np.split(stored, len(self._parts)))))
 
     def _read(self, step):
-        """What `read` returns; a ValueError where that does not fit this run."""
-        stored = read(self._model_dir, step)
-        shape = [self._batch_size] + self._parts[0].shape.as_list()[1:]
-        if stored is None:
+        """This host's rows; a ValueError where what is stored does not fit this run."""
+        paths = sorted(glob.glob(_path(self._model_dir, step, "*")), key=_step_and_row)
+        if not paths:
             raise ValueError("is missing")
-        if list(stored.shape) != shape:
-            raise ValueError("has shape %s, this run's is %s" % (list(stored.shape), shape))
-        return stored
+        stored = [np.load(path, mmap_mode="r") for path in paths]
+        found = [sum(len(part) for part in stored), *stored[0].shape[1:]]
+        shape = [self._batch_size] + self._parts[0].shape.as_list()[1:]
+        if found != shape or any(part.shape[1:] != stored[0].shape[1:] for part in stored):
+            raise ValueError("has shape %s, this run's is %s" % (found, shape))
+        return _rows(paths, stored, self._devices.rows(self._batch_size))
 
     def save(self, session: tf.Session, step: int) -> None:
         """Saves this host's rows; the chief returns when those of all hosts are there."""
@@ -102,8 +107,7 @@ class MemoryFiles:
             return
         first = self._devices.rows(self._batch_size).start
         with files.replacing(_path(self._model_dir, step, first)) as temporary:
-            with open(temporary, "wb") as f:
-                np.save(f, np.concatenate(session.run(self._parts)))
+            write(temporary, np.concatenate(session.run(self._parts)))
         if self._devices.is_chief:
             self._wait(step)
 
@@ -122,14 +126,45 @@ class MemoryFiles:
                 os.remove(path)
 
 
-def read(model_dir: str, step: int) -> Optional[np.ndarray]:
-    """The memories of all rows at `step`, float32 [B,L,M,D]; None if they were not saved.
+def write(path: str, memories: np.ndarray) -> None:
+    """Writes memories float32 [rows,L,M,D] and the checksums of the rows."""
+    with open(path, "wb") as f:
+        np.save(f, memories)
+        np.save(f, _checksums(memories))
+
+
+def _checksums(memories):
+    return np.array([zlib.crc32(row.tobytes()) for row in memories], np.uint32)
+
+
+def _rows(paths, stored, rows):
+    """Some rows of the arrays in files that hold all rows one after another; others stay unread.
 
     Raises:
-      ValueError, OSError, EOFError: a file is damaged.
+      ValueError: one is not what was written.
     """
-    paths = sorted(glob.glob(_path(model_dir, step, "*")), key=_step_and_row)
-    return np.concatenate([np.load(path) for path in paths]) if paths else None
+    parts, first = [], 0
+    for path, part in zip(paths, stored):
+        here = slice(max(rows.start - first, 0), max(min(rows.stop - first, len(part)), 0))
+        wanted = np.array(part[here])
+        if len(wanted):
+            _check(path, wanted, here)
+            parts.append(wanted)
+        first += len(part)
+    return np.concatenate(parts)
+
+
+def _check(path, wanted, rows):
+    with open(path, "rb") as f:
+        np.lib.format.read_magic(f)
+        shape, _, dtype = np.lib.format.read_array_header_1_0(f)
+        f.seek(dtype.itemsize * math.prod(shape), os.SEEK_CUR)
+        if not f.peek(1):
+            return      # of a run of before there were any
+        kept = np.load(f)
+    damaged = np.flatnonzero(_checksums(wanted) != kept[rows])
+    if len(damaged):
+        raise ValueError("is damaged: row %d of %s" % (rows.start + damaged[0], path))
 
 
 def _path(model_dir, step, first_row):

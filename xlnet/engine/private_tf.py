@@ -10,6 +10,7 @@ import contextlib
 from collections.abc import Iterator
 
 from tensorflow.python.eager import context
+from tensorflow.python.framework import ops
 from tensorflow.python.training import monitored_session
 
 
@@ -39,3 +40,20 @@ def lost_sessions_are_errors() -> Iterator[None]:
         yield
     finally:
         monitored_session._PREEMPTION_ERRORS = before
+
+
+@contextlib.contextmanager
+def gradients_forgotten() -> Iterator[None]:
+    """The gradients of `tf.custom_gradient`s that are made inside are forgotten behind it, so that
+    the graph which they belong to can go; what is inside ends with the use of these gradients.
+
+    `ops.gradient_registry._registry`: each use of a custom gradient in a graph adds an entry, whose
+    closure has tensors of the graph, and TensorFlow never removes one: every graph stays for ever.
+    """
+    registry = ops.gradient_registry._registry
+    before = set(registry)
+    try:
+        yield
+    finally:
+        for name in [name for name in registry if name not in before]:
+            del registry[name]

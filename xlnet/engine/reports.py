@@ -16,7 +16,7 @@ import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from xlnet import files
-from xlnet.engine import checkpoint, training
+from xlnet.engine import checkpoint, gpus, training
 from xlnet.errors import UserError
 
 _log = logging.getLogger(__name__)
@@ -162,8 +162,8 @@ class Progress(tf.train.SessionRunHook):
         else:
             return
         last = checkpoint.step_of(self._model_dir) if self._model_dir else 0
-        raise Diverged("%s at step %d; last good checkpoint: %s; try a lower learning_rate, more "
-                       "warmup_steps or a lower clip" % (
+        raise Diverged("%s at step %d; newest checkpoint before: %s; try a lower learning_rate, "
+                       "more warmup_steps or a lower clip" % (
                            wrong, step, "of step %d" % last if last else "none"), step)
 
     def _report(self, step, values):
@@ -182,7 +182,7 @@ class Progress(tf.train.SessionRunHook):
 
 def memory_gib() -> float:
     """Most memory used so far [GiB]: of the first GPU, or of this process where there is none."""
-    if tf2.config.list_physical_devices("GPU"):
+    if gpus.found():
         return tf2.config.experimental.get_memory_info("GPU:0")["peak"] / 2 ** 30
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2 ** 20
 

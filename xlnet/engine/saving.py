@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Optional, Protocol
 
 import tensorflow.compat.v1 as tf
 
 from xlnet.engine import checkpoint, distribution, training
 from xlnet.errors import UserError
+
+_log = logging.getLogger(__name__)
 
 
 class Beside(Protocol):
@@ -36,15 +40,17 @@ class Saving(tf.train.SessionRunHook):
       model_dir, devices: of the run. beside: what else is kept beside a checkpoint.
       is_due: function of the step, whether it is saved.
       max_save, keep_every: see `checkpoint.keep_some`.
-      after_save: called with the step, on the chief, after a checkpoint was written.
+      after_save: called with the step, on the chief, after a checkpoint was written, unless the run
+        is told to stop; cut off if it is told so meanwhile.
+      is_needed: function of the step, whether its checkpoint stays beside the last `max_save`.
       start_step: where the data goes on from; an error if that is not where the weights do.
       save_start: whether a run that begins saves step 0.
     """
 
     def __init__(self, model_dir: str, devices: distribution.Devices, *,
                  beside: tuple[Beside, ...], is_due: Callable[[int], bool], max_save: int,
-                 keep_every: int, after_save: Callable[[int], None], start_step: int,
-                 save_start: bool):
+                 keep_every: int, after_save: Callable[[int], None],
+                 is_needed: Callable[[int], bool], start_step: int, save_start: bool):
         self._model_dir = model_dir
         self._start_step = start_step
         self._beside = beside
@@ -53,6 +59,7 @@ class Saving(tf.train.SessionRunHook):
         self._max_save = max_save
         self._keep_every = keep_every
         self._after_save = after_save
+        self._is_needed = is_needed
         self._save_start = save_start
         self._stop = StopSignal()
         self.stopped_at: Optional[int] = None    # the step in which the run was told to stop
@@ -85,7 +92,7 @@ class Saving(tf.train.SessionRunHook):
         self._step += 1
         is_told = run_values.results > 0
         if is_told or self._is_due(self._step):
-            self._save(run_context.session)
+            self._save(run_context.session, is_told)
         if is_told:
             self.stopped_at, self.stopped_by = self._step, self._stop.name
             run_context.request_stop()
@@ -98,17 +105,23 @@ class Saving(tf.train.SessionRunHook):
         """Gives signals back to whom they had; also to be called where training failed."""
         self._stop.end()
 
-    def _save(self, session):
+    def _save(self, session, is_last=False):
         for kept in self._beside:
             kept.save(session, self._step)
         self._saved = self._step
         if not self._is_chief:
             return
         checkpoint.write(self._saver, session, self._model_dir, self._step)
-        self._after_save(self._step)
-        checkpoint.keep_some(self._model_dir, self._max_save, self._keep_every)
+        if not is_last:
+            with self._stop.cutting_off():
+                self._after_save(self._step)
+        checkpoint.keep_some(self._model_dir, self._max_save, self._keep_every, self._is_needed)
         for kept in self._beside:
             kept.forget()
+
+
+class _CutOff(BaseException):
+    """The run is told to stop in the middle of what need not come to its end."""
 
 
 class StopSignal:
@@ -122,7 +135,7 @@ class StopSignal:
     _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
     def __init__(self):
-        self._asked, self._before = None, {}
+        self._asked, self._before, self._cuts = None, {}, False
 
     def begin(self) -> None:
         step = training.step_of_graph()
@@ -142,6 +155,20 @@ class StopSignal:
         self._asked = signum
         if signal.SIGINT in self._before:
             signal.signal(signal.SIGINT, self._before[signal.SIGINT])
+        if self._cuts:
+            self._cuts = False
+            raise _CutOff()
+
+    @contextlib.contextmanager
+    def cutting_off(self) -> Iterator[None]:
+        """Where a signal comes while what is inside runs, that ends at once."""
+        self._cuts = True
+        try:
+            yield
+        except _CutOff:
+            _log.info("note: the evaluation is cut off; it is made up when the run goes on")
+        finally:
+            self._cuts = False
 
     def before_run(self, session: tf.Session) -> tf.Tensor:
         """What to fetch in the next step: 0 until somebody was told to stop."""

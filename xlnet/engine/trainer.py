@@ -16,14 +16,21 @@ from typing import Any, Optional, Protocol, Union
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
-from xlnet import failures, files
-from xlnet.config import FineTuningSettings, OptimizationSettings, PretrainingSettings, XLNetConfig
+from xlnet import failures
+from xlnet.config import (
+    BEST,
+    FineTuningSettings,
+    OptimizationSettings,
+    PretrainingSettings,
+    XLNetConfig,
+)
 from xlnet.engine import (
     checkpoint,
     distribution,
     lock,
     optimization,
     reports,
+    rollback,
     saving,
     selection,
     training,
@@ -31,9 +38,6 @@ from xlnet.engine import (
 from xlnet.engine.selection import Selection
 
 _log = logging.getLogger(__name__)
-
-SKIPPED_NAME = "skipped_data.json"
-_ROLLBACKS = 5                  # before the run is given up
 
 
 class Evaluator(Protocol):
@@ -61,8 +65,8 @@ class Job:
     evaluator: None: the run is not evaluated on the way. evaluates_start: whether the weights that
       the run begins with are evaluated too. saves_start: whether they are saved, as step 0.
     keep_every: steps whose multiples keep their checkpoint for good; 0: none.
-    rolls_back: whether a run that goes wrong goes back to its last checkpoint and skips the data
-      since, in place of ending.
+    rolls_back: whether a run that goes wrong goes back to a checkpoint and skips the data since, in
+      place of ending: see `rollback`.
     keeps_journal, with_perplexity, highest_loss: see `reports.Progress`.
     """
     model_fn: Callable[..., tf2.estimator.EstimatorSpec]
@@ -103,6 +107,7 @@ class Trainer:
         self._selection = selection
         self._model_dir = settings.model_dir
         self._last = optimization.train_steps
+        self._rollbacks = rollback.Rollbacks(settings.model_dir)
 
     def train(self) -> bool:
         """Trains to the last step from wherever the run stands, or until patience is at an end.
@@ -136,7 +141,7 @@ class Trainer:
         step = checkpoint.newest_whole(self._model_dir, self._devices.is_chief)
         self._selection.go_back_to(step)
         for saved, prefix in checkpoint.all_prefixes(self._model_dir):
-            if saved and self._selection.lacks(saved, self._settings.eval_steps, self._last):
+            if saved and self._lacks_evaluation(saved):
                 self._make_up(saved, prefix)
         return step
 
@@ -154,16 +159,29 @@ class Trainer:
     def _train_from(self, step):
         """Trains on; where the run goes wrong, ends, or goes back and skips data."""
         banner = self._banner(step)
-        for rollback in range(_ROLLBACKS + 1):
+        while True:
             try:
                 return self._train(step, banner)
             except reports.Diverged as e:
-                if not self._job.rolls_back or rollback == _ROLLBACKS:
-                    raise
-                step, banner = self._take_up(), None
-                self._skip(step, e.step - step)
-                _log.info("note: %s; back to step %d, %d batches are skipped",
-                          e, step, e.step - step)
+                step, banner = self._go_back(e), None
+
+    def _go_back(self, wrong):
+        """The step that the run goes on from after a bad one.
+
+        Raises:
+          Diverged: it is not to, or cannot.
+        """
+        if not self._job.rolls_back:
+            raise wrong
+        step = self._rollbacks.go_back(wrong.step)
+        if step is None:
+            raise reports.Diverged("%s; going back did not help, %d times in a row"
+                                   % (wrong, self._rollbacks.in_a_row), wrong.step) from None
+        self._selection.go_back_to(step)
+        self._selection.export_again(dict(checkpoint.all_prefixes(self._model_dir)))
+        _log.info("note: %s; back to step %d, %d batches are skipped",
+                  wrong, step, self._rollbacks.batch(step) - step)
+        return step
 
     def _train(self, step, banner):
         """Trains on from `step`; returns as `train`."""
@@ -176,14 +194,15 @@ class Trainer:
         saver = saving.Saving(
             self._model_dir, devices, beside=job.beside, is_due=self._is_saved,
             max_save=settings.max_save, keep_every=job.keep_every, start_step=step,
-            save_start=job.saves_start, after_save=lambda step: self._after_save(step, progress))
+            save_start=job.saves_start, after_save=lambda step: self._after_save(step, progress),
+            is_needed=self._lacks_evaluation)
         estimator = training.make_estimator(job.model_fn, model_dir=self._model_dir,
                                             seed=settings.seed, devices=devices)
         if job.evaluator and devices.is_chief:
             job.evaluator.build()
         try:
             training.train(
-                estimator, lambda: job.batches(step + self._skipped(step)), devices=devices,
+                estimator, lambda: job.batches(self._rollbacks.batch(step)), devices=devices,
                 hooks=[progress, saver, selection.StopHook(self._selection)],
                 max_steps=self._last)
         finally:
@@ -210,6 +229,10 @@ class Trainer:
     def _is_evaluated(self, step):
         return selection.is_due(step, self._settings.eval_steps, self._last)
 
+    def _lacks_evaluation(self, step):
+        return self._job.evaluator is not None and self._selection.lacks(
+            step, self._settings.eval_steps, self._last)
+
     def _after_save(self, step, progress):
         if self._is_evaluated(step):
             began = time.time()
@@ -223,21 +246,7 @@ class Trainer:
         with failures.explained():
             result = self._job.evaluator(step, prefix)
         if self._selection.add(step, result, prefix):
-            _log.info("best so far: %s", os.path.join(self._model_dir, selection.BEST))
-
-    # -- data that is passed over
-
-    def _skips(self):
-        """Batches that rollbacks passed over: list of [step, number of batches skipped there]."""
-        path = os.path.join(self._model_dir, SKIPPED_NAME)
-        return files.read_json(path, "skipped data")["skips"] if os.path.exists(path) else []
-
-    def _skipped(self, step):
-        return sum(count for where, count in self._skips() if where <= step)
-
-    def _skip(self, step, count):
-        files.write_json(os.path.join(self._model_dir, SKIPPED_NAME),
-                         {"skips": self._skips() + [[step, count]]})
+            _log.info("best so far: %s", os.path.join(self._model_dir, BEST))
 
     # -- the banner
 

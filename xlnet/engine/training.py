@@ -21,7 +21,7 @@ import tensorflow.compat.v1 as tf
 
 from xlnet import failures, files
 from xlnet.config import CONFIG_NAME, NetworkSettings, OptimizationSettings, XLNetConfig
-from xlnet.engine import checkpoint, distribution, hosts, optimization
+from xlnet.engine import checkpoint, distribution, gpus, hosts, optimization, private_tf
 from xlnet.errors import UserError
 from xlnet.network import modeling
 from xlnet.tokenization import SPIECE_NAME, Tokenizer
@@ -69,7 +69,7 @@ def train(estimator: tf2.estimator.Estimator, input_fn: Callable[[], tf.data.Dat
       UserError: the checkpoint that the run goes on from lacks a variable of these settings, a
         host is lost, or the data is bad.
     """
-    with failures.explained():
+    with failures.explained(), private_tf.gradients_forgotten():
         _train(estimator, input_fn, max_steps, hooks, devices)
 
 
@@ -120,10 +120,14 @@ def keep_architecture(model_dir: str, config: XLNetConfig, tokenizer: Tokenizer)
     tokenizer.save(os.path.join(model_dir, SPIECE_NAME))
 
 
-def precision_in_words(network: NetworkSettings) -> str:
-    """The number format that `NetworkSettings` lead to, for the banner."""
-    return "%s%s" % (network.run_config(is_training=True).precision,
-                     ", recomputing" * network.recompute)
+def precision_in_words(network: NetworkSettings, devices: distribution.Devices) -> str:
+    """The number format that `NetworkSettings` lead to, for the banner, and whether a GPU lacks
+    it."""
+    precision = network.run_config(is_training=True).precision
+    lacking = gpus.without_bfloat16(list(devices.gpus)) if precision == "bf16" else None
+    return "%s%s%s" % (precision, ", recomputing" * network.recompute,
+                       "; %s has no bfloat16 arithmetic, --precision=fp16 is for it" % lacking
+                       if lacking else "")
 
 
 def dropout_seed(seed: int, step: tf.Tensor) -> tf.Tensor:
@@ -158,19 +162,32 @@ def loss_scale(network: NetworkSettings) -> Optional[optimization.LossScale]:
 
 def accumulate(compute: Callable[..., tuple[tf.Tensor, dict[str, tf.Tensor]]],
                inputs: dict[str, tf.Tensor], micro_batches: int,
-               scale: Optional[optimization.LossScale] = None
+               scale: Optional[optimization.LossScale] = None, xla: bool = False
                ) -> tuple[tf.Tensor, list[tf.Tensor], dict[str, tf.Tensor]]:
     """Gradients of the mean loss over micro-batches, one after the other in the memory of one.
+
+    All that a replica computes by itself is here, so this is what XLA compiles.
 
     Args:
       compute: function of (some rows of `inputs`, the number of the first of them) that returns
         (loss float32 scalar, dict of tensors with these rows).
       inputs: dict of tensors [rows, ...]. micro_batches: divides the rows.
       scale: `optimization.LossScale` that the gradients are multiplied by, or None.
+      xla: whether to compile it, for each shape of the inputs.
 
     Returns:
       loss, gradients for `tf.trainable_variables()`, the dict for all rows.
     """
+    def run(inputs):
+        return _accumulate(compute, inputs, micro_batches, scale)
+
+    if not xla:
+        return run(inputs)
+    compute(inputs, 0)      # makes the variables, which a compiled function cannot; is never run
+    return tf2.function(run, jit_compile=True, autograph=False)(inputs)
+
+
+def _accumulate(compute, inputs, micro_batches, scale):
     rows = next(iter(inputs.values())).shape.as_list()[0] // micro_batches
     parts = {name: tf.reshape(value, [micro_batches, rows] + modeling.shape_of(value)[1:])
              for name, value in inputs.items()}

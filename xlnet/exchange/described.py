@@ -76,8 +76,8 @@ def why_not(model: config_json.Model) -> Optional[str]:
     if not find_kind(model):
         return "%s has no task of ours" % model.class_name
     if model.head == weights.TOKENS and not _scheme(model.labels or ()):
-        return "its labels are no tags of entities, such as B-PER: %s" % ", ".join(
-            (model.labels or ())[:4])
+        return "its labels are not the tags of a scheme that is learned here, B-X for each I-X " \
+            "and the like: %s" % ", ".join((model.labels or ())[:4])
     return None
 
 
@@ -120,10 +120,19 @@ def _settings(model, columns, common):
         use_summ_proj=model.use_summ_proj, **common)
 
 
+# The schemes that taggers learn here, and the prefix of an entity of one word in each.
+_ALONE = {"bio2": "B", "bioes": "S", "bmes": "S"}
+
+
 def _scheme(labels):
-    """The scheme whose tags the labels are; None if they are no tags."""
-    return next((scheme for scheme in ("bio2", "bioes", "bmes") if not any(
-        schemes.tag_fault(label, scheme) for label in labels)), None)
+    """The scheme whose tags the labels are; None if they are no tags, or of iob1, which has I-PER
+    without B-PER, and whose I begins entities: sequences that are illegal here."""
+    for scheme, alone in _ALONE.items():
+        entities = schemes.labels_of([labels])
+        if not any(schemes.tag_fault(label, scheme) for label in labels) and all(
+                schemes.join(alone, entity) in labels for entity in entities):
+            return scheme
+    return None
 
 
 def _names_of_answers(model, columns):

@@ -30,7 +30,7 @@ class ClassifierModel:
     """A network with a task; `model_fn` is the Estimator's, for training alone.
 
     `scope`: name of the output layer's variables. `class_weights`: floats [L], how much a row
-    counts in training; None: all rows alike.
+    counts in training; None: all rows alike. `xla`: whether a training step is compiled.
     """
     config: XLNetConfig
     task: Task
@@ -39,6 +39,7 @@ class ClassifierModel:
     settings: FineTuningSettings
     scope: str
     class_weights: Optional[list] = None
+    xla: bool = False
 
     def model_fn(self, features: dict) -> Any:
         """features: dict of `input_pipeline.finetuning_batches`, this replica's rows."""
@@ -46,7 +47,7 @@ class ClassifierModel:
         scale = training.loss_scale(self.network)
         loss, gradients, _ = training.accumulate(
             lambda part, row: (self._loss(part, first_row + row), {}), features,
-            self.settings.grad_accum_steps, scale)
+            self.settings.grad_accum_steps, scale, self.xla)
         training.start_from(self.settings.init_checkpoint, self.config, self.settings.model_dir)
         return training.training_spec(loss, self.optimization, gradients, scale)
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import logging
 import os
-from typing import Callable
+import tempfile
+from collections.abc import Callable, Collection
 
+from xlnet import files
 from xlnet.config import (
     DeviceSettings,
     FineTuningSettings,
@@ -16,6 +19,7 @@ from xlnet.config import (
     XLNetConfig,
 )
 from xlnet.errors import UserError
+from xlnet.finetuning import settled
 from xlnet.tasks import readers
 from xlnet.tokenization import Tokenizer, descriptions_beside
 
@@ -23,22 +27,40 @@ _log = logging.getLogger(__name__)
 
 
 def run(settings: FineTuningSettings, network: NetworkSettings, optimization: OptimizationSettings,
-        device: DeviceSettings, check_task: Callable[[], None]) -> None:
+        device: DeviceSettings, given: Collection[str], check_task: Callable[[str], None]) -> None:
     """Trains, evaluates and predicts as the settings ask.
 
     What can be refused without TensorFlow is, before its import.
 
     Args:
-      check_task: raises UserError for flags that contradict what is known of the task.
+      given: names of the settings that somebody gave; see `settled`.
+      check_task: raises UserError for flags that contradict what is known of the task of that name.
 
     Raises:
       UserError: something is not what it should be.
     """
-    device.check_one_machine()
+    device = device.on_one_machine()
+    settings = settled.settled(settings, given)
+    settings, optimization = settled.with_length(settings, optimization, given)
     check(settings)
+    with _keeping_records(settings) as settings:
+        _run(settings, network, optimization, device, check_task)
+
+
+@contextlib.contextmanager
+def _keeping_records(settings):
+    """Yields the settings with a directory for records, which is dropped unless it was given."""
+    if settings.output_dir:
+        yield settings
+        return
+    with tempfile.TemporaryDirectory(prefix="xlnet-records-") as directory:
+        yield dataclasses.replace(settings, output_dir=directory)
+
+
+def _run(settings, network, optimization, device, check_task):
     config = XLNetConfig(json_path=settings.model_config_path)
     tokenizer = read_vocabulary(settings, config)
-    check_task()
+    check_task(settings.task_name)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     from xlnet.engine import distribution
     from xlnet.finetuning import task_json, trials
@@ -64,12 +86,13 @@ def run(settings: FineTuningSettings, network: NetworkSettings, optimization: Op
         run.predict()
 
 
-def prepare(settings: SpanSettings, check_task: Callable[[], None]) -> None:
+def prepare(settings: SpanSettings, check_task: Callable[[str], None]) -> None:
     """Makes the records of the train file and of what is evaluated and predicted, if they are there
     to be read; arguments and errors as for `run`."""
+    settled.require(settings, "spiece_model_file", "output_dir")
     check(settings)
     tokenizer = Tokenizer(settings.spiece_model_file, settings.uncased, settings.keep_accents)
-    check_task()
+    check_task(settings.task_name)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     from xlnet.finetuning import task_json
     from xlnet.finetuning.rows import Rows
@@ -86,12 +109,24 @@ def prepare(settings: SpanSettings, check_task: Callable[[], None]) -> None:
 
 def check(settings: FineTuningSettings) -> None:
     """Raises UserError for files and directories that are not what they should be."""
-    if not os.path.exists(settings.data_dir):
+    if settings.data_dir and not os.path.exists(settings.data_dir):
         raise UserError("data_dir: no such directory: %s" % settings.data_dir)
     for name in ("model_dir", "output_dir", "predict_dir"):
         path = getattr(settings, name)
         if path and os.path.exists(path) and not os.path.isdir(path):
             raise UserError("%s: %s is a file, expected a directory" % (name, path))
+    for name in _written(settings):
+        files.require_writable(getattr(settings, name), name)
+
+
+def _written(settings):
+    """The names of the directories that something will be written to."""
+    if settings.do_train or settings.do_eval:
+        yield "model_dir"
+    if settings.do_predict and not settings.predict_output:
+        yield "predict_dir" if settings.predict_dir else "model_dir"
+    if settings.output_dir:
+        yield "output_dir"
 
 
 def read_vocabulary(settings: FineTuningSettings, config: XLNetConfig) -> Tokenizer:

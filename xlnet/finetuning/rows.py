@@ -9,7 +9,7 @@ from typing import Any, Union
 from xlnet.batches import input_pipeline
 from xlnet.config import FineTuningSettings
 from xlnet.records import feature_spec
-from xlnet.tasks import encoding, parsing
+from xlnet.tasks import encoding, parsing, readers
 from xlnet.tasks.task import Task, expand_split
 from xlnet.tokenization import Tokenizer
 
@@ -36,6 +36,13 @@ class Rows:
         return {part: self._read[part, need_labels]
                 for part in expand_split(self._task, split)}
 
+    def has(self, split: str) -> bool:
+        """Whether the files of a split are there; what is held out is part of the train file."""
+        names = [self._task.files.get(part, self._task.files["train"])
+                 for part in expand_split(self._task, split)]
+        return all(os.path.exists(readers.find_file(self._settings.data_dir, each))
+                   for each in names)
+
     def to_train(self) -> list:
         """The rows that are trained on: those of the train file, or what the kind makes of them."""
         rows = self.of_split("train", need_labels=True)["train"]
@@ -52,9 +59,11 @@ class Rows:
         if name not in self._read:
             says_nothing = path == "-" or path.endswith(".txt")
             form = settings.predict_form or (self._task.kind.plain_form if says_nothing else None)
-            self._read[name] = parsing.read_file(
-                dataclasses.replace(self._task, only={}, skipped_labels=(), broken_rows=False),
-                path, need_labels=False, form=form)
+            task = dataclasses.replace(self._task, only={}, skipped_labels=(), broken_rows=False)
+            if form == "text":      # whose lines have no names, and texts that are joined already
+                task = dataclasses.replace(task, id=None, text_a=task.text_a[:1],
+                                           text_b=task.text_b[:1])
+            self._read[name] = parsing.read_file(task, path, need_labels=False, form=form)
         return {name: self._read[name]}
 
     def records(self, split: str, rows: list) -> encoding.Records:

@@ -11,6 +11,7 @@ from typing import Any, Optional
 from xlnet import failures, files
 from xlnet.batches import input_pipeline
 from xlnet.config import (
+    BEST,
     DeviceSettings,
     FineTuningSettings,
     NetworkSettings,
@@ -22,7 +23,7 @@ from xlnet.engine.inference import Answering
 from xlnet.engine.kept_settings import KeptSettings
 from xlnet.engine.trainer import Job, Trainer
 from xlnet.errors import UserError
-from xlnet.finetuning import mixout, task_json
+from xlnet.finetuning import mixout, settled, task_json
 from xlnet.finetuning.model import ClassifierModel
 from xlnet.finetuning.rows import Rows
 from xlnet.tasks import encoding, prediction_files
@@ -31,8 +32,6 @@ from xlnet.tasks.task import Task
 from xlnet.tokenization import Tokenizer
 
 _log = logging.getLogger(__name__)
-
-SETTINGS_NAME = "finetuning"    # .json
 
 
 class Run:
@@ -55,9 +54,13 @@ class Run:
         self._optimization = optimization
         self._task = task
         self._tokenizer = tokenizer
-        self._kept = KeptSettings(settings.model_dir, SETTINGS_NAME,
+        self._rows = Rows(settings, task, tokenizer)
+        self._best: Optional[tuple[int, str]] = None    # (step, prefix) of those evaluated
+        self._kept = KeptSettings(settings.model_dir, settled.SETTINGS_NAME,
                                   (settings, network, optimization, device_settings),
-                                  evaluates=settings.eval_steps > 0)
+                                  evaluates=settings.eval_steps != 0)
+
+    # -- before anything is written
 
     def prepare(self) -> None:
         """Reads and checks everything; writes nothing.
@@ -65,27 +68,23 @@ class Run:
         Raises:
           UserError: something does not fit.
         """
-        settings, task = self._settings, self._task
-        self._description = task_json.describe(settings, task, self._tokenizer)
-        self._rows = Rows(settings, task, self._tokenizer)
-        self._check()
-        self._optimization = self._steps(self._optimization)
-        self._selection = selection.Selection(settings.model_dir, task.metrics[0],
-                                              settings.patience)
-        self._evaluation = Evaluation(task, settings.model_dir, settings.predict_threshold)
-        weights = self._class_weights()
-        self._model = ClassifierModel(self._config, task, self._network, self._optimization,
-                                      settings, self._description["head"], weights)
+        self._check_settings()
+        self._description = task_json.describe(self._settings, self._task, self._tokenizer)
+        self._check_model_dir()
+        self._read_rows()
+        self._model = self._make_model()
         self._answering = Answering(
             self._model.answers,
-            lambda path: self._rows.batches(path, batch_size=settings.eval_batch_size),
+            lambda path: self._rows.batches(path, batch_size=self._settings.eval_batch_size),
             self._devices)
-        if settings.do_train:
-            training.check_directory(settings.model_dir, self._config, self._tokenizer)
-            self._kept.check()
+        self._evaluation = Evaluation(self._task, self._settings.model_dir,
+                                      self._settings.predict_threshold)
+        if self._settings.do_train:
+            self._prepare_training()
 
-    def _check(self):
-        settings, model_dir = self._settings, self._settings.model_dir
+    def _check_settings(self):
+        """Compares the settings with the network, the task and the devices."""
+        settings = self._settings
         encoding.check_max_seq_length(settings.max_seq_length)
         if settings.freeze_layers > self._config.n_layer:
             raise UserError("freeze_layers is %d, but the network has %d layers"
@@ -94,56 +93,66 @@ class Run:
             raise UserError("label_smoothing: task %s has no classes" % self._task.name)
         if settings.do_train:
             self._devices.check_divides(settings.train_batch_size, settings.grad_accum_steps)
+
+    def _check_model_dir(self):
+        """Compares the weights that there are with what is asked of them."""
+        model_dir, start = self._settings.model_dir, self._settings.init_checkpoint
         prefixes = self._checkpoints()
-        if not prefixes and not settings.do_train:
+        if not prefixes and not self._settings.do_train:
             raise UserError("model_dir: no checkpoint in %s; train with --do_train=True first"
                             % model_dir)
-        for directory in (model_dir, os.path.join(model_dir, selection.BEST)):
+        for directory in (model_dir, os.path.join(model_dir, BEST)):
             task_json.check(directory, self._description)
         if prefixes:
             checkpoint.check_config(prefixes[-1][1], self._config)
-        elif settings.init_checkpoint:
-            checkpoint.check_config(checkpoint.resolve(settings.init_checkpoint), self._config)
-        if settings.do_train and settings.mixout:
-            mixout.kernels(settings.init_checkpoint, model_dir)
-        self._check_rows()
-
-    def _check_rows(self):
-        settings = self._settings
-        if settings.do_train:
-            self._train_rows = self._rows.to_train()
-        if settings.do_eval or settings.do_train and settings.eval_steps:
-            self._rows.of_split(settings.eval_split, need_labels=True)
-        if settings.do_predict:
-            self._rows.to_predict()
-
-    def _class_weights(self):
-        settings, task = self._settings, self._task
-        if not settings.class_weights:
-            return None
-        rows = self._rows.of_split("train", need_labels=True)["train"] if settings.do_train \
-            else None
-        return task.kind.class_weights(settings.class_weights, task, rows)
-
-    def _steps(self, optimization):
-        """The optimization settings with epochs and the share of warm-up turned into steps."""
-        settings = self._settings
-        if settings.epochs and settings.do_train:
-            rows = len(self._train_rows)
-            optimization = dataclasses.replace(optimization, train_steps=max(
-                1, round(settings.epochs * rows / settings.train_batch_size)))
-        if optimization.warmup_share:
-            optimization = dataclasses.replace(optimization, warmup_share=0.0, warmup_steps=round(
-                optimization.warmup_share * optimization.train_steps))
-        return optimization
+        elif start:
+            checkpoint.check_config(checkpoint.resolve(start), self._config)
+        if self._settings.do_train and self._settings.mixout:
+            mixout.kernels(start, model_dir)
 
     def _checkpoints(self):
-        """(step, prefix) of what evaluation and prediction are asked to use, the newest last."""
+        """(step, prefix) of the checkpoints that are evaluated, the newest last."""
         own = checkpoint.all_prefixes(self._settings.model_dir)
-        if self._settings.eval_all_ckpt and own:
-            return own
-        best = checkpoint.noted(os.path.join(self._settings.model_dir, selection.BEST))
+        return own if self._settings.eval_all_ckpt and own else self._checkpoint(own)
+
+    def _checkpoint(self, own):
+        """[(step, prefix)] of the one checkpoint that is used, out of `best` and the run's own; []
+        if there is none."""
+        best = checkpoint.noted(os.path.join(self._settings.model_dir, BEST))
         return [best] if best and self._settings.use_checkpoint == "best" else own[-1:]
+
+    def _read_rows(self):
+        """Reads all rows that will be needed; from then on lengths are steps."""
+        settings, rows = self._settings, self._rows
+        if settings.do_train:
+            self._train_rows = rows.to_train()
+            if settings.eval_steps is None and not rows.has(settings.eval_split):
+                _log.warning("note: there is no file %s to evaluate on while training",
+                             settings.eval_split)
+                settings = dataclasses.replace(settings, eval_steps=0)
+            self._settings, self._optimization = settled.in_steps(
+                settings, self._optimization, len(self._train_rows))
+        if settings.do_eval or settings.do_train and self._settings.eval_steps:
+            rows.of_split(settings.eval_split, need_labels=True)
+        if settings.do_predict:
+            rows.to_predict()
+
+    def _make_model(self):
+        settings, task = self._settings, self._task
+        weights = None
+        if settings.class_weights:
+            rows = self._rows.of_split("train", need_labels=True)["train"] if settings.do_train \
+                else None
+            weights = task.kind.class_weights(settings.class_weights, task, rows)
+        return ClassifierModel(self._config, task, self._network, self._optimization, settings,
+                               self._description["head"], weights, self._devices.xla)
+
+    def _prepare_training(self):
+        settings = self._settings
+        self._selection = selection.Selection(settings.model_dir, self._task.metrics[0],
+                                              settings.patience)
+        training.check_directory(settings.model_dir, self._config, self._tokenizer)
+        self._kept.check()
 
     # -- training
 
@@ -209,11 +218,20 @@ class Run:
     def _banner(self):
         settings, task, rows = self._settings, self._task, self._train_rows
         return {
-            "precision": training.precision_in_words(self._network),
+            "precision": training.precision_in_words(self._network, self._devices),
             "task": "%s: %s %s, %s" % (task.name, "{:,}".format(len(rows)),
                                        task.kind.training_unit(task), _outputs(task)),
             "length": "%d tokens, %s" % (settings.max_seq_length, settings.long_document),
+            "epochs": self._epochs_in_words(),
         }
+
+    def _epochs_in_words(self):
+        settings = self._settings
+        epochs = self._optimization.train_steps * settings.train_batch_size / len(self._train_rows)
+        return "%s; evaluated every %s, saved every %s, the last %s kept" % (
+            "{:,.1f}".format(epochs).replace(".0", ""),
+            "{:,} steps".format(settings.eval_steps) if settings.eval_steps else "0 steps: never",
+            "{:,} steps".format(settings.save_steps), settings.max_save or "all")
 
     # -- evaluation
 
@@ -229,31 +247,44 @@ class Run:
         Keeps them as `eval_results_<split>.json` in the model directory, and beside it tables of
         what was confused with what, as text and as a picture.
         """
-        evaluation = self._evaluation
+        evaluation, checkpoints = self._evaluation, self._checkpoints()
+        by_split = []
         for split, rows in self._rows.of_split(self._settings.eval_split, True).items():
             baseline = evaluation.baseline(split, rows)
             results, answers = [], []
-            for step, prefix in self._checkpoints():
+            for step, prefix in checkpoints:
                 answers.append(self._answer(split, rows, prefix))
                 result = evaluation.score(answers[-1], rows)
                 evaluation.report(split, "step %d" % step, result, rows)
                 results.append(dict(step=step, **result))
             best = evaluation.keep_results(split, rows, baseline, results)
             evaluation.keep_tables(split, rows, answers[results.index(best)].values)
+            by_split.append(results)
+        means = list(map(evaluation.mean, zip(*by_split)))
+        self._best = checkpoints[means.index(evaluation.best(means))]
 
     # -- prediction
 
     def predict(self) -> None:
         """Writes the answers to each file asked for: for people and programs, and, where GLUE's
-        server takes this file, for the server."""
+        server takes this file, for the server.
+
+        They are those of the best checkpoint, where several were evaluated.
+        """
         settings, task = self._settings, self._task
         directory = settings.predict_dir or settings.model_dir
-        step, prefix = self._checkpoints()[-1]
-        for split, rows in self._rows.to_predict().items():
+        step, prefix = self._best or self._checkpoint(
+            checkpoint.all_prefixes(settings.model_dir))[0]
+        to_predict = self._rows.to_predict()
+        if settings.predict_output and len(to_predict) > 1:
+            raise UserError("predict_output is one file, predict_split %s is %d: %s" % (
+                settings.predict_split, len(to_predict), ", ".join(to_predict)))
+        for split, rows in to_predict.items():
             values = self._answer(split, rows, prefix).values
             prediction_files.write(
                 directory, task, split, rows, values, step=step,
-                threshold=settings.predict_threshold, is_official=not settings.predict_file)
+                threshold=settings.predict_threshold, is_official=not settings.predict_file,
+                output=settings.predict_output)
 
 
 @dataclasses.dataclass(frozen=True)

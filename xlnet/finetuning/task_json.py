@@ -8,13 +8,13 @@ from typing import Optional
 
 from xlnet import files
 from xlnet.config import FineTuningSettings
-from xlnet.engine import checkpoint, selection
+from xlnet.engine import checkpoint
 from xlnet.errors import UserError
+from xlnet.finetuning import settled
+from xlnet.finetuning.settled import TASK_NAME
 from xlnet.tasks import custom, known
 from xlnet.tasks.task import Task
 from xlnet.tokenization import Tokenizer
-
-TASK_NAME = "task.json"
 
 
 def head_scope(task: Task, cls_scope: Optional[str] = None) -> str:
@@ -35,23 +35,18 @@ def describe(settings: FineTuningSettings, task: Task, tokenizer: Tokenizer) -> 
         "summary_type": settings.summary_type,
         "use_summ_proj": settings.use_summ_proj,
         "spiece_sha256": tokenizer.sha256,
-        "max_seq_length": settings.max_seq_length,
-        "long_document": settings.long_document,
-        "max_segments": settings.max_segments,
         "kind": task.kind.name,
         "kind_options": dataclasses.asdict(task.kind),
         "columns": {name: getattr(task, name) for name in _COLUMNS},
-        "metric": task.metrics[0],
-        "predict_threshold": settings.predict_threshold,
+        "settings": dict(settled.kept_by_model(settings), is_regression=task.is_regression),
     }
 
 
 _COLUMNS = ("text_a", "text_b", "label", "id", "choices", "query")
 
-# The network has no positions of its own, so any length and any number of windows will do; labels
-# and the output layer's name tell the kind of task. The others say how to go on using the model.
-_MAY_DIFFER = ("max_seq_length", "long_document", "max_segments", "kind", "kind_options", "columns",
-               "metric", "predict_threshold")
+# How to go on using the model, which its weights do not depend on: the network has no positions of
+# its own, so any length and any number of windows will do. `settled` compares the settings.
+_MAY_DIFFER = ("kind_options", "columns", "settings")
 
 
 def check(model_dir: str, wanted: dict) -> None:
@@ -66,7 +61,8 @@ def check(model_dir: str, wanted: dict) -> None:
     stored = files.read_json(path, "model_dir")
     different = ["%s %s, not %s" % (name, _words(stored.get(name)), _words(value))
                  for name, value in wanted.items()
-                 if name not in _MAY_DIFFER and stored.get(name) != value]
+                 if name not in _MAY_DIFFER and stored.get(name) != value
+                 and not (name == "kind" and name not in stored)]   # of before there were kinds
     if different:
         raise UserError("model_dir: %s has %s" % (path, "; ".join(different)))
 
@@ -76,17 +72,16 @@ def _words(value):
 
 
 def find_task(settings: FineTuningSettings) -> Task:
-    """Returns the `Task` of the settings.
+    """Returns the `Task` of settings that are `settled`.
 
     Own files that are not trained on have the labels of the model, so that its directory and one
     file are enough to predict.
     """
-    for directory in (settings.model_dir, os.path.join(settings.model_dir, selection.BEST)):
-        path = os.path.join(directory, TASK_NAME)
-        has_labels = custom.find_kind(settings).has_labels
-        if not settings.do_train and has_labels and os.path.exists(path):
-            stored = files.read_json(path, "model_dir")
-            if not stored.get("labels") and known.plain(settings.task_name) == known.CUSTOM:
-                raise UserError("model_dir: %s has is_regression True, not False" % path)
-            return custom.get_task(settings, stored)
-    return custom.get_task(settings)
+    home = settled.home_of(settings.model_dir)
+    if settings.do_train or not home or not custom.find_kind(settings).has_labels:
+        return custom.get_task(settings)
+    path = os.path.join(home, TASK_NAME)
+    stored = files.read_json(path, "model_dir")
+    if not stored.get("labels") and known.plain(settings.task_name) == known.CUSTOM:
+        raise UserError("model_dir: %s has is_regression True, not False" % path)
+    return custom.get_task(settings, stored)

@@ -77,7 +77,8 @@ def _take_best(model_dir, trial_dir):
 
 
 def summary(trials: list[dict[str, Any]], metric: str) -> dict[str, Any]:
-    """Median, best, worst and spread of the trials' best results.
+    """Median, best, worst and spread of the trials' best results; of equally good ones that with
+    the lower loss is the best trial.
 
     Args:
       trials: dicts of `seed`, `learning_rate`, `best` (an evaluation). metric: its main metric.
@@ -86,10 +87,11 @@ def summary(trials: list[dict[str, Any]], metric: str) -> dict[str, Any]:
       A dict that is kept as `results.json`.
     """
     values = [trial["best"][metric] for trial in trials]
+    best = max(range(len(trials)), key=lambda i: (values[i], -trials[i]["best"].get("loss", 0)))
     return {"metric": metric, "median": statistics.median(values), "best": max(values),
             "worst": min(values),
             "standard_deviation": statistics.stdev(values) if len(values) > 1 else 0.0,
-            "best_trial": values.index(max(values)) + 1,
+            "best_trial": best + 1,
             "collapsed": sum(bool(trial["best"].get("collapsed")) for trial in trials),
             "trials": trials}
 

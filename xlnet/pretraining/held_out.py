@@ -36,8 +36,7 @@ class HeldOut:
                  devices: distribution.Devices):
         self._model = model
         self._inference = Answering(
-            model.held_out, lambda path: make_batches(),
-            distribution.Devices(None, parallel_ops=devices.parallel_ops), model.settings.seed)
+            model.held_out, lambda path: make_batches(), devices.alone(), model.settings.seed)
 
     def build(self) -> None:
         """Makes graph and session; see `trainer.Evaluator`."""

@@ -21,7 +21,7 @@ from xlnet.tokenization import Tokenizer
 class PretrainingModel:
     """A network with what it is to learn; `model_fn` is the Estimator's, for training alone.
 
-    `reuse_len` is that of the data.
+    `reuse_len` is that of the data. `xla`: whether a training step is compiled.
     """
     config: XLNetConfig
     network: NetworkSettings
@@ -29,6 +29,7 @@ class PretrainingModel:
     settings: PretrainingSettings
     reuse_len: int
     tokenizer: Tokenizer
+    xla: bool = False
 
     def model_fn(self, features: dict[str, tf.Tensor]) -> tf2.estimator.EstimatorSpec:
         """features: dict of `input_pipeline.pretraining_batches`, [b,...]."""
@@ -94,7 +95,7 @@ class PretrainingModel:
             return loss, kept
         scale = training.loss_scale(self.network)
         loss, gradients, kept = training.accumulate(compute, batch, settings.grad_accum_steps,
-                                                    scale)
+                                                    scale, self.xla)
         training.start_from(settings.init_checkpoint, self.config, settings.model_dir)
         return training.training_spec(loss, self.optimization, gradients, scale,
                                       updates=[store.update(kept["memory"])] if store else [])

@@ -96,7 +96,7 @@ class Run:
     def _job(self):
         settings, manifest = self._settings, self._manifest
         model = PretrainingModel(self._config, self._network, self._optimization, settings,
-                                 manifest.reuse_len, self._tokenizer)
+                                 manifest.reuse_len, self._tokenizer, self._devices.xla)
         return Job(
             model_fn=model.model_fn, batches=self._batches, config=self._config, unit="tokens",
             per_step=settings.train_batch_size * manifest.seq_len, examples="windows",
@@ -107,7 +107,11 @@ class Run:
             beside=(memory.MemoryFiles(settings.model_dir, self._devices,
                                        settings.train_batch_size),),
             rolls_back=settings.on_nan == "rollback", keeps_journal=True, with_perplexity=True,
-            highest_loss=_TIMES_CHANCE * math.log(self._config.n_token))
+            highest_loss=_TIMES_CHANCE * self._chance())
+
+    def _chance(self):
+        """The loss of guessing blindly: a token, and whether segment B continues A."""
+        return math.log(self._config.n_token) + self._settings.next_segment_loss * math.log(2)
 
     def _evaluator(self, model: PretrainingModel) -> Optional[HeldOut]:
         """On held-out records, if there are any."""
@@ -126,7 +130,7 @@ class Run:
         settings, devices = self._settings, self._devices
         return input_pipeline.for_replicas(input_pipeline.pretraining_batches(
             settings.record_info_dir, self._manifest, permutation=self._permutation,
-            batch_size=settings.train_batch_size, **self._vocabulary(),
+            batch_size=settings.train_batch_size, **self._reading(),
             seed=settings.seed, start_step=start,
             rows=devices.rows(settings.train_batch_size)), devices.per_host)
 
@@ -136,17 +140,18 @@ class Run:
         return input_pipeline.pretraining_batches(
             directory, manifest, permutation=self._permutation,
             batch_size=_largest_divisor(manifest.num_streams, most),
-            **self._vocabulary(), seed=0, epochs=1)
+            **self._reading(), seed=0, epochs=1)
 
-    def _vocabulary(self):
-        """What drawing targets needs to know of the pieces."""
+    def _reading(self):
+        """What reading windows and drawing targets needs to know: of the pieces, of damage."""
         return dict(special_ids=[self._tokenizer.sep_id, self._tokenizer.cls_id],
-                    legacy_word_start=self._tokenizer.is_legacy_word_start)
+                    legacy_word_start=self._tokenizer.is_legacy_word_start,
+                    skips_damaged=self._settings.on_error == "skip")
 
     def _banner(self):
         settings, manifest = self._settings, self._manifest
         return {
-            "precision": training.precision_in_words(self._network),
+            "precision": training.precision_in_words(self._network, self._devices),
             "data": "%s: %s tokens, %d streams of %d windows" % (
                 settings.record_info_dir, "{:,}".format(manifest.tokens), manifest.num_streams,
                 manifest.windows_per_stream),

@@ -11,11 +11,26 @@ from xlnet.batches.permutation import Permutation
 from xlnet.config import PretrainingSettings
 from xlnet.errors import UserError
 from xlnet.records import legacy
-from xlnet.records.manifest import Manifest
+from xlnet.records.manifest import MANIFEST_NAME, Manifest
+
+_TFRECORDS = "tfrecords"
 
 _log = logging.getLogger(__name__)
 
 AnyManifest = Union[Manifest, legacy.LegacyManifest]
+
+
+def find_records(directory: str) -> str:
+    """The directory of the records that `directory` means.
+
+    The authors' data_utils.py writes to `<save_dir>/tfrecords`, ours to `<save_dir>`; either name
+    leads to either kind. A directory without records is returned as it is.
+    """
+    parent, name = os.path.split(directory.rstrip("/"))
+    others = [os.path.join(directory, _TFRECORDS)] + ([parent or "."] if name == _TFRECORDS else [])
+    return next((other for other in [directory, *others]
+                 if legacy.is_in(other) or os.path.exists(os.path.join(other, MANIFEST_NAME))),
+                directory)
 
 
 def read_manifest(directory: str, spiece_model_file: Optional[str]) -> AnyManifest:

@@ -8,6 +8,7 @@ Shape letters: B rows of a batch in the files, Q window length.
 
 from __future__ import annotations
 
+import array
 import dataclasses
 import glob
 import os
@@ -66,6 +67,7 @@ class LegacyManifest:
     num_predict: int             # masked tokens of a window; 0: not the same in all of them
     cores: int                   # the rows are those of so many cores, each with its directions
     files: tuple                 # of (path, batches)
+    places: tuple                # of each file where its batches begin, and its end: int64 arrays
 
     @property
     def tokens(self) -> int:
@@ -111,8 +113,10 @@ class LegacyManifest:
             sp_model_sha256=tokenizer.sha256, uncased=tokenizer.uncased,
             keep_accents=tokenizer.keep_accents, seq_len=seq_len,
             reuse_len=int(kind["reuse_len"]), bi_data=bi_data, num_streams=batch_size,
-            windows_per_stream=sum(batches for _, batches in found),
-            num_predict=int(kind["num_predict"] or 0), cores=cores, files=found)
+            windows_per_stream=sum(len(places) - 1 for _, places in found),
+            num_predict=int(kind["num_predict"] or 0), cores=cores,
+            files=tuple((path, len(places) - 1) for path, places in found),
+            places=tuple(places for _, places in found))
 
     def verify(self, directory: str) -> None:
         """Reads all files and compares each record with its own checksum: there are no others.
@@ -163,7 +167,8 @@ def _vocabulary(directory, spiece_model_file, corpus):
 
 
 def _record_files(info, batch_size):
-    """`(path, batches)` of each file that a record_info names, where the counts agree with it."""
+    """`(path, places)` of each file that a record_info names, where the counts agree with it;
+    places: as of `LegacyManifest`."""
     values = files.read_json(info, "record info")
     if not values.get("filenames") or type(values.get("num_batch")) is not int:
         raise UserError("%s: expected filenames, a list, and num_batch, a number" % info)
@@ -171,32 +176,39 @@ def _record_files(info, batch_size):
     for name in values["filenames"]:
         path = os.path.join(os.path.dirname(info), os.path.basename(name))
         files.require_file(path, info)
-        found.append((path, count_records(path)))
-    if sum(count for _, count in found) != values["num_batch"] * batch_size \
-            or any(count % batch_size for _, count in found):
+        found.append((path, *batch_places(path, batch_size)))
+    if sum(count for *_, count in found) != values["num_batch"] * batch_size \
+            or any(count % batch_size for *_, count in found):
         raise UserError("%s: num_batch is %d, expected %d windows, found %s in %s" % (
             info, values["num_batch"], values["num_batch"] * batch_size,
-            " + ".join(str(count) for _, count in found),
-            ", ".join(os.path.basename(path) for path, _ in found)))
-    return [(path, count // batch_size) for path, count in found if count]
+            " + ".join(str(count) for *_, count in found),
+            ", ".join(os.path.basename(path) for path, *_ in found)))
+    return [(path, places) for path, places, count in found if count]
 
 
-def count_records(path: str) -> int:
-    """The number of records in a TFRecord file, from their lengths: 8 + 4 + length + 4 bytes each.
+def batch_places(path: str, batch_size: int) -> tuple[np.ndarray, int]:
+    """Where batches begin in a TFRecord file, from the lengths of its records: 8 + 4 + length + 4
+    bytes each.
+
+    Returns:
+      int64 [batches+1], the end of the file the last; the number of records.
 
     Raises:
       UserError: the file ends inside of a record.
     """
+    places = array.array("q")
     count, place, size = 0, 0, os.path.getsize(path)
     with open(path, "rb") as f:
         while place < size:
+            if count % batch_size == 0:
+                places.append(place)
             f.seek(place)
             header = f.read(8)
             place += 16 + (struct.unpack("<Q", header)[0] if len(header) == 8 else 0)
             if len(header) < 8 or place > size:
                 raise UserError("%s: cut off in record %d" % (path, count))
             count += 1
-    return count
+    return np.array([*places, size], np.int64), count
 
 
 def _check_first(path, seq_len, tokenizer):

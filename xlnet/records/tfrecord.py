@@ -6,6 +6,7 @@ import contextlib
 import mmap
 import os
 import struct
+from collections.abc import Iterator
 from typing import Optional
 
 import google_crc32c
@@ -55,6 +56,23 @@ def damage(path: str) -> Optional[str]:
 
 def _checksum(data):
     return masked(np.array([google_crc32c.value(data)])).tobytes()
+
+
+def split(content: bytes) -> Iterator[Optional[bytes]]:
+    """The data of the records that stand one after another in `content`.
+
+    None for a damaged one; the last, where that hides where the next begins.
+    """
+    place = 0
+    while place < len(content):
+        size = _HEADER.unpack_from(content, place)[0] if place + BEFORE <= len(content) else -1
+        begin, end = place + BEFORE, place + BEFORE + size
+        if size < 0 or content[place:begin] != header(size):
+            yield None
+            return
+        data = content[begin:end]
+        yield data if content[end:end + BEHIND] == _checksum(data) else None
+        place = end + BEHIND
 
 
 def count(path: str) -> int:

@@ -61,9 +61,9 @@ class Evaluation:
     def keep_results(self, split: str, rows: Sequence[Row], baseline: dict,
                      results: Sequence[dict]) -> dict:
         """Writes `eval_results_<split>.json`; returns the best of `results`, dicts as of `score`
-        with their step; of equal ones that with the lower loss, then the earliest."""
+        with their step."""
         main_metric = self._task.metrics[0]
-        best = max(results, key=lambda result: (result[main_metric], -result["loss"]))
+        best = self.best(results)
         if len(results) > 1:
             _log.info("best %s %s  step %d  %s %.4f", self._task.name, split, best["step"],
                       main_metric, best[main_metric])
@@ -71,6 +71,10 @@ class Evaluation:
             "task": self._task.name, "split": split, "rows": len(rows), "baseline": baseline,
             "best_step": best["step"], "checkpoints": results})
         return best
+
+    def best(self, results: Sequence[dict]) -> dict:
+        """The best of some results; of equal ones that with the lower loss, then the first."""
+        return max(results, key=lambda result: (result[self._task.metrics[0]], -result["loss"]))
 
     def keep_tables(self, split: str, rows: Sequence[Row], values: Any) -> None:
         """Writes what was confused with what, as text and as a picture, where the kind has them.

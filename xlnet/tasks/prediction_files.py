@@ -9,7 +9,7 @@ import collections
 import logging
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Optional
 
 from xlnet import files
 from xlnet.tasks.task import Row, Task
@@ -22,13 +22,19 @@ PredictionFile = collections.namedtuple("PredictionFile", "extension what text")
 
 
 def write(directory: str, task: Task, split: str, rows: Sequence[Row], values: Any, *,
-          step: int, threshold: float, is_official: bool) -> None:
+          step: int, threshold: float, is_official: bool, output: Optional[str] = None) -> None:
     """Writes the answers to the rows of a split in every form that its kind has.
 
     Args:
       values: as in `kind.Answers`. step: of the checkpoint. threshold: as in `Kind.decide`.
       is_official: whether the rows are those of the split's official file, which may be submitted.
+      output: path of the main file, which then is the only one; "-": the standard output.
     """
+    if output:
+        main = task.kind.prediction_files(task, rows, values, threshold)[0]
+        files.write_text(output, main.text)
+        _say_predicted(task, split, step, rows, output)
+        return
     stem = os.path.join(directory, "predictions_%s_%s" % (task.name, split))
     for extension, what, text in task.kind.prediction_files(task, rows, values, threshold):
         path = "%s.%s" % (stem, extension)
@@ -36,12 +42,15 @@ def write(directory: str, task: Task, split: str, rows: Sequence[Row], values: A
         if what:
             _log.info("%s: %s", what, path)
         else:
-            _log.info("predicted %s %s  step %d  (%d rows): %s", task.name, split, step, len(rows),
-                      path)
+            _say_predicted(task, split, step, rows, path)
     if is_official and split in task.submissions:
         path = os.path.join(directory, task.submissions[split])
         files.write_text(path, task.kind.submission(task, rows, values))
         _log.info("for the GLUE server: %s", path)
+
+
+def _say_predicted(task, split, step, rows, path):
+    _log.info("predicted %s %s  step %d  (%d rows): %s", task.name, split, step, len(rows), path)
 
 
 def tsv(columns: Sequence[tuple]) -> str:

@@ -34,7 +34,7 @@ from xlnet.errors import UserError
 from xlnet.text.text_forms import LONGEST_LINE, End, events_of
 
 Chunk = collections.namedtuple("Chunk", "path begin end")          # [bytes]
-SMALLEST_CHUNK, LARGEST_CHUNK = 1 << 8, 1 << 23      # [bytes]
+SMALLEST_CHUNK, LARGEST_CHUNK = 1 << 8, 1 << 22      # [bytes]
 LONGEST_RECORD = 1 << 24     # [bytes] a line of .jsonl is a document: the longest novels fit
 HASHED_LENGTH = 1 << 23      # [characters] of a document that decide whether it is held out
 OTHER_PART = "documents of the other part (split)"      # the reason of those that are left out
@@ -100,32 +100,37 @@ def _files_of(name):
 def cut(paths: Sequence[str], chunk_bytes: Optional[int] = None) -> list[Chunk]:
     """Returns the chunks of files, in order: `chunk_bytes` of plain ones each, `.gz` files whole.
 
-    Empty files have none. Where a file is cut depends on its size alone.
+    Empty files have none.
 
     Args:
-      chunk_bytes: None: the larger the file is, from `SMALLEST_CHUNK` to `LARGEST_CHUNK`.
+      chunk_bytes: None: the more, the larger all files are together.
     """
+    sizes = [_size(path) for path in paths]
+    chunk_bytes = chunk_bytes or _chunk_bytes(sum(sizes))
     chunks = []
-    for path in paths:
-        try:
-            size = files.size(path)
-        except OSError as e:
-            raise unreadable(path, e) from None
-        step = size if _is_gzip(path) else chunk_bytes or _chunk_bytes(size)
+    for path, size in zip(paths, sizes):
+        step = size if _is_gzip(path) else chunk_bytes
         chunks += [Chunk(path, begin, min(begin + step, size))
                    for begin in range(0, size, step or 1)]
     return chunks
 
 
-def _chunk_bytes(size):
-    """A 32nd of a file, of a large one 32 times the square root of its size: enough chunks for many
+def _size(path):
+    try:
+        return files.size(path)
+    except OSError as e:
+        raise unreadable(path, e) from None
+
+
+def _chunk_bytes(total):
+    """A 32nd of all, of much text 32 times the square root of its size: enough chunks for many
     machines to get about as much each, few enough to keep a file of each.
 
-    A power of two, so that most files may change their size and keep it.
+    `SMALLEST_CHUNK` times a power of four, so that most text that changes its size keeps it.
     """
     step = SMALLEST_CHUNK
-    while 2 * step <= min(LARGEST_CHUNK, size / 32, 32 * size ** 0.5):
-        step *= 2
+    while 4 * step <= min(LARGEST_CHUNK, total / 32, 32 * total ** 0.5):
+        step *= 4
     return step
 
 

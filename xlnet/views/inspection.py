@@ -15,6 +15,7 @@ from typing import Callable, Optional, Union
 
 import numpy as np
 
+from xlnet import failures
 from xlnet.batches import input_pipeline
 from xlnet.batches import permutation as permutations
 from xlnet.errors import UserError
@@ -68,12 +69,11 @@ def read_windows(directory: str, manifest: Manifest, *, stream: Optional[int], f
     Raises:
       UserError: a damaged record file.
     """
-    import tensorflow as tf
     paths = manifest.stream_paths(directory)
     batch_size = manifest.num_streams if stream is None else 1
     step = epoch * input_pipeline.steps_per_epoch(manifest, batch_size) + first
     step += (stream or 0) * manifest.windows_per_stream
-    try:
+    with failures.explained(records=directory):
         batches = input_pipeline.pretraining_batches(
             directory, manifest, batch_size=batch_size, permutation=permutation,
             special_ids=special_ids, seed=seed, start_step=step,
@@ -81,9 +81,6 @@ def read_windows(directory: str, manifest: Manifest, *, stream: Optional[int], f
         drawn = _joined(list(batches.as_numpy_iterator()))
         starts = [_word_starts(path, manifest.seq_len, first, count)
                   for path in (paths if stream is None else paths[stream:stream + 1])]
-    except tf.errors.OpError as e:
-        raise UserError("record_info_dir: a record file in %s is damaged (%s); regenerate the "
-                        "records" % (directory, " ".join(e.message.split())[:80])) from None
     is_target = np.zeros(drawn["input_ids"].shape, bool)
     rows, slots = np.nonzero(drawn.pop("weights"))
     is_target[rows, drawn.pop("positions")[rows, slots]] = True

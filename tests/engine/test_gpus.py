@@ -1,0 +1,114 @@
+"""Which devices a run gets, and what it says of those that it does not get. No GPU is here: what
+TensorFlow and the driver would say of one stands in."""
+
+import types
+
+import pytest
+import tensorflow as tf2
+import tensorflow.compat.v1 as tf
+from helpers.pretraining import train
+
+from xlnet.config import DeviceSettings, NetworkSettings
+from xlnet.engine import distribution, gpus, training
+from xlnet.errors import UserError
+
+V100, A100 = (types.SimpleNamespace(details={"device_name": name, "compute_capability": capability})
+              for name, capability in (("Tesla V100-SXM2-16GB", (7, 0)), ("NVIDIA A100", (8, 0))))
+
+
+@pytest.fixture
+def machine(monkeypatch):
+    """Function that says which GPUs TensorFlow and the driver find, and what does not load."""
+    def make(found=(), names=(), hidden=None, lacking=()):
+        monkeypatch.setattr(tf2.config, "list_physical_devices", lambda kind: list(found))
+        monkeypatch.setattr(tf2.config.experimental, "get_device_details", lambda gpu: gpu.details)
+        monkeypatch.setattr(gpus, "in_machine", lambda: list(names))
+        monkeypatch.setattr(gpus, "_loads", lambda name: name not in lacking)
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+        if hidden is not None:
+            monkeypatch.setenv("CUDA_VISIBLE_DEVICES", hidden)
+    return make
+
+
+@pytest.mark.parametrize("there, why", (
+    (dict(lacking=["libcuda.so.1"]), "there is no NVIDIA driver (libcuda.so.1)"),
+    (dict(names=["NVIDIA L4"], lacking=["libcudnn.so.8", "libcublas.so.12"]),
+     "this machine has NVIDIA L4, but TensorFlow lacks libcublas.so.12, libcudnn.so.8; pip install "
+     "'tensorflow[and-cuda]==2.15.1'"),
+    (dict(names=["NVIDIA L4"], hidden="-1"),
+     "this machine has NVIDIA L4, but CUDA_VISIBLE_DEVICES is '-1'"),
+    (dict(hidden=""), "CUDA_VISIBLE_DEVICES is ''"),
+    (dict(), "TensorFlow finds none; TF_CPP_MIN_LOG_LEVEL=0 shows what it says of them")))
+def test_why_there_is_no_gpu(machine, there, why):
+    machine(**there)
+    assert gpus.why_none() == why
+    devices = distribution.connect(DeviceSettings())
+    assert devices.words.endswith(" cores; no GPU: " + why) and not devices.gpus
+    for asked, beginning in ((dict(num_core_per_host=8), "num_core_per_host is 8, but no GPU was "
+                              "found: "), (dict(device="gpu"), "device is gpu, but no GPU was ")):
+        with pytest.raises(UserError) as e:
+            distribution.connect(DeviceSettings(**asked))
+        assert str(e.value).startswith(beginning)
+        assert str(e.value).endswith(why + "; --device=cpu trains on the CPU all the same")
+
+
+def test_libraries_are_looked_for(monkeypatch):
+    assert gpus._loads("libm.so.6") and not gpus._loads("libnothing.so.12")
+
+
+def test_the_driver_is_asked(tmp_path, monkeypatch):
+    path = tmp_path / "0000:00:04.0" / "information"
+    path.parent.mkdir()
+    path.write_text("Model: \t\t NVIDIA L4\nIRQ:   \t\t 10\n")
+    monkeypatch.setattr(gpus, "_DRIVERS_LIST", str(tmp_path / "*" / "information"))
+    assert gpus.in_machine() == ["NVIDIA L4"]
+
+
+def test_a_gpu_that_lies_idle_is_noted(machine, caplog):
+    machine(names=["NVIDIA L4"], lacking=["libcudnn.so.8"])
+    distribution.connect(DeviceSettings())
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert caplog.messages[0].startswith("note: training on the CPU: this machine has NVIDIA L4, ")
+
+
+def test_replicas_on_the_cpu_are_asked_for_by_name(machine):
+    """GPUs are hidden then, too."""
+    machine(found=[A100, A100])
+    devices = distribution.connect(DeviceSettings(device="cpu", num_core_per_host=2))
+    assert devices.replicas == 2 and not devices.gpus and "as 2 replicas" in devices.words
+    assert gpus.os.environ["CUDA_VISIBLE_DEVICES"] == "-1"
+
+
+def test_gpus_are_named(machine):
+    machine(found=[V100, V100])
+    devices = distribution.connect(DeviceSettings())
+    assert devices.words == "1 GPU (Tesla V100-SXM2-16GB)" and devices.gpus == (V100,)
+    with pytest.raises(UserError, match=r"^num_core_per_host is 3, but this machine has 2 GPU "
+                       r"\(Tesla V100-SXM2-16GB\)$"):
+        distribution.connect(DeviceSettings(num_core_per_host=3))
+
+
+@pytest.mark.parametrize("gpu, precision, words", (
+    (V100, "bf16", "bf16; Tesla V100-SXM2-16GB (compute capability 7.0) has no bfloat16 "
+                   "arithmetic, --precision=fp16 is for it"),
+    (V100, "fp16", "fp16"), (A100, "bf16", "bf16")))
+def test_bfloat16_on_a_gpu_without_it_is_said(machine, gpu, precision, words):
+    machine(found=[gpu])
+    devices = distribution.connect(DeviceSettings())
+    assert training.precision_in_words(NetworkSettings(precision=precision), devices) == words
+
+
+def test_an_exhausted_memory_is_one_line(place, monkeypatch):
+    """A step that needs more than there are addresses for."""
+    seed_of = training.dropout_seed
+
+    def greedy(seed, step):
+        return seed_of(seed, step) + tf.reduce_sum(
+            tf.fill([tf.cast(step, tf.int32) + 2 ** 30, 2 ** 17], 0))
+    monkeypatch.setattr(training, "dropout_seed", greedy)
+    done = train(place, "too_large", train_steps=2)
+    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1, done.stderr
+    assert done.stderr.startswith(
+        "train_gpu.py: out of memory on CPU:0, for a tensor [1073741824,131072]; what helps: ")
+    for flag in ("grad_accum_steps", "precision", "recompute", "max_seq_length"):
+        assert "--" + flag in done.stderr

@@ -1,0 +1,175 @@
+"""Which settings a fine-tuning run goes by: what was given and what its model keeps."""
+
+import dataclasses
+import json
+
+import pytest
+
+from xlnet.config import ClassifierSettings, OptimizationSettings
+from xlnet.errors import MissingFlag, UserError
+from xlnet.finetuning import settled
+
+PAIRS = dict(task_name="custom", text_a_column="first", text_b_column="second",
+             label_column="kind", id_column="name", multi_label=True, label_separator=";",
+             max_seq_length=256, long_document="memory", metric="auc", predict_threshold=0.3)
+
+
+def settings_of(directory, **values):
+    """The settings of a command line, and the names that stood there."""
+    values = dict(dict(model_dir=str(directory), do_predict=True, predict_file="new.tsv"), **values)
+    return ClassifierSettings(**values), frozenset(values)
+
+
+def make_model(directory, described):
+    directory.mkdir(exist_ok=True)
+    (directory / "task.json").write_text(json.dumps(described))
+    for name in ("model.ckpt-2.index", "spiece.model", "xlnet_config.json"):
+        (directory / name).write_text("")
+
+
+@pytest.fixture
+def model(tmp_path):
+    """A model that keeps `PAIRS`."""
+    trained, _ = settings_of(tmp_path / "model", **PAIRS)
+    make_model(tmp_path / "model", dict(task="custom", settings=settled.kept_by_model(trained)))
+    return tmp_path / "model"
+
+
+def test_what_is_left_out_is_the_models(model):
+    found = settled.settled(*settings_of(model))
+    assert {name: getattr(found, name) for name in PAIRS} == PAIRS
+    assert found.spiece_model_file == str(model / "spiece.model")
+    assert found.model_config_path == str(model / "xlnet_config.json")
+    assert (found.predict_file, found.data_dir, found.output_dir) == ("new.tsv", "", "")
+
+
+def test_best_alone_is_a_model_too(model, tmp_path):
+    (tmp_path / "all").mkdir()
+    model.rename(tmp_path / "all" / "best")
+    assert settled.home_of(str(tmp_path / "all")) == str(tmp_path / "all" / "best")
+    assert settled.settled(*settings_of(tmp_path / "all")).max_seq_length == 256
+    assert settled.home_of(str(tmp_path)) is None
+
+
+@pytest.mark.parametrize("name, value, said", [
+    ("multi_label", False, "multi_label is False, but %s says True"),
+    ("max_seq_length", 128, "max_seq_length is 128, but %s says 256"),
+    ("long_document", "truncate", "long_document is truncate, but %s says memory"),
+    ("text_b_column", None, "text_b_column is not given, but %s says second"),
+    ("metric", "accuracy", "metric is accuracy, but %s says auc"),
+    ("predict_threshold", 0.5, "predict_threshold is 0.5, but %s says 0.3")])
+@pytest.mark.parametrize("what", [{}, dict(do_train=True, data_dir="x", output_dir="y")])
+def test_what_contradicts_is_refused(model, caplog, name, value, said, what):
+    """A value that was given, be it the default."""
+    asked = settings_of(model, **{name: value}, **what)
+    path = str(model / "task.json")
+    with pytest.raises(UserError) as raised:
+        settled.settled(*asked)
+    assert str(raised.value) == said % path + (
+        "; leave out what the model keeps, or give --allow_changes=True")
+    caplog.set_level("INFO", "xlnet")
+    found = settled.settled(dataclasses.replace(asked[0], allow_changes=True), asked[1])
+    assert getattr(found, name) == value and found.text_a_column == "first"
+    assert caplog.messages == ["note: " + said.replace("but ", "") % path]
+
+
+def test_what_is_said_again_is_no_contradiction(model):
+    assert settled.settled(*settings_of(model, **PAIRS)).max_seq_length == 256
+
+
+def test_an_older_model_says_what_it_has(tmp_path):
+    make_model(tmp_path / "old", dict(
+        task="custom", labels=["a", "b"], is_regression=False, max_seq_length=64,
+        kind="multi_label", metric="accuracy",
+        columns=dict(text_a=["t", "u"], text_b=[], label=["l"], id=None)))
+    found = settled.settled(*settings_of(tmp_path / "old"))
+    assert (found.task_name, found.text_a_column, found.text_b_column, found.label_column) == (
+        "custom", "t,u", None, "l")
+    assert (found.max_seq_length, found.multi_label, found.metric) == (64, True, None)
+
+
+def test_another_task_is_left_to_be_refused_where_tasks_are_compared(model):
+    """But AX is answered by a model of MNLI."""
+    assert settled.settled(*settings_of(
+        model, task_name="rte", spiece_model_file="x", model_config_path="y")).text_b_column is None
+    described = json.loads((model / "task.json").read_text())
+    described["settings"]["task_name"] = described["task"] = "mnli"
+    (model / "task.json").write_text(json.dumps(described))
+    found = settled.settled(*settings_of(model, task_name="AX"))
+    assert (found.task_name, found.max_seq_length) == ("AX", 256)
+
+
+def test_whether_a_known_task_has_scores_says_the_task(model):
+    """The settings that its run wrote may well say is_regression False: nobody gave it."""
+    described = json.loads((model / "task.json").read_text())
+    described["settings"].update(task_name="sts-b", is_regression=True)
+    (model / "task.json").write_text(json.dumps(dict(described, task="sts-b")))
+    found = settled.settled(*settings_of(model, task_name="sts-b", is_regression=False))
+    assert found.max_seq_length == 256
+
+
+@pytest.mark.parametrize("what, missing", [
+    (dict(predict_file=None), "data_dir"), (dict(do_eval=True), "data_dir"),
+    (dict(do_train=True), "data_dir"), (dict(do_train=True, data_dir="x"), "output_dir")])
+def test_what_no_model_keeps_has_to_be_given(model, what, missing):
+    with pytest.raises(MissingFlag, match="^flag --%s is required: directory" % missing):
+        settled.settled(*settings_of(model, **what))
+
+
+def test_without_a_model_there_is_nothing_to_predict_with(tmp_path):
+    with pytest.raises(UserError, match="no checkpoint in .*; train with --do_train=True first"):
+        settled.settled(*settings_of(tmp_path))
+    with pytest.raises(MissingFlag, match="^flag --task_name is required: a known task"):
+        settled.settled(*settings_of(tmp_path, do_train=True))
+
+
+# ---- how long, and how often
+
+def length_of(directory, *given, **values):
+    settings, _ = settings_of(directory, do_train=True, **values)
+    return settled.with_length(settings, OptimizationSettings(), given)
+
+
+def test_without_a_length_it_is_three_epochs(tmp_path, caplog):
+    caplog.set_level("INFO", "xlnet")
+    settings, optimization = length_of(tmp_path)
+    assert settings.epochs == 3
+    assert caplog.messages == ["note: neither epochs nor train_steps is given: 3 epochs"]
+    settings, optimization = settled.in_steps(settings, optimization, 400)
+    assert (optimization.train_steps, settings.eval_steps, settings.save_steps) == (150, 50, 50)
+
+
+def test_a_run_that_goes_on_has_its_own_length(model):
+    (model / "finetuning.json").write_text(json.dumps(dict(train_steps=500)))
+    settings, optimization = length_of(model)
+    assert (settings.epochs, optimization.train_steps) == (None, 500)
+    (model / "finetuning.json").write_text(json.dumps(dict(epochs=4.0, train_steps=100000)))
+    assert length_of(model)[0].epochs == 4
+
+
+def test_a_length_that_is_given_is_taken(tmp_path):
+    assert length_of(tmp_path, "train_steps")[0].epochs is None
+    assert length_of(tmp_path, "epochs", epochs=2.0)[0].epochs == 2
+
+
+@pytest.mark.parametrize("rows, changes, expected", [
+    (21, {}, (8, 3, 3)),           # an epoch that is begun counts
+    (80000, {}, (30000, 10000, 1000)),
+    (80, dict(eval_steps=0, save_steps=7), (30, 0, 7)),
+    (3, {}, (1, 1, 1))])
+def test_once_an_epoch(tmp_path, rows, changes, expected):
+    settings, _ = settings_of(tmp_path, epochs=3.0, **changes)
+    settings, optimization = settled.in_steps(settings, OptimizationSettings(), rows)
+    assert (optimization.train_steps, settings.eval_steps, settings.save_steps) == expected
+
+
+def test_shares_of_the_steps(tmp_path):
+    settings, _ = settings_of(tmp_path, epochs=2.0)
+    _, optimization = settled.in_steps(settings, OptimizationSettings(warmup_share=0.1), 400)
+    assert (optimization.train_steps, optimization.warmup_steps, optimization.warmup_share) == (
+        100, 10, 0.0)
+
+
+def test_no_epoch_is_no_length(tmp_path):
+    with pytest.raises(UserError, match="epochs is 0.0, expected 0 < epochs"):
+        settings_of(tmp_path, epochs=0.0)[0].check()

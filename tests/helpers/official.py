@@ -1,0 +1,188 @@
+"""A few made-up rows of every known task in the forms of its official files.
+
+The forms are written down here once more, from the data sets' descriptions and not from
+`xlnet.tasks.known`, so that a wrong column or file name there is found.
+"""
+
+import itertools
+import json
+import random
+
+ROWS = {"train": 40, "dev": 16, "test": 10}
+SYLLABLES = ["kamat", "telok", "rokmi", "solkat", "mitel", "dakar", "nokla", "laskit"]
+NLI = "entailment neutral contradiction"
+CONSTITUENTS = "sentence1_binary_parse,sentence2_binary_parse,sentence1_parse,sentence2_parse"
+MNLI = "index,promptID,pairID,genre,%s,sentence1,sentence2" % CONSTITUENTS
+PAIR = "index,sentence1,sentence2"
+
+# Tables: name: (labels, {file: columns}). A file's form is its ending; "-" before the columns: it
+# has no header.
+TABLES = {
+    "cola": ("0 1", {"train.tsv": "-source,label,mark,sentence",
+                     "dev.tsv": "-source,label,mark,sentence", "test.tsv": "index,sentence"}),
+    "sst-2": ("0 1", {"train.tsv": "sentence,label", "dev.tsv": "sentence,label",
+                      "test.tsv": "index,sentence"}),
+    "mrpc": ("0 1", {"train.tsv": "Quality,#1 ID,#2 ID,#1 String,#2 String",
+                     "dev.tsv": "Quality,#1 ID,#2 ID,#1 String,#2 String",
+                     "test.tsv": "index,#1 ID,#2 ID,#1 String,#2 String"}),
+    "sts-b": ("0.000 2.400 5.000", {split + ".tsv": (
+        "index,genre,filename,year,old_index,source1,source2,sentence1,sentence2" + label)
+        for split, label in (("train", ",score"), ("dev", ",score"), ("test", ""))}),
+    "qqp": ("0 1", {"train.tsv": "id,qid1,qid2,question1,question2,is_duplicate",
+                    "dev.tsv": "id,qid1,qid2,question1,question2,is_duplicate",
+                    "test.tsv": "id,question1,question2"}),
+    "mnli": (NLI, {"train.tsv": MNLI + ",label1,gold_label",
+                   **{"dev_%s.tsv" % half: MNLI + ",label1,label2,label3,label4,label5,gold_label"
+                      for half in ("matched", "mismatched")},
+                   "test_matched.tsv": MNLI, "test_mismatched.tsv": MNLI}),
+    "qnli": ("entailment not_entailment", {
+        "train.tsv": "index,question,sentence,label", "dev.tsv": "index,question,sentence,label",
+        "test.tsv": "index,question,sentence"}),
+    "rte": ("entailment not_entailment", {
+        "train.tsv": PAIR + ",label", "dev.tsv": PAIR + ",label", "test.tsv": PAIR}),
+    "wnli": ("0 1", {"train.tsv": PAIR + ",label", "dev.tsv": PAIR + ",label", "test.tsv": PAIR}),
+    "ax": ("", {"diagnostic.tsv": PAIR}),
+    "snli": (NLI + " -", {"snli_1.0_%s.jsonl" % split: (
+        "annotator_labels,captionID,gold_label,pairID,sentence1,sentence1_binary_parse,"
+        "sentence1_parse,sentence2,sentence2_binary_parse,sentence2_parse") for split in ROWS}),
+    **{name: (" ".join(str(1 + i) for i in range(count)), {
+        "train.csv": "-label," + texts, "test.csv": "-label," + texts})
+        for name, count, texts in (
+            ("yelp-2", 2, "text"), ("yelp-5", 5, "text"), ("ag_news", 4, "title,text"),
+            ("dbpedia", 14, "title,text"), ("amazon-2", 2, "title,text"),
+            ("amazon-5", 5, "title,text"))},
+    "tnews": ("100 101 102 103 104 106 107 108 109 110 112 113 114 115 116", {
+        "train.json": "label,label_desc,sentence,keywords",
+        "dev.json": "label,label_desc,sentence,keywords", "test.json": "id,sentence,keywords"}),
+    "afqmc": ("0 1", {"train.json": "sentence1,sentence2,label",
+                      "dev.json": "sentence1,sentence2,label",
+                      "test.json": "id,sentence1,sentence2"}),
+    "iflytek": (" ".join(map(str, range(119))), {
+        "train.json": "label,label_des,sentence", "dev.json": "label,label_des,sentence",
+        "test.json": "id,sentence"}),
+    "cmnli": (NLI + " -", {"train.json": "sentence1,sentence2,label",
+                           "dev.json": "sentence1,sentence2,label",
+                           "test.json": "id,sentence1,sentence2"}),
+    "ocnli": (NLI + " -", {
+        "train.50k.json": "level,sentence1,sentence2,label,label0,label1,genre,prem_id,id",
+        "dev.json": "level,sentence1,sentence2,label,label0,label1,genre,prem_id,id",
+        "test.json": "id,sentence1,sentence2"}),
+    "csl": ("0 1", {"train.json": "id,abst,keyword,label", "dev.json": "id,abst,keyword,label",
+                    "test.json": "id,abst,keyword"}),
+    "cluewsc": ("true false", {"train.json": "target,idx,label,text",
+                               "dev.json": "target,idx,label,text", "test.json": "target,id,text"}),
+    "chnsenticorp": ("0 1", {"train.tsv": "label,text_a", "dev.tsv": "qid,label,text_a",
+                             "test.tsv": "qid,text_a"}),
+    **{"xnli-" + language: ("%s" % NLI, {
+        "XNLI-MT-1.0/multinli/multinli.train.%s.tsv" % language: "premise,hypo,label",
+        **{"XNLI-1.0/xnli.%s.tsv" % split: (
+            "language,gold_label,%s,sentence1,sentence2,promptID,pairID,genre,label1,label2,label3,"
+            "label4,label5,sentence1_tokenized,sentence2_tokenized,match" % CONSTITUENTS)
+            for split in ("dev", "test")}})
+       for language in "ar bg de el en es fr hi ru sw th tr ur vi zh".split()},
+    "ranking": ("0 1 2", {"%s.tsv" % split: "query_id,document_id,query,document,grade"
+                          for split in ROWS}),
+}
+TREES = ("imdb", "race", "race-middle", "race-high")
+NAMES = (*TABLES, *TREES)
+
+TEXT_COLUMNS = {"sentence", "sentence1", "sentence2", "question", "question1", "question2", "text",
+                "#1 String", "#2 String", "title", "abst", "text_a", "premise", "hypo", "document"}
+LABEL_COLUMNS = {"label", "gold_label", "Quality", "score", "is_duplicate", "grade"}
+OTHER_LANGUAGES = ("de", "zh")      # in XNLI's files beside that of the task
+
+
+class _Maker:
+    """Texts, and the cells of a row by the names of their columns."""
+
+    def __init__(self, name):
+        self._rng = random.Random(name)
+        self._name = name
+
+    def text(self, words=5):
+        return " ".join(self._rng.choices(SYLLABLES, k=self._rng.randint(2, words)))
+
+    def cell(self, column, number, label):
+        if column in TEXT_COLUMNS:
+            return self.text()
+        if column in LABEL_COLUMNS:
+            return label
+        if column == "language":
+            return language_of(self._name, number)
+        if column == "keyword":
+            return [self.text(2), self.text(2)]
+        if column == "target":
+            return {"span2_index": 0, "span1_index": 1, "span1_text": self.text(2),
+                    "span2_text": self.text(2)}
+        if column == "query_id":
+            return "q%d" % (number // 4)
+        if column == "query":
+            return SYLLABLES[number // 4 % len(SYLLABLES)]
+        return number       # an index, or nothing that is looked at
+
+
+def language_of(name, number):
+    """The language of a row of XNLI's dev and test files."""
+    return [name.partition("-")[2], *OTHER_LANGUAGES][number % 3]
+
+
+def _spelled(name, column, label):
+    """Training files of XNLI have a word of their own for a label."""
+    is_xnli_train = name.startswith("xnli") and column == "label"
+    return "contradictory" if is_xnli_train and label == "contradiction" else label
+
+
+def make(name, directory):
+    """Makes `directory` with the official files of the task `name`."""
+    directory.mkdir(parents=True)
+    if name == "imdb":
+        return _make_imdb(directory)
+    if name in TREES:
+        return _make_race(directory)
+    labels, files = TABLES[name]
+    for file, columns in files.items():
+        maker, has_header = _Maker(name), not columns.startswith("-")
+        names = columns.lstrip("-").split(",")
+        count = next((count for split, count in ROWS.items() if split in file), ROWS["test"])
+        rows = [[maker.cell(column, number, _spelled(name, column, label)) for column in names]
+                for number, label in zip(range(count), itertools.cycle(labels.split() or [""]))]
+        (directory / file).parent.mkdir(parents=True, exist_ok=True)
+        lines = _LINES[file.rpartition(".")[2]](names, rows, has_header)
+        (directory / file).write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+
+
+def _tsv(names, rows, has_header):
+    return ["\t".join(map(str, row)) for row in ([names] if has_header else []) + rows]
+
+
+def _csv(names, rows, has_header):
+    return [",".join('"%s"' % cell for cell in row) for row in rows]
+
+
+def _json(names, rows, has_header):
+    return [json.dumps(dict(zip(names, row))) for row in rows]
+
+
+_LINES = {"tsv": _tsv, "csv": _csv, "json": _json, "jsonl": _json}
+
+
+def _make_imdb(directory):
+    maker = _Maker("imdb")
+    for split, label in itertools.product(("train", "test"), ("neg", "pos")):
+        folder = directory / split / label
+        folder.mkdir(parents=True)
+        for number in range(ROWS[split] // 2):
+            (folder / ("%d_%d.txt" % (number, 7 if label == "pos" else 2))).write_text(
+                "%s<br /><br />%s" % (maker.text(), maker.text()))
+
+
+def _make_race(directory):
+    maker = _Maker("race")
+    for split, level in itertools.product(ROWS, ("middle", "high")):
+        folder = directory / split / level
+        folder.mkdir(parents=True)
+        for number in range(ROWS[split] // 8 + 1):
+            (folder / ("%d.txt" % number)).write_text(json.dumps({
+                "article": maker.text(9), "questions": [maker.text() + " _ .", maker.text() + "?"],
+                "options": [[maker.text(3) for _ in range(4)] for _ in range(2)],
+                "answers": ["ABCD"[number % 4], "D"], "id": "%s%d.txt" % (level, number)}))

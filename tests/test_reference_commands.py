@@ -1,0 +1,168 @@
+"""The command lines of the authors' README and scripts, as they stand there: each flag works, or is
+noted. Only what a machine has is put in: paths, sizes and, in the place of its GPUs, the CPU. The
+evaluation of STS-B is in test_run_classifier.py."""
+
+import json
+import re
+import shlex
+
+import pytest
+from helpers import command
+from helpers.finetuning import make_vocabulary, make_workspace
+from helpers.paths import RELEASED
+from helpers.pretraining import make_text
+
+from xlnet.engine.trainer import Trainer
+from xlnet.finetuning.run import Run
+
+# data_utils.py, train.py (ours is train_gpu.py for both) and the fine-tuning commands; run_race.py
+# is a task of run_classifier.py.
+DATA = """
+python data_utils.py --bsz_per_host=32 --num_core_per_host=16 --seq_len=512 --reuse_len=256
+    --input_glob=*.txt --save_dir=${SAVE_DIR} --num_passes=20 --bi_data=True
+    --sp_path=spiece.model --mask_alpha=6 --mask_beta=1 --num_predict=85"""
+PRETRAIN = """
+python train.py --record_info_dir=$DATA/tfrecords --train_batch_size=2048 --seq_len=512
+    --reuse_len=256 --mem_len=384 --perm_size=256 --n_layer=24 --d_model=1024 --d_embed=1024
+    --n_head=16 --d_head=64 --d_inner=4096 --untie_r=True --mask_alpha=6 --mask_beta=1
+    --num_predict=85"""
+TPU = PRETRAIN + """ --use_tpu=False --tpu=name --tpu_zone=zone --gcp_project=project --master=grpc
+    --num_hosts=1 --track_mean=True --num_passes=1 --iterations=500 --summary_type=last
+    --uncased=False --clamp_len=-1 --ff_activation=gelu --max_save=3 --dropout=0.1 --dropatt=0.1"""
+STS_B = """
+python run_classifier.py --do_train=True --do_eval=False --task_name=sts-b
+    --data_dir=${GLUE_DIR}/STS-B --output_dir=proc_data/sts-b --model_dir=exp/sts-b --uncased=False
+    --spiece_model_file=${LARGE_DIR}/spiece.model --model_config_path=${LARGE_DIR}/xlnet_config.json
+    --init_checkpoint=${LARGE_DIR}/xlnet_model.ckpt --max_seq_length=128 --train_batch_size=8
+    --num_hosts=1 --num_core_per_host=4 --learning_rate=5e-5 --train_steps=1200 --warmup_steps=120
+    --save_steps=600 --is_regression=True"""
+IMDB = """
+python run_classifier.py --use_tpu=True --tpu=${TPU_NAME} --do_train=True --do_eval=True
+    --eval_all_ckpt=True --task_name=imdb --data_dir=${IMDB_DIR}
+    --output_dir=${GS_ROOT}/proc_data/imdb --model_dir=${GS_ROOT}/exp/imdb --uncased=False
+    --spiece_model_file=${LARGE_DIR}/spiece.model
+    --model_config_path=${LARGE_DIR}/xlnet_config.json
+    --init_checkpoint=${LARGE_DIR}/xlnet_model.ckpt --max_seq_length=512 --train_batch_size=32
+    --eval_batch_size=8 --num_hosts=1 --num_core_per_host=8 --learning_rate=2e-5 --train_steps=4000
+    --warmup_steps=500 --save_steps=500 --iterations=500"""
+RACE = """
+python run_race.py --use_tpu=True --tpu=${TPU_NAME} --num_hosts=4 --num_core_per_host=8
+    --model_config_path=${LARGE_DIR}/xlnet_config.json --spiece_model_file=${LARGE_DIR}/spiece.model
+    --output_dir=${GS_ROOT}/proc_data/race --init_checkpoint=${LARGE_DIR}/xlnet_model.ckpt
+    --model_dir=${GS_ROOT}/experiment/race --data_dir=${RACE_DIR} --max_seq_length=512
+    --max_qa_length=128 --uncased=False --do_train=True --train_batch_size=32 --do_eval=True
+    --eval_batch_size=32 --train_steps=12000 --save_steps=1000 --iterations=1000
+    --warmup_steps=1000 --learning_rate=2e-5 --weight_decay=0 --adam_epsilon=1e-6"""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A directory with texts, a vocabulary, a small model of the released layout, and data."""
+    folder = tmp_path_factory.mktemp("reference")
+    make_text(folder / "text.txt", seed=0, sentences=400)
+    make_workspace(folder)                                  # sts/, sp.model
+    (folder / "large").mkdir()
+    for path in RELEASED.iterdir():
+        (folder / "large" / path.name).write_bytes(path.read_bytes())
+    make_vocabulary(folder / "large" / "spiece.model", 37)
+    for split in ("train", "test"):
+        for kind in ("pos", "neg"):
+            (folder / "imdb" / split / kind).mkdir(parents=True)
+            for i in range(4):
+                (folder / "imdb" / split / kind / ("%d_7.txt" % i)).write_text("kamat telok")
+    for split in ("train", "dev", "test"):
+        (folder / "race" / split / "middle").mkdir(parents=True)
+        (folder / "race" / split / "middle" / "1.txt").write_text(json.dumps({
+            "answers": ["A", "C"], "options": [["kamat", "telok", "rokmi", "mitel"]] * 2,
+            "questions": ["solkat _ ?", "dakar"], "article": "Kamat telok. Rokmi.", "id": "1.txt"}))
+    return folder
+
+
+def run(place, monkeypatch, line, **machine):
+    """Runs a command line in `place`; `machine`: what is put in."""
+    monkeypatch.chdir(place)
+    words = shlex.split(line)[1:]
+    program = {"train.py": "train_gpu.py", "run_race.py": "run_classifier.py"}.get(
+        words[0], words[0])
+    flags = dict(word[2:].split("=", 1) for word in words[1:])
+    flags.update(machine)
+    done = command.run(program, *["--%s=%s" % item for item in flags.items()])
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def noted(done):
+    return set(re.findall(r"^note: --(\w+) is not used: ", done.stderr, re.M))
+
+
+SMALL = dict(seq_len=32, reuse_len=16, num_predict=5)
+
+
+@pytest.fixture(scope="module")
+def records(place):
+    with pytest.MonkeyPatch.context() as patched:
+        done = run(place, patched, DATA, sp_path="large/spiece.model", save_dir="data",
+                   bsz_per_host=4, num_passes=2, **SMALL)
+    assert noted(done) == {"num_core_per_host", "num_predict", "mask_alpha", "mask_beta"}
+    return done
+
+
+TINY = dict(SMALL, n_layer=2, d_model=8, d_embed=8, n_head=2, d_head=4, d_inner=16, mem_len=8,
+            perm_size=16, train_batch_size=4, train_steps=2, device="cpu",
+            record_info_dir="data/tfrecords")
+
+
+def test_pretraining(place, records, monkeypatch):
+    """No model_dir and no activation is given, and the records are looked for in tfrecords/."""
+    done = run(place, monkeypatch, PRETRAIN, **TINY)
+    assert noted(done) == {"d_embed"}
+    for note in ("record_info_dir: the records are in data", "model_dir is not given: %s/model"
+                 % place, "ff_activation is not given: relu, as in the authors' program"):
+        assert "note: %s\n" % note in done.stdout
+    config = json.loads((place / "model" / "xlnet_config.json").read_text())
+    assert config["ff_activation"] == "relu" and config["untie_r"] is True
+    assert (place / "model" / "model.ckpt-2.index").exists()
+
+
+@pytest.fixture
+def prepared(monkeypatch):
+    """In the place of training: all before it is done."""
+    monkeypatch.setattr(Trainer, "train", lambda self: True)
+
+
+def test_pretraining_on_a_tpu(place, records, monkeypatch, prepared):
+    done = run(place, monkeypatch, TPU, **dict(TINY, model_dir="tpu"))
+    assert noted(done) == {"d_embed", "tpu", "tpu_zone", "gcp_project", "master", "track_mean",
+                           "num_passes", "iterations", "summary_type"}
+
+
+def test_the_folder_above_tfrecords_is_meant_too(place, records, monkeypatch, prepared):
+    """As where the authors' program wrote them."""
+    (place / "theirs").mkdir()
+    (place / "data").rename(place / "theirs" / "tfrecords")
+    try:
+        done = run(place, monkeypatch, PRETRAIN, **dict(
+            TINY, record_info_dir="theirs"))
+    finally:
+        (place / "theirs" / "tfrecords").rename(place / "data")
+    assert "note: record_info_dir: the records are in theirs/tfrecords\n" in done.stdout
+    assert "note: model_dir is not given: %s/theirs/model" % place in done.stdout
+
+
+FINETUNE = dict(spiece_model_file="large/spiece.model", model_dir="finetuned", device="cpu",
+                model_config_path="large/xlnet_config.json", max_seq_length=16)
+
+
+@pytest.mark.parametrize("line, data, more, also_noted", (
+    (STS_B, "sts", {}, set()),
+    (IMDB, "imdb", {}, {"iterations", "tpu"}),
+    (RACE, "race", {"task_name": "race"}, {"iterations", "tpu", "max_qa_length"})),
+    ids=("sts-b", "imdb", "race"))
+def test_finetuning(place, monkeypatch, prepared, line, data, more, also_noted):
+    """On a TPU's command line: it runs on what there is, and says so."""
+    monkeypatch.setattr(Run, "evaluate", lambda self: print("evaluated"))
+    more = dict(more, init_checkpoint="large/xlnet_model.ckpt", train_steps=8)
+    done = run(place, monkeypatch, line, **dict(FINETUNE, **more), data_dir=data)
+    assert noted(done) == also_noted and ("evaluated" in done.stdout) == (line is not STS_B)
+    assert ("note: use_tpu is True: fine-tuning runs on GPUs or the CPU, " in done.stderr) == (
+        line in (IMDB, RACE))

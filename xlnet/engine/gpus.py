@@ -1,0 +1,85 @@
+"""The GPUs of this machine: which there are, what they can do, and why TensorFlow finds none."""
+
+from __future__ import annotations
+
+import ctypes
+import glob
+import os
+from typing import Any, Optional
+
+import tensorflow as tf2
+
+# What TensorFlow 2.15 loads to use a GPU, beside the driver. `tensorflow[and-cuda]` has them.
+_LIBRARIES = ("libcudart.so.12", "libcublas.so.12", "libcublasLt.so.12", "libcufft.so.11",
+              "libcusolver.so.11", "libcusparse.so.12", "libcudnn.so.8")
+_DRIVER = "libcuda.so.1"
+_DRIVERS_LIST = "/proc/driver/nvidia/gpus/*/information"
+_BFLOAT16 = (8, 0)      # the least compute capability that multiplies bfloat16
+
+
+def found() -> list:
+    """TensorFlow's physical GPUs."""
+    return tf2.config.list_physical_devices("GPU")
+
+
+def hide() -> None:
+    """Leaves GPUs to others; to be called before anything has asked for them."""
+    os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
+
+
+def in_machine() -> list[str]:
+    """Names of the NVIDIA GPUs that the driver knows, whether TensorFlow can use them or not."""
+    names = []
+    for path in sorted(glob.glob(_DRIVERS_LIST)):
+        with open(path, encoding="utf-8") as f:
+            names += [line.partition(":")[2].strip() for line in f if line.startswith("Model:")]
+    return names
+
+
+def why_none() -> str:
+    """Why TensorFlow finds no GPU, and what helps, in words."""
+    names, hidden = in_machine(), os.environ.get("CUDA_VISIBLE_DEVICES")
+    there = "this machine has %s, but " % ", ".join(names) if names else ""
+    if hidden is not None and (not hidden or hidden.startswith("-")):
+        return there + "CUDA_VISIBLE_DEVICES is '%s'" % hidden
+    if not tf2.test.is_built_with_cuda():
+        return there + "this TensorFlow was built without CUDA"
+    if not _loads(_DRIVER):
+        return there + "there is no NVIDIA driver (%s)" % _DRIVER
+    missing = [name for name in _LIBRARIES if not _loads(name)]
+    if missing:
+        return "%sTensorFlow lacks %s; pip install 'tensorflow[and-cuda]==%s'" % (
+            there, ", ".join(missing), tf2.__version__)
+    return there + "TensorFlow finds none; TF_CPP_MIN_LOG_LEVEL=0 shows what it says of them"
+
+
+def _loads(name: str) -> bool:
+    """Whether a library is there: on the system, or in the packages of `tensorflow[and-cuda]`."""
+    packages = os.path.dirname(os.path.dirname(os.path.abspath(tf2.__file__)))
+    if glob.glob(os.path.join(glob.escape(packages), "nvidia", "*", "lib", name)):
+        return True
+    try:
+        ctypes.CDLL(name)
+    except OSError:
+        return False
+    return True
+
+
+def words(gpus: list) -> str:
+    """What is trained on: "2 GPU (NVIDIA L4)"."""
+    names = sorted({_details(gpu).get("device_name", "unknown") for gpu in gpus})
+    return "%d GPU (%s)" % (len(gpus), ", ".join(names))
+
+
+def without_bfloat16(gpus: list) -> Optional[str]:
+    """What to call a GPU that has no bfloat16 arithmetic; None if all have it."""
+    for gpu in gpus:
+        capability = _details(gpu).get("compute_capability")
+        if capability and tuple(capability) < _BFLOAT16:
+            return "%s (compute capability %d.%d)" % (_details(gpu).get("device_name", "the GPU"),
+                                                      *capability)
+    return None
+
+
+def _details(gpu) -> dict[str, Any]:
+    return tf2.config.experimental.get_device_details(gpu)

@@ -1,0 +1,189 @@
+"""The settings of a fine-tuning run, settled: what was given, what its model keeps, how long it is.
+
+`task.json` beside a model's weights says what it was trained for, with all settings that go with
+it (`of_model` in `config`). So the model's directory is enough to evaluate, to predict and to train
+on. TensorFlow is not needed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import glob
+import logging
+import math
+import os
+from collections.abc import Collection
+from typing import Any, Optional, TypeVar
+
+from xlnet import files
+from xlnet.config import BEST, CONFIG_NAME, OptimizationSettings, TaskSettings
+from xlnet.errors import MissingFlag, UserError
+from xlnet.tasks import known
+from xlnet.tokenization import SPIECE_NAME
+
+TASK_NAME = "task.json"
+SETTINGS_NAME = "finetuning"    # .json: all settings of a run
+EPOCHS = 3.0                    # of a run that nobody gave a length
+_MOST_UNSAVED = 1000            # steps
+
+_log = logging.getLogger(__name__)
+
+AnySettings = TypeVar("AnySettings", bound=TaskSettings)
+
+
+def settled(settings: AnySettings, given: Collection[str]) -> AnySettings:
+    """The settings that a run goes by.
+
+    Where `model_dir` has a model, what was not given is what it was trained with, and its own
+    vocabulary and architecture are taken.
+
+    Args:
+      given: names of the settings that somebody gave, at a value of their own or at the default.
+
+    Raises:
+      UserError: a setting was given another value than the model's, and `allow_changes` is not.
+      MissingFlag: something is needed, but neither given nor kept.
+    """
+    home = home_of(settings.model_dir)
+    if home:
+        settings = _with_kept(settings, given, os.path.join(home, TASK_NAME))
+        settings = _with_own_files(settings, home)
+        settings.check()
+    elif not settings.do_train and not _weights(settings.model_dir):
+        raise UserError("model_dir: no checkpoint in %s; train with --do_train=True first"
+                        % settings.model_dir)
+    require(settings, "task_name", "spiece_model_file", "model_config_path")
+    if settings.do_train:
+        require(settings, "data_dir", "output_dir")
+    if settings.do_eval or settings.do_predict and not settings.predict_file:
+        require(settings, "data_dir")
+    return settings
+
+
+def home_of(model_dir: str) -> Optional[str]:
+    """The directory of a model's own files: `model_dir`, or `best` in it where only that has any;
+    None where there is no model."""
+    for directory in (model_dir, os.path.join(model_dir, BEST)):
+        if os.path.exists(os.path.join(directory, TASK_NAME)) and _weights(directory):
+            return directory
+    return None
+
+
+def _weights(directory):
+    return glob.glob(os.path.join(glob.escape(directory), "model.ckpt-*.index"))
+
+
+def kept_by_model(settings: TaskSettings) -> dict[str, Any]:
+    """The settings that `task.json` keeps, by name."""
+    return {name: getattr(settings, name) for name in _of_model(settings)}
+
+
+def _of_model(settings):
+    return [field.name for field in dataclasses.fields(settings) if field.metadata["of_model"]]
+
+
+def _with_kept(settings, given, path):
+    described = files.read_json(path, "model_dir")
+    if "task_name" in given and _answered_by(settings.task_name) != described.get("task"):
+        return settings         # of another task: refused where tasks are compared
+    kept = _kept(settings, described)
+    compared = set(given) - {"task_name"}
+    if described.get("task") != known.CUSTOM:
+        compared -= {"is_regression"}       # which is compared with the task
+    other = [(name, getattr(settings, name), value) for name, value in kept.items()
+             if name in compared and getattr(settings, name) != value]
+    if other and not settings.allow_changes:
+        raise UserError("%s; leave out what the model keeps, or give --allow_changes=True" % (
+            "; ".join("%s is %s, but %s says %s" % (name, _words(now), path, _words(was))
+                      for name, now, was in other)))
+    for name, now, was in other:
+        _log.info("note: %s is %s, %s says %s", name, _words(now), path, _words(was))
+    return dataclasses.replace(settings, **{name: value for name, value in kept.items()
+                                            if name not in given})
+
+
+def _answered_by(task_name):
+    """The name, in `task.json`, of the task whose model answers to the task `task_name`."""
+    try:
+        task = known.find_task(task_name)
+    except UserError:           # own files, or nobody's
+        return known.plain(task_name)
+    return task.trained_as or task.name
+
+
+def _kept(settings, described):
+    """The settings that a `task.json` keeps; of an older one those that it has."""
+    if "settings" in described:
+        kept = described["settings"]
+    else:
+        kept = dict(described, **_columns(described), task_name=described.get("task", ""),
+                    multi_label=described.get("kind") == "multi_label")
+        kept.pop("metric", None)        # the task's first one, whatever was given
+    return {name: kept[name] for name in _of_model(settings) if name in kept}
+
+
+def _columns(described):
+    """The settings for the columns of a `task.json` that has them under `columns`."""
+    columns = {name: ",".join(value) if isinstance(value, list) else value
+               for name, value in described.get("columns", {}).items()}
+    names = {"choices": "choice_columns", "query": "query_id_column"}
+    return {names.get(name, name + "_column"): value or None for name, value in columns.items()}
+
+
+def _words(value):
+    return "not given" if value is None else str(value)
+
+
+def _with_own_files(settings, home):
+    """The vocabulary and the architecture of the model, where no others were given."""
+    own = {"spiece_model_file": SPIECE_NAME, "model_config_path": CONFIG_NAME}
+    return dataclasses.replace(settings, **{
+        name: os.path.join(home, file) for name, file in own.items()
+        if not getattr(settings, name) and os.path.exists(os.path.join(home, file))})
+
+
+def require(settings: TaskSettings, *names: str) -> None:
+    """Raises MissingFlag for settings that have no value."""
+    for name in names:
+        if not getattr(settings, name):
+            field = next(field for field in dataclasses.fields(settings) if field.name == name)
+            raise MissingFlag("flag --%s is required: %s" % (name, field.metadata["help"]))
+
+
+# ---- how long, and how often
+
+def with_length(settings: AnySettings, optimization: OptimizationSettings, given: Collection[str]
+                ) -> tuple[AnySettings, OptimizationSettings]:
+    """The settings with a length: that which was given, or of a run that goes on its own, or three
+    epochs."""
+    if not settings.do_train or {"epochs", "train_steps"} & set(given):
+        return settings, optimization
+    path = os.path.join(settings.model_dir, SETTINGS_NAME + ".json")
+    if _weights(settings.model_dir) and os.path.exists(path):
+        before = files.read_json(path, "model_dir")
+    else:
+        _log.info("note: neither epochs nor train_steps is given: %g epochs", EPOCHS)
+        before = {"epochs": EPOCHS}
+    return (dataclasses.replace(settings, epochs=before.get("epochs")),
+            dataclasses.replace(optimization, train_steps=before.get(
+                "train_steps", optimization.train_steps)))
+
+
+def in_steps(settings: AnySettings, optimization: OptimizationSettings, num_rows: int
+             ) -> tuple[AnySettings, OptimizationSettings]:
+    """The settings with epochs over `num_rows` rows, and shares of them, turned into steps.
+
+    Where nothing else was given a run is evaluated once an epoch, and saved as often, or every
+    1,000 steps where an epoch has more.
+    """
+    epoch = num_rows / settings.train_batch_size
+    if settings.epochs:
+        optimization = dataclasses.replace(
+            optimization, train_steps=max(1, round(settings.epochs * epoch)))
+    if optimization.warmup_share:
+        optimization = dataclasses.replace(optimization, warmup_share=0.0, warmup_steps=round(
+            optimization.warmup_share * optimization.train_steps))
+    once = max(1, math.ceil(epoch))
+    return dataclasses.replace(
+        settings, eval_steps=once if settings.eval_steps is None else settings.eval_steps,
+        save_steps=settings.save_steps or min(once, _MOST_UNSAVED)), optimization
