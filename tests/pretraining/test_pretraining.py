@@ -275,7 +275,8 @@ def test_the_program_takes_the_preset(place, tmp_path, monkeypatch, path):
                      seq_len=run.get("seq_len", run_ablation.SEQ_LEN),
                      reuse_len=run.get("reuse_len", run_ablation.REUSE_LEN),
                      bi_data=run.get("bi_data", True))
-    flags.update(n_token=Manifest.read(str(tmp_path / "records")).vocab_size, use_tpu=False)
+    flags.update(n_token=Manifest.read(str(tmp_path / "records")).vocab_size, use_tpu=False,
+                 device="cpu")      # neither a TPU nor GPUs are looked for
     started = []
     monkeypatch.setattr(Trainer, "_train_from", lambda self, step: started.append(self._job))
     done = command.run("train_gpu.py", "--config=%s" % path,
