@@ -15,8 +15,8 @@ from xlnet.tasks import known, parsing
 from xlnet.tasks.task import expand_split
 
 ROWS = 40
-SIZES = dict(max_seq_length=32, train_batch_size=4, eval_batch_size=16, train_steps=2,
-             warmup_steps=1)
+SIZES = dict(max_seq_length=32, train_batch_size=4, grad_accum_steps=1, eval_batch_size=16,
+             train_steps=2, warmup_steps=1)
 pytestmark = pytest.mark.usefixtures("quick_start")
 
 # The other programs' tasks have tests of their own.
