@@ -568,8 +568,8 @@ class PretrainingSettings(RunSettings):
     mask_beta: int = setting(1, "see mask_alpha", minimum=1)
     keep_every: int = setting(0, "steps whose multiples keep their checkpoint for good; 0: none",
                               minimum=0)
-    on_error: str = setting("fail", "damaged records: fail, or read the next whole one in the "
-                                    "place of each, and count them", choices=("fail", "skip"))
+    on_error: str = as_in(InputSettings, "on_error", help="damaged records: fail, or read the next "
+                          "whole one in the place of each, and count them")
     on_nan: str = setting("stop", "loss that is NaN or infinite, or explodes: stop, or go back "
                                   "to the last checkpoint and skip the data since",
                           choices=("stop", "rollback"))
