@@ -138,6 +138,8 @@ def stages(small_sample, monkeypatch, quick_start):
         if program == "scripts/make_sample.py":
             shutil.copytree(small_sample, flags["save_dir"])
             return
+        if program == "data_utils.py":
+            arguments = ("--num_workers=1",)    # forking here copies TensorFlow's threads' locks
         ended = command.run(program, *arguments, *("--%s=%s" % item for item in flags.items()))
         assert ended.returncode == 0, (title, ended.stderr)
     for script in (run_sample, run_ablation):
