@@ -20,7 +20,7 @@ from xlnet.config import setting
 ABLATIONS = os.path.join("configs", "pretrain", "ablation")
 RUN = dict(model_config_path=os.path.join("configs", "model", "tiny.json"), n_token=VOCAB_SIZE,
            train_batch_size=8, perm_size=64, dropout=0, dropatt=0, learning_rate=1.5e-3,
-           warmup_steps=100, weight_decay=0.01, save_steps=1000, log_steps=100)
+           weight_decay=0.01, save_steps=1000, log_steps=100)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,7 +71,8 @@ def run(settings, out, name):
         flags["mem_len"] = REUSE_LEN
     model_dir = os.path.join(out, name)
     stage(values["about"]["row"], "train_gpu.py", config=path, model_dir=model_dir,
-          num_predict=SEQ_LEN // values["about"]["k"], train_steps=settings.train_steps, **flags)
+          num_predict=SEQ_LEN // values["about"]["k"], train_steps=settings.train_steps,
+          warmup_steps=min(100, settings.train_steps), **flags)
     with open(os.path.join(model_dir, "held_out.tsv"), encoding="utf-8") as f:
         loss = float(list(f)[-1].split("\t")[1])
     return (values["about"]["row"], "%.4f" % loss, "%.1f" % math.exp(loss),

@@ -22,7 +22,7 @@ SEQ_LEN, REUSE_LEN = 128, 64
 INIT_STD = "--init_std=0.08"
 CLASSIFY = ("--task_name=custom", "--id_column=id", "--text_a_column=text", "--label_column=label",
             "--max_seq_length=96", "--train_batch_size=16", "--learning_rate=2e-3",
-            "--warmup_steps=15", "--summary_type=mean", "--save_steps=1000", "--eval_steps=0",
+            "--warmup_share=0.1", "--summary_type=mean", "--save_steps=1000", "--eval_steps=0",
             "--log_steps=50", INIT_STD)
 
 
@@ -62,9 +62,10 @@ def pretraining_flags(settings, path):
                 eval_record_info_dir=path("records", "heldout"), model_dir=path("pretrained"),
                 model_config_path=os.path.join("configs", "model", "tiny.json"),
                 train_batch_size=8, mem_len=64, perm_size=64, num_predict=64, mask_alpha=5,
-                mask_beta=3, dropout=0, dropatt=0, learning_rate=1e-3, warmup_steps=100,
-                weight_decay=0.01, train_steps=settings.pretrain_steps, save_steps=1000,
-                log_steps=200, seed=settings.seed, parallel_ops=True)
+                mask_beta=3, dropout=0, dropatt=0, learning_rate=1e-3,
+                warmup_steps=min(100, settings.pretrain_steps), weight_decay=0.01,
+                train_steps=settings.pretrain_steps, save_steps=1000, log_steps=200,
+                seed=settings.seed, parallel_ops=True)
 
 
 def fine_tune(settings, path, name, start):

@@ -111,6 +111,9 @@ def test_a_run_config_from_flags():
     (config.NetworkSettings, dict(use_bfloat16=True, precision="fp16"), "give one of them"),
     (config.OptimizationSettings, dict(warmup_share=1.5), "expected 0 <= warmup_share <= 1"),
     (config.OptimizationSettings, dict(warmup_share=0.5, warmup_steps=1), "give one of them"),
+    (config.OptimizationSettings, dict(warmup_steps=11, train_steps=10),
+     "warmup_steps is 11, but train_steps 10: the peak learning rate is not reached; give fewer"),
+    (config.OptimizationSettings, dict(average_decay=1.5), "expected 0 <= average_decay < 1"),
     (config.OptimizationSettings, dict(learning_rate=float("nan")), "expected a finite number"),
     (config.OptimizationSettings, dict(train_steps=0), "train_steps is 0, expected at least 1"),
     (config.PretrainingSettings, dict(same_length=True), "it belongs to --objective=causal"),
@@ -124,13 +127,6 @@ def test_a_run_config_from_flags():
 def test_a_group_checks_itself(group, values, message):
     with pytest.raises(UserError, match=message):
         make(group, **values).check()
-
-
-def test_a_warm_up_longer_than_the_run_is_noted(caplog):
-    config.OptimizationSettings(warmup_steps=10, train_steps=10).check()
-    assert not caplog.records
-    config.OptimizationSettings(warmup_steps=11, train_steps=10).check()
-    assert "warmup_steps is 11, but train_steps 10" in caplog.text
 
 
 @pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.__name__)

@@ -304,7 +304,7 @@ def test_a_damaged_checkpoint_is_named(place, trained, tmp_path):
                     ignore=shutil.ignore_patterns("eval_results*"))
     (tmp_path / "model" / "model.ckpt-2.data-00000-of-00001").unlink()
     done = place.run(EVAL, model_dir=tmp_path / "model")
-    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1, done
+    assert done.returncode == 1 and len(done.errors) == 1, done
     assert "cannot be read: " in done.stderr and "model.ckpt-2" in done.stderr
     assert not (tmp_path / "model" / "eval_results_dev.json").exists()
 
@@ -322,7 +322,7 @@ def test_a_damaged_best_is_named(place, trained, tmp_path, name, kept, message):
                      selection.sidecar_files(place.path("model")))
     (best / name).write_bytes((best / name).read_bytes()[:kept])
     done = place.run("--do_predict=True", model_dir=tmp_path / "model")
-    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1, done
+    assert done.returncode == 1 and len(done.errors) == 1, done
     assert message in done.stderr
     assert done.stderr.endswith("; it is not whole: copy it again, or use another one\n")
 
@@ -346,9 +346,9 @@ def test_a_full_disk_is_named(place, tmp_path):
         done = place.run(TRAIN, model_dir=tmp_path / "disk" / "model")
         left = {path.name for path in (tmp_path / "disk" / "model").iterdir()}
     assert done.returncode == 1
-    assert done.stderr == "run_classifier.py: %s: no space left on the disk; free some and start " \
-        "again, or give a directory elsewhere\n" % (
-            tmp_path / "disk" / "model" / "unfinished" / "model.ckpt-0")
+    assert done.errors == ["run_classifier.py: %s: no space left on the disk; free some and start "
+                           "again, or give a directory elsewhere" % (
+                               tmp_path / "disk" / "model" / "unfinished" / "model.ckpt-0")]
     assert left == {"spiece.model", "spiece.model.json", "xlnet_config.json", "task.json",
                     "finetuning.json"}
 

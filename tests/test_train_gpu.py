@@ -96,8 +96,8 @@ def test_memory_matters_and_is_saved_beside_each_checkpoint(place, trained):
 
 
 def test_starts_from_weights_without_slots(place, trained):
-    done = train(place, "warm", train_steps=1, init_checkpoint=place / "whole" / "latest",
-                 learning_rate=0.)
+    done = train(place, "warm", train_steps=1, warmup_steps=0, learning_rate=0.,
+                 init_checkpoint=place / "whole" / "latest")
     assert done.returncode == 0, done.stderr
     assert re.search(r"started from \S+model\.ckpt-4: (\d+) of \1 variables", done.stdout)
     before, after = weights(place, "whole"), weights(place, "warm")
@@ -107,12 +107,12 @@ def test_starts_from_weights_without_slots(place, trained):
 
 
 def test_architecture_from_flags(place, trained):
-    done = train(place, "flags", model_config_path=None, train_steps=1, **TINY)
+    done = train(place, "flags", model_config_path=None, train_steps=1, warmup_steps=0, **TINY)
     assert done.returncode == 0, done.stderr
     kept = [json.loads((place / folder / "xlnet_config.json").read_text())
             for folder in ("flags", "whole")]
     assert kept[0] == kept[1]
-    done = train(place, "beside", train_steps=1, n_layer=1)
+    done = train(place, "beside", train_steps=1, warmup_steps=0, n_layer=1)
     assert "note: --n_layer=1 overrides 2 of" in done.stdout
 
 

@@ -482,9 +482,14 @@ class OptimizationSettings(Settings):
         if self.warmup_share and self.warmup_steps:
             raise UserError("warmup_share is %s and warmup_steps is %d; give one of them"
                             % (self.warmup_share, self.warmup_steps))
-        if self.warmup_steps > self.train_steps:    # as in a trial of a few steps
-            _log.warning("note: warmup_steps is %d, but train_steps %d: the peak learning rate is "
-                         "not reached", self.warmup_steps, self.train_steps)
+        self.check_warmup()
+
+    def check_warmup(self) -> None:
+        """Raises UserError unless the peak learning rate is reached."""
+        if self.warmup_steps > self.train_steps:
+            raise UserError("warmup_steps is %d, but train_steps %d: the peak learning rate is not "
+                            "reached; give fewer, or --warmup_share"
+                            % (self.warmup_steps, self.train_steps))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -563,8 +568,8 @@ class PretrainingSettings(RunSettings):
     mask_beta: int = setting(1, "see mask_alpha", minimum=1)
     keep_every: int = setting(0, "steps whose multiples keep their checkpoint for good; 0: none",
                               minimum=0)
-    on_error: str = setting("fail", "damaged records: fail, or read the next whole one in the "
-                                    "place of each, and count them", choices=("fail", "skip"))
+    on_error: str = as_in(InputSettings, "on_error", help="damaged records: fail, or read the next "
+                          "whole one in the place of each, and count them")
     on_nan: str = setting("stop", "loss that is NaN or infinite, or explodes: stop, or go back "
                                   "to the last checkpoint and skip the data since",
                           choices=("stop", "rollback"))
@@ -687,11 +692,20 @@ class ClassifierSettings(TaskSettings):
                                    minimum=1)
     highest_grade: int = of_model(0, "ranking: grade of a perfect document, for ERR; 0: the "
                                      "highest one of the file", minimum=0)
+    encoding: Optional[str] = setting(
+        None, "of the files' text (cp1252, gb18030, ...); if not given UTF-16 where a file shows "
+              "it, or UTF-8")
+    delimiter: Optional[str] = setting(
+        None, "between the columns of .csv, .tsv and .txt files: a character, or tab; found by the "
+              "columns' names if not given")
 
     predict_form: Optional[str] = setting(
         None, "form of predict_file; from its extension if not given. text: a text on each line, "
               "tabs between a pair; run, qrels: TREC's",
         choices=("tsv", "csv", "json", "jsonl", "text", "run", "qrels"))
+    on_error: str = as_in(
+        InputSettings, "on_error", help="rows of predict_file that cannot be read: fail, or skip "
+        "them, each with an empty answer in its place, and count them")
     predict_threshold: float = of_model(
         0.5, "least probability for the second of two labels, or for each one of multi_label",
         minimum=0.0, maximum=1.0)
@@ -709,6 +723,12 @@ class ClassifierSettings(TaskSettings):
     use_summ_proj: bool = of_model(True, "dense tanh layer over the summary")
 
     program: ClassVar[str] = "run_classifier.py"
+
+    def check(self) -> None:
+        super().check()
+        if self.on_error == "skip" and not (self.do_predict and self.predict_file):
+            raise UserError("on_error is skip, which is for the rows of predict_file; give "
+                            "--do_predict=True and --predict_file, or mend the file")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -737,6 +757,9 @@ class TaggerSettings(TaskSettings):
 
     # What is a setting of other programs and fixed in this one.
     program: ClassVar[str] = "run_tagger.py"
+    on_error: ClassVar[str] = "fail"
+    encoding: ClassVar[Optional[str]] = None
+    delimiter: ClassVar[Optional[str]] = None
     long_document: ClassVar[str] = "split"
     max_segments: ClassVar[int] = 1
     summary_type: ClassVar[str] = "last"
@@ -795,6 +818,9 @@ class SpanSettings(TaskSettings):
 
     # What is a setting of other programs and fixed in this one.
     program: ClassVar[str] = "run_squad.py"
+    on_error: ClassVar[str] = "fail"
+    encoding: ClassVar[Optional[str]] = None
+    delimiter: ClassVar[Optional[str]] = None
     long_document: ClassVar[str] = "sliding"
     max_segments: ClassVar[int] = 1
     summary_type: ClassVar[str] = "last"

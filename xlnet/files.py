@@ -7,7 +7,8 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterable, Iterator
 from typing import IO, Any, Optional
 
 from xlnet.errors import UserError
@@ -52,12 +53,19 @@ def new_directory(path: str) -> Iterator[str]:
 
 def write_text(path: str, text: str) -> None:
     """Writes a UTF-8 text file, whole or not at all; "-" is the standard output."""
+    write_lines(path, [text])
+
+
+def write_lines(path: str, lines: Iterable[str]) -> None:
+    """As `write_text`, of lines that have their ends."""
     if path == "-":
-        print(text, end="", flush=True)
+        for line in lines:
+            print(line, end="")
+        sys.stdout.flush()
         return
     with replacing(path) as temporary:
         with open(temporary, "w", encoding="utf-8", newline="\n") as f:
-            f.write(text)
+            f.writelines(lines)
 
 
 def write_json(path: str, value: object) -> None:

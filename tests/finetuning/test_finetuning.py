@@ -50,6 +50,10 @@ def selected(place):
 def test_the_best_checkpoint_is_complete(place, selected):
     assert "27 rows, labels animal, plant, stone; 10 % of the file held out as dev" in selected
     assert "steps       0 to 4, 1 of warm-up" in selected
+    counts = re.search(r"\nlabels      animal: (\d+), plant: (\d+), stone: (\d+)\n", selected)
+    assert sum(map(int, counts.groups())) == 27
+    assert re.search(r"text        0\.00 % of \d+ pieces unknown, \d+\.\d % of the rows cut\n",
+                     selected)
     kept = json.loads((place.directory / "model" / "evaluations.json").read_text())
     assert [one["step"] for one in kept["evaluations"]] == [2, 4] and kept["metric"] == "accuracy"
     best = max(kept["evaluations"], key=lambda one: one["accuracy"])["step"]
@@ -72,6 +76,24 @@ def test_the_best_model_predicts_the_standard_input(place, selected, monkeypatch
     _, lines, probabilities = place.predictions("answers", "predictions_custom_stdin.tsv")
     assert "(3 rows)" in out and [line[0] for line in lines] == ["0", "1", "2"]
     np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=2e-6)
+
+
+def test_rows_that_cannot_be_read_cost_no_others_their_answers(place, selected):
+    texts = place.directory / "holes.csv"
+    texts.write_text("name;text\na;kamat telok\n\nb;\nc;机\n", "utf-8")
+    flags = arguments(place, predict_file=str(texts), predict_dir=place.path("holes"))
+    done = place.run("--do_predict=True", **flags)
+    assert done.returncode == 1
+    assert "holes.csv:3: 0 column(s), expected 2 (and 1 more faulty row(s))" in done.stderr
+    done = place.run("--do_predict=True", "--on_error=skip", **flags)
+    assert done.returncode == 0, done.stderr
+    assert "holes.csv: 2 of 4 rows skipped, their answers are empty:\n" in done.stderr
+    assert re.search(r"note: holes: \d+\.\d % of the pieces are unknown to the voc", done.stderr)
+    lines = [line.split("\t") for line in (
+        place.directory / "holes" / "predictions_custom_holes.tsv").read_text().split("\n")[:-1]]
+    assert [line[0] for line in lines] == ["id", "0", "1", "2", "3"]
+    assert [bool(line[1]) for line in lines[1:]] == [True, False, False, True]
+    assert lines[2][1:] == lines[3][1:] == [""] * 4
 
 
 def test_without_a_length_three_epochs_are_evaluated_one_by_one(place):
@@ -113,7 +135,7 @@ def test_operations_run_side_by_side_if_asked(place, monkeypatch):
     for asked in (False, True):
         done = place.run("--do_train=True", **arguments(
             place, model_dir=place.path("asked"), parallel_ops=asked))
-        assert done.stderr == "run_classifier.py: made\n"
+        assert done.stderr.endswith("run_classifier.py: made\n")
     assert found[0] != found[1] and found == [
         distribution.session_config(distribution.Devices(None, parallel_ops=asked))
         for asked in (False, True)]
@@ -212,6 +234,9 @@ def test_trials_stop_early_and_the_best_is_kept(place):
     (dict(freeze_layers=3), "freeze_layers is 3, but the network has 2 layers"),
     (dict(class_weights="animal:2,water:1"), "class_weights: no label 'water'"),
     (dict(class_weights="animal:much"), "class_weights: 'much' is not a number"),
+    (dict(class_weights="foo"), "class_weights: 'foo', expected balanced, or label:weight, ... "),
+    (dict(class_weights="animal:-2"), "class_weights: -2 of label 'animal', expected a number "),
+    (dict(on_error="skip"), "on_error is skip, which is for the rows of predict_file"),
     (dict(patience=2), "patience needs --eval_steps"),
     (dict(num_trials=2), "num_trials needs --eval_steps"),
     (dict(epochs=0, train_steps=None), "epochs is 0.0, expected 0 < epochs"),
@@ -324,6 +349,9 @@ def test_summary_of_trials():
     lines = trials.table(results)
     assert len(lines) == 5 and lines[1].endswith("0.5000  collapsed: every row is 'x'")
     assert not math.isnan(results["standard_deviation"])
+    errors = trials.summary([dict(seed=i, learning_rate=1e-5, model_dir="m", best=dict(mse=value))
+                             for i, value in enumerate((.5, .2, .7))], "mse", lower_is_better=True)
+    assert (errors["best"], errors["worst"], errors["best_trial"]) == (.2, .7, 2)
 
 
 @pytest.mark.parametrize("losses, best", [((.3, .1, .2), 2), ((.1, .1, .1), 1)])

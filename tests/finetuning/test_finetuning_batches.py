@@ -5,7 +5,9 @@ import pytest
 from helpers.vocabulary import train_tiny_model
 
 from xlnet.batches import input_pipeline
-from xlnet.records import feature_spec
+from xlnet.errors import UserError
+from xlnet.records import feature_spec, tfrecord
+from xlnet.records.example_bytes import ExampleBytes
 from xlnet.tasks import encoding
 from xlnet.tasks.encoding import Example, Layout
 from xlnet.tokenization import Tokenizer
@@ -82,6 +84,44 @@ def test_a_resumed_run_gets_the_batches_it_missed(path):
     for start in (1, 11, 12, 23):
         assert numbers(read(path, 30 - start, batch_size=4, shuffle_seed=3,
                             start_step=start)) == whole[start:]
+
+
+def test_a_file_of_any_size_is_shuffled_whole(tmp_path):
+    """A sorted file of 130,000 rows: every stretch of it is in every stretch of an epoch."""
+    import tensorflow.compat.v1 as tf
+    rows, length, batch_size = 130000, 4, 1000
+    layout = feature_spec.finetuning_features(length)
+    empty = {f.name: np.zeros((1, *f.shape)) for f in layout if f.dtype == "float"}
+    empty.update({f.name: np.zeros((1, *f.shape), int) for f in layout if f.dtype == "int"})
+    record = tfrecord.frame(ExampleBytes(layout, largest=1).encode(empty)[0])
+    path = str(tmp_path / "sorted.tfrecord")
+    with open(path, "wb") as f:
+        f.write(record * rows)
+    with tf.Graph().as_default(), tf.Session() as session:
+        batch = tf.data.make_one_shot_iterator(input_pipeline.finetuning_batches(
+            path, layout, row_length=length, num_examples=rows, batch_size=batch_size,
+            shuffle_seed=1)).get_next()["index"]
+        seen = np.concatenate([session.run(batch) for _ in range(128)])
+    assert len(np.unique(seen)) == len(seen) == 128000
+    for stretch in seen.reshape(4, -1):
+        # 32,000 rows fall evenly into 10 parts: 3,200 each, standard deviation 46.
+        counts = np.bincount(stretch // (rows // 10), minlength=10)
+        assert abs(counts - 3200).max() < 300
+
+
+def test_a_file_that_was_cut_or_damaged_is_named(path, tmp_path):
+    with open(path, "rb") as f:
+        whole = f.read()
+    cut, damaged = tmp_path / "cut.tfrecord", tmp_path / "damaged.tfrecord"
+    cut.write_bytes(whole[:-100])
+    with pytest.raises(UserError, match=r"cut.tfrecord: \d+ bytes are no whole number of records"):
+        tfrecord.EqualRecords(str(cut))
+    size = len(whole) // ROWS
+    damaged.write_bytes(whole[:3 * size + 50] + b"?" + whole[3 * size + 51:])
+    records = tfrecord.EqualRecords(str(damaged))
+    assert len(records) == ROWS and len(records.read(np.array([2, 45, 2]))) == 3
+    with pytest.raises(UserError, match="damaged.tfrecord: record 3 is damaged"):
+        records.read(np.array([5, 3]))
 
 
 def test_replicas_take_a_batch_in_parts(path):

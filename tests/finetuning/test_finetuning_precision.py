@@ -24,22 +24,23 @@ def train(place, name, **changes):
 
 
 def test_float16_learns_as_float32(place):
-    run = dict(train_steps=120, log_steps=40, learning_rate=4e-3, decay_method="poly")
+    # Later on a spike of the loss may part two runs that differ in the last digits.
+    run = dict(train_steps=60, log_steps=20, learning_rate=4e-3, decay_method="poly")
     (plain, held_out), (half, half_held_out) = (
         train(place, precision, precision=precision, **run) for precision in ("fp32", "fp16"))
     assert plain[-1] < 0.8 * plain[0]       # there was something to learn
-    np.testing.assert_allclose(half, plain, rtol=0.02)
-    assert abs(half_held_out / held_out - 1) < 0.02
+    np.testing.assert_allclose(half, plain, rtol=0.005)
+    assert abs(half_held_out / held_out - 1) < 0.005
     stored = weights(place.path("fp16"))
     assert stored["loss_scale/scale"] >= 1 and stored["loss_scale/good_steps"] > 50
     assert all(value.dtype == np.float32 for name, value in stored.items() if "Adam" in name)
 
     done = place.run("--do_train=True", model_dir=place.path("fp32"), precision="fp16",
-                     train_steps=121, allow_changes=True)
-    assert done.returncode == 1 and done.stderr == (
+                     train_steps=61, allow_changes=True)
+    assert done.returncode == 1 and done.errors == [
         "run_classifier.py: model_dir: the run in %s was begun with other settings, its "
-        "checkpoint has no loss_scale/good_steps; give them again, or another model_dir\n"
-        % place.path("fp32"))
+        "checkpoint has no loss_scale/good_steps; give them again, or another model_dir"
+        % place.path("fp32")]
 
 
 def test_steps_that_overflow_are_passed_over(place, monkeypatch):

@@ -84,7 +84,10 @@ def check_predictions(place, task, model_dir):
             names.append(task.submissions[split])
         for name in names:
             lines = (model_dir / name).read_text("utf-8").splitlines()
-            found = [line.split("\t")[1 if task.query else 0] for line in lines[1:]]
+            if name.endswith(".json"):
+                found = [str(json.loads(line)["id"]) for line in lines]
+            else:
+                found = [line.split("\t")[1 if task.query else 0] for line in lines[1:]]
             assert sorted(found) == sorted(ids)
 
 

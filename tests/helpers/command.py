@@ -10,7 +10,14 @@ from absl import flags
 
 from helpers.paths import ROOT
 
-Done = collections.namedtuple("Done", "returncode stdout stderr")
+
+class Done(collections.namedtuple("Done", "returncode stdout stderr")):
+    """How a program ended, and what it wrote."""
+
+    @property
+    def errors(self):
+        """The lines on stderr that are no notes."""
+        return [line for line in self.stderr.splitlines() if not line.startswith("note: ")]
 
 
 def run(program, *arguments):

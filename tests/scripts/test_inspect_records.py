@@ -11,6 +11,7 @@ import pytest
 from helpers.command import run
 from helpers.paths import ROOT
 
+from xlnet import fonts
 from xlnet.batches import input_pipeline, permutation
 from xlnet.config import PretrainingSettings
 from xlnet.records.manifest import Manifest
@@ -362,8 +363,8 @@ def test_pictures_in_any_script_without_warning(place, tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         unshown = pictures.draw_masks(str(tmp_path / "masks.png"), excerpt, 2)
-    fonts, shown = pictures.choose_fonts("".join(excerpt.pieces))
-    assert fonts[0] == "DejaVu Sans" and "k" in shown
+    families, shown = fonts.choose("".join(excerpt.pieces))
+    assert families[0] == "DejaVu Sans" and "k" in shown
     assert {piece for _, piece in unshown} == {p for p in excerpt.pieces if not set(p) <= shown}
     assert (tmp_path / "masks.png").read_bytes().startswith(b"\x89PNG")
     assert os.listdir(tmp_path) == ["masks.png"]
@@ -372,10 +373,10 @@ def test_pictures_in_any_script_without_warning(place, tmp_path):
 def test_fonts_are_chosen_for_their_characters(monkeypatch):
     fake = {"Latin": set("ab"), "Small": set("机"), "Large": set("机器学")}
     entry = lambda name: type("Font", (), {"name": name, "fname": name})
-    monkeypatch.setattr(pictures, "_installed", lambda: [entry(name) for name in fake])
-    monkeypatch.setattr(pictures, "_characters", lambda path: fake.get(path, set("ab")))
-    assert pictures.choose_fonts("ab机器") == (["DejaVu Sans", "Large"], set("ab机器"))
-    assert pictures.choose_fonts("a器あ") == (["DejaVu Sans", "Large"], set("a器"))
+    monkeypatch.setattr(fonts, "_installed", lambda: [entry(name) for name in fake])
+    monkeypatch.setattr(fonts, "_characters", lambda path: fake.get(path, set("ab")))
+    assert fonts.choose("ab机器") == (["DejaVu Sans", "Large"], set("ab机器"))
+    assert fonts.choose("a器あ") == (["DejaVu Sans", "Large"], set("a器"))
 
 
 # ---- the command line ----

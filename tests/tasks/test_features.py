@@ -31,7 +31,9 @@ def choice_features(ids_a, ids_b, length, cls_id, sep_id, **layout):
 
 
 def arrays_of(examples, tokenizer, length, **layout):
-    return encoding.arrays_of(examples, tokenizer, Layout(length, **layout))[0]
+    """The arrays that records have."""
+    arrays, _ = encoding.arrays_of(examples, tokenizer, Layout(length, **layout))
+    return {name: array for name, array in arrays.items() if name != encoding.CUT}
 
 
 @pytest.fixture(scope="module")
@@ -209,7 +211,9 @@ def test_records_hold_the_features(tiny, tmp_path):
     read = _read(path, 16)
     for name, expected in arrays_of(examples, tiny, 16).items():
         assert read[name].tolist() == expected.tolist()
-    assert [file.name for file in tmp_path.iterdir()] == [pathlib.Path(path).name]
+    name = pathlib.Path(path).name
+    assert {file.name for file in tmp_path.iterdir()} == {
+        name, name.replace(".tfrecord", ".seen.json")}
 
 
 def test_bytes_are_those_of_the_plain_writer(tiny):
@@ -284,3 +288,28 @@ def test_no_half_file_is_left(tiny, tmp_path):
     with pytest.raises(ValueError):
         encoding.write_records(str(tmp_path), "x", broken, tiny, Layout(16), label_names=LABELS)
     assert not list(tmp_path.iterdir())
+
+
+def test_what_is_lost_of_the_texts_is_counted(tiny, tmp_path):
+    """Unknown pieces of those in the records, and examples that lost some of their text; the same
+    where the records are found again."""
+    examples = [Example((("the cat", None),), 0), Example((("机 the cat", "the 器"),), 1),
+                Example((("the cat " * 20, "the"),), 0)]
+    known = sum(len(tiny.ids(text)) for text in ("the cat", "机 the cat", "the 器"))
+    unknown = sum(tiny.ids(text).count(tiny.unk_id) for text in ("机 the cat", "the 器"))
+    room = 24 - 3                   # the long pair fills its record
+    for _ in range(2):
+        seen = encoding.write_records(str(tmp_path), "x", examples, tiny, Layout(24),
+                                      label_names=LABELS).seen
+        assert seen == encoding.Seen(known + room, unknown, 3, 1) and unknown >= 2
+    assert seen.in_words() == "%.2f %% of %d pieces unknown, 33.3 %% of the rows cut" % (
+        100 * unknown / (known + room), known + room)
+    warnings = seen.warnings()
+    assert "of the pieces are unknown to the vocabulary; is it one of this language?" in warnings[0]
+    assert warnings[1] == "33.3 % of the rows are cut; see --max_seq_length and --long_document"
+    assert encoding.Seen(1000, 10, 100, 1).warnings() == []
+    whole = encoding.write_records(str(tmp_path), "x", examples, tiny, Layout(24, False, "sliding"),
+                                   label_names=LABELS).seen
+    assert (whole.examples, whole.cut) == (3, 0)
+    assert encoding.write_records(str(tmp_path), "x", examples, tiny, Layout(
+        24, False, "head_tail"), label_names=LABELS).seen.cut == 1

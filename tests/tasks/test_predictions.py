@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from xlnet.tasks import prediction_files
-from xlnet.tasks.known import GLUE
+from xlnet.tasks.known import GLUE, TASKS
 from xlnet.tasks.registry import KINDS
 from xlnet.tasks.task import Row, Task
 
@@ -59,5 +59,29 @@ def test_threshold(tmp_path):
 
 
 def test_cells_hold_no_tab(tmp_path):
-    path = write(tmp_path, GLUE["sts-b"], [Row("a\tb\nc", (), None)], [1.])
+    path = write(tmp_path, GLUE["sts-b"], [Row("a\tb\nc", (("x", None),), None)], [1.])
     assert path.read_text() == "id\tscore\na b c\t1.000000\n"
+
+
+def test_a_skipped_row_has_an_empty_answer_in_its_place(tmp_path):
+    rows = [Row("2", (), None), ROWS[0], Row("x", (), None), ROWS[1]]
+    path = write(tmp_path, GLUE["rte"], rows, np.array([[0.25, 0.75], [0.5, 0.5]]))
+    assert path.read_text("utf-8").splitlines()[1:] == [
+        "2\t\t\t", "a7\tnot_entailment\t0.250000\t0.750000", "x\t\t\t",
+        "3\tentailment\t0.500000\t0.500000"]
+    ranked = [Row("d1", (("q", "x"),), None, "q1"), Row("d2", (), None, "q1")]
+    path = write(tmp_path, TASKS["ranking"], ranked, np.array([0.5], np.float32))
+    assert path.read_text() == "query\tid\tscore\nq1\td1\t0.500000\nq1\td2\t\n"
+    assert path.with_suffix(".run").read_text() == "q1 Q0 d1 1 0.5 xlnet\n"
+
+
+def test_clues_server_takes_a_json_object_a_line(tmp_path):
+    """As https://github.com/CLUEbenchmark/CLUE describes it, for the test sets of CLUE 1.1."""
+    rows = [Row(id, (("x", None),), None) for id in ("0", "1")]
+    write(tmp_path, TASKS["afqmc"], rows, np.eye(2)[[0, 1]], is_official=True)
+    assert (tmp_path / "afqmc_predict.json").read_text() == (
+        '{"id": 0, "label": "0"}\n{"id": 1, "label": "1"}\n')
+    assert [TASKS[name].submissions["test"] for name in (
+        "tnews", "iflytek", "cmnli", "ocnli", "csl", "cluewsc")] == [
+            name + "_predict.json" for name in (
+                "tnews11", "iflytek", "cmnli", "ocnli_50k", "csl", "cluewsc11")]

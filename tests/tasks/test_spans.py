@@ -202,16 +202,16 @@ def test_official_files():
     files = SPANS.prediction_files(SQUAD, rows, values)
     assert [(file.extension, file.what) for file in files] == [
         ("json", None), ("nbest.json", "n best answers"), ("null_odds.json", "null scores")]
-    answers, n_best, null = (json.loads(file.text) for file in files)
+    answers, n_best, null = (json.loads("".join(file.lines)) for file in files)
     assert answers == {"q1": "The dog", "q2": "", "q3": ""}      # none; no span is allowed
     assert null == {"q1": -1.0, "q2": 0.5, "q3": -3.0}
     assert [entry["text"] for entry in n_best["q1"]] == ["The dog", "cat", "The cat", "cat sat"]
     assert sum(entry["probability"] for entry in n_best["q1"]) == pytest.approx(1)
     assert n_best["q2"][0]["text"] == "cat" and n_best["q3"] == []
-    sure = json.loads(SPANS.prediction_files(SQUAD, rows, values, threshold=0.7)[0].text)
+    sure = json.loads(SPANS.prediction_files(SQUAD, rows, values, threshold=0.7)[0].lines[0])
     assert sure["q2"] == "cat"
     assert len(json.loads(dataclasses.replace(SPANS, n_best_size=2).prediction_files(
-        SQUAD, rows, values)[1].text)["q1"]) == 2
+        SQUAD, rows, values)[1].lines[0])["q1"]) == 2
 
 
 def test_evaluation_is_that_of_the_files_written():

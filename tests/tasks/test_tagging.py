@@ -174,7 +174,7 @@ def test_a_constant_answer_is_a_collapse(small):
 def test_predictions_are_legal_in_the_scheme_of_the_file(small):
     task, rows, values = small
     file, = task.kind.prediction_files(task, rows, values)
-    assert file.extension == "conll" and file.text == (
+    assert file.extension == "conll" and "".join(file.lines) == (
         "EU I-ORG I-ORG\nsaid O O\n\nPeter I-PER I-PER\nBlackburn I-PER I-PER\n"
         "Paris I-LOC I-LOC\nRome B-LOC I-LOC\n")
 
@@ -184,7 +184,7 @@ def test_predictions_of_texts_are_characters(tmp_path):
     row, = read(task, tmp_path, '{"text": "EU said."}\n', "a.jsonl", need_labels=False)
     file, = task.kind.prediction_files(task, [row], [np.array([[3, 3], [0, 0], [0, 0]])])
     assert file.extension == "jsonl"
-    assert json.loads(file.text) == {"text": "EU said.", "predicted": [[0, 2, "ORG"]]}
+    assert json.loads("".join(file.lines)) == {"text": "EU said.", "predicted": [[0, 2, "ORG"]]}
 
 
 def test_answers_for_other_words_are_no_answers(small):
@@ -230,7 +230,7 @@ def test_real_files(name, caplog):
             task, rows, [np.zeros([len(row.label), 2], int) for row in rows])
         with open(readers.find_file(folder, task.files[split]), encoding="utf-8") as f:
             original = f.read().rstrip("\n").split("\n")
-        assert file.text.rstrip("\n").split("\n") == [
+        assert "".join(file.lines).rstrip("\n").split("\n") == [
             line and line + " O" for line in original]
         rows = sorted(rows, key=lambda row: -len(row.label))[:300]
         arrays, counts = task.kind.encode(task.kind.examples(task, rows), tokenizer,

@@ -1,5 +1,6 @@
 """Files of tasks: what is read from each form, what is refused and how it is told."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -8,7 +9,8 @@ import pytest
 from xlnet.errors import UserError
 from xlnet.tasks import parsing
 from xlnet.tasks.known import GLUE, TASKS
-from xlnet.tasks.task import Row
+from xlnet.tasks.registry import KINDS
+from xlnet.tasks.task import Row, Task
 
 
 def write(directory, name, *lines):
@@ -159,6 +161,20 @@ def test_articles_with_questions(tmp_path):
         rows_of("race", tmp_path, "dev")
 
 
+def test_a_table_called_txt_is_one_where_it_names_its_columns(tmp_path):
+    write(tmp_path, "snli_1.0_test.txt", "gold_label\tsentence1\tsentence2\tpairID",
+          "-\ta\tb\tp1", "neutral\tc\td\tp2")
+    rows = parsing.read_to_predict(TASKS["snli"], str(tmp_path / "snli_1.0_test.txt"))
+    assert [(row.id, row.pairs) for row in rows] == [("p1", (("a", "b"),)), ("p2", (("c", "d"),))]
+
+
+def test_a_cell_of_any_size_is_read(tmp_path):
+    """Larger than the limit of Python's csv module, in the first row."""
+    text = "a word " * 30000
+    write(tmp_path, "test.csv", '"5","%s"' % text)
+    assert rows_of("yelp-5", tmp_path, "test", need_labels=True)[0].pairs == ((text, None),)
+
+
 def test_plain_lines(tmp_path):
     write(tmp_path, "lines", "a\tb", "c\td")
     rows = parsing.read_file(GLUE["rte"], str(tmp_path / "lines"), False, form="text")
@@ -177,7 +193,9 @@ FAULTS = {
                      "(columns: index, sentence_1, sentence2, label)"),
     "no label column": ("rte", "index\tsentence1\tsentence2\n0\ta\tb\n",
                         "dev.tsv: no column 'label'"),
-    "commas": ("rte", "index,sentence1,sentence2,label\n", "no column 'sentence1'"),
+    "other delimiters": ("rte", "index:sentence1:sentence2:label\n", "no column 'sentence1'"),
+    "two columns of one name": ("rte", "index\tsentence1\tsentence2\tsentence1\tlabel\na\tb\n",
+                                "dev.tsv: 2 columns are called 'sentence1'; expected one"),
     "few columns": ("rte", RTE + "0\ta\tb\tentailment\n1\ta\tb\n",
                     "dev.tsv:3: 3 column(s), expected 4"),
     "tab in a text": ("rte", RTE + "0\ta\ta\tb\tentailment\n",
@@ -188,8 +206,21 @@ FAULTS = {
     "no label": ("rte", RTE + "0\ta\tb\t\n", "dev.tsv:2: column 'label' is empty"),
     "empty text": ("rte", RTE + "0\ta\t \tentailment\n", "dev.tsv:2: column 'sentence2' is empty"),
     "not UTF-8": ("rte", RTE.encode() + b"0\ta\tb\tentailment\n1\t\xe9\tb\tentailment\n",
-                  "dev.tsv:3: not UTF-8: byte 0xe9 at column 3"),
-    "UTF-16": ("rte", RTE.encode("utf-16"), "dev.tsv:1: not UTF-8"),
+                  "dev.tsv:3: not UTF-8: byte 0xe9 at column 3; it looks like cp1252: look at it, "
+                  "and give --encoding=cp1252"),
+    "Chinese of older programs": (
+        "tnews", '{"label": "100", "sentence": "这是一个很好的句子"}\n'.encode("gb18030"),
+        "dev.json:1: not UTF-8: byte 0xd5 at column 31; it looks like gb18030"),
+    "damaged UTF-8": ("rte", RTE.encode() + "0\té\tè\tentailment\n1\tü\tö\tentailment\n".encode()
+                      + b"2\t\xc3\tb\tentailment\n",
+                      "dev.tsv:4: not UTF-8: byte 0xc3 at column 3"),
+    "half a character": ("tnews", '{"label": "100", "sentence": "a\\ud83d"}\n',
+                         "dev.json:1: not UTF-8: bytes or escapes that are no characters"),
+    "UTF-16 without rows": ("rte", RTE.encode("utf-16"), "dev.tsv: no rows after the header"),
+    "a spreadsheet": ("rte", b"PK\x03\x04\x14\x00", "dev.tsv: a spreadsheet (.xlsx); save it as "
+                      "CSV, UTF-8; expected CSV, TSV or JSON lines, or convert it: python -c"),
+    "Parquet": ("rte", b"PAR1\x15\x04", "dev.tsv: a Parquet file; expected CSV, TSV or JSON lines; "
+                "convert it: python -c \"import pandas; pandas.read_parquet('"),
     "several": ("rte", RTE + "0\ta\tb\tx\n1\ta\n2\ta\tb\tentailment\n3\t\tb\tentailment\n",
                 "dev.tsv:2: unknown label 'x' (labels: entailment, not_entailment) "
                 "(and 2 more faulty row(s))"),
@@ -200,7 +231,7 @@ FAULTS = {
     "not finite": ("sts-b", "sentence1\tsentence2\tscore\na\tb\tnan\n",
                    "dev.tsv:2: column 'score': 'nan' is not a number"),
     "not CSV": ("yelp-5", '"5","a"\n"4","b" c\n', "test.csv:2: not CSV"),
-    "CSV of one column": ("yelp-5", "5;a\n", "test.csv:1: 1 column(s), expected 2"),
+    "CSV of one column": ("yelp-5", "5 a\n", "test.csv:1: 1 column(s), expected 2"),
     "not JSON": ("tnews", '{"label": "100", "sentence": "x"}\n{"label"\n', "dev.json:2: not valid"),
     "no JSON object": ("tnews", "[1]\n", "dev.json: item 1: expected a JSON object, found int"),
     "no key": ("tnews", '{"label": "100"}\n', "dev.json: no column 'sentence'"),
@@ -228,9 +259,22 @@ def test_the_first_twenty_faults_are_listed(tmp_path, caplog):
     write(tmp_path, "dev.tsv", RTE.strip(), *("%d\ta\tb\tx%d" % (i, i) for i in range(25)))
     with pytest.raises(UserError, match="dev.tsv:2: unknown label 'x0' .* .and 24 more faulty"):
         parsing.read_rows(GLUE["rte"], str(tmp_path), "dev")
-    lines = caplog.messages
-    assert lines[0] == "25 faulty rows, the first 20:" and len(lines) == 21
+    lines = caplog.messages[0].splitlines()
+    assert lines[0] == "25 faulty rows, the first 20 faults:" and len(lines) == 21
     assert "dev.tsv:21: unknown label 'x19'" in lines[20]
+
+
+def test_a_fault_that_repeats_is_one_line_with_its_number(tmp_path, caplog):
+    caplog.set_level("INFO", "xlnet")
+    write(tmp_path, "dev.tsv", RTE.strip(), *("%d\t%s\tb\tentailment" % (i, "a" * (i > 30))
+                                              for i in range(40)), "x\ty")
+    with pytest.raises(UserError, match="dev.tsv:2: column 'sentence1' is empty .and 31 more"):
+        parsing.read_rows(GLUE["rte"], str(tmp_path), "dev")
+    path = tmp_path / "dev.tsv"
+    assert caplog.messages[0].splitlines() == [
+        "32 faulty rows:",
+        "  %s:2: column 'sentence1' is empty (31 rows, the last one %s:32)" % (path, path),
+        "  %s:42: 2 column(s), expected 4" % path]
 
 
 def test_missing_file(tmp_path):
@@ -248,3 +292,147 @@ def test_known_broken_rows_are_left_out_with_a_note(tmp_path, caplog):
     write(tmp_path, "train.tsv", header, "x\ta\t\t1", *good, "y\ta\tb\t2")
     with pytest.raises(UserError, match="train.tsv:2: column 'question2' is empty .and 1 more"):
         parsing.read_rows(GLUE["qqp"], tmp_path, "train")
+
+
+# --- Encodings and delimiters
+
+PAIRS = dataclasses.replace(GLUE["rte"], label_names={})
+TABLE = "index%ssentence1%ssentence2%slabel\r\n7%s\"naïve; or, say, caf\xe9\"%sb%sentailment\r\n"
+
+
+@pytest.mark.parametrize("encoding, shown", [
+    ("utf-8-sig", None), ("utf-16", "UTF-16"), ("utf-16-le", "UTF-16-LE"),
+    ("utf-16-be", "UTF-16-BE"), ("utf-32", "UTF-32")])
+def test_an_encoding_that_the_file_shows_is_read_and_named(tmp_path, caplog, encoding, shown):
+    caplog.set_level("INFO", "xlnet")
+    path = tmp_path / "x.csv"
+    path.write_bytes((TABLE % ((",",) * 6)).encode(encoding))
+    assert parsing.read_file(PAIRS, str(path), True) == [
+        Row("7", (("naïve; or, say, caf\xe9", "b"),), "entailment")]
+    assert caplog.messages == (["%s is read as %s" % (path, shown)] if shown else [])
+
+
+def test_an_encoding_is_told_or_guessed_but_never_taken_for_another(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_bytes((TABLE % ((",",) * 6)).encode("cp1252"))
+    with pytest.raises(UserError, match="x.csv:2: not UTF-8: byte 0xef at column 6; it looks like "
+                                        "cp1252: look at it, and give --encoding=cp1252"):
+        parsing.read_file(PAIRS, str(path), True)
+    told = dataclasses.replace(PAIRS, encoding="cp1252")
+    assert parsing.read_file(told, str(path), True)[0].pairs[0][0] == "naïve; or, say, café"
+    with pytest.raises(UserError, match="x.csv: not ascii: byte 0xef in line 2"):
+        parsing.read_file(dataclasses.replace(PAIRS, encoding="ascii"), str(path), True)
+
+
+@pytest.mark.parametrize("name, delimiter", [
+    ("x.csv", ";"), ("x.csv", "\t"), ("x.csv", "|"), ("x.tsv", ";"), ("x.txt", ",")])
+def test_the_delimiter_is_found_by_the_columns_names(tmp_path, caplog, name, delimiter):
+    caplog.set_level("INFO", "xlnet")
+    path = tmp_path / name
+    path.write_text(TABLE % ((delimiter,) * 6), "utf-8")
+    rows = parsing.read_file(PAIRS, str(path), True)
+    assert rows == [Row("7", (("naïve; or, say, café", "b"),), "entailment")]
+    assert caplog.messages == ["%s is read with columns between '%s'" % (
+        path, delimiter.replace("\t", "\\t"))]
+    again = dataclasses.replace(PAIRS, delimiter=delimiter)
+    assert parsing.read_file(again, str(path), True) == rows
+
+
+def test_a_delimiter_that_no_name_tells_has_to_be_told(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text(TABLE % ((":",) * 6), "utf-8")
+    with pytest.raises(UserError, match="no column 'sentence1'.*columns: index:sentence1:sent"):
+        parsing.read_file(PAIRS, str(path), True)
+    told = dataclasses.replace(PAIRS, delimiter=":")
+    assert parsing.read_file(told, str(path), True)[0].id == "7"
+
+
+def test_commas_in_a_file_between_tabs_stay_texts(tmp_path):
+    write(tmp_path, "x.tsv", "sentence1\tsentence2\tlabel", '"a, b\tc, d\tentailment')
+    assert parsing.read_file(PAIRS, str(tmp_path / "x.tsv"), True)[0].pairs == (('"a, b', "c, d"),)
+
+
+# --- Files to be predicted
+
+def test_an_official_file_without_names_is_predicted_as_it_is(tmp_path, caplog):
+    caplog.set_level("INFO", "xlnet")
+    write(tmp_path, "test.csv", '"3","A title","Some text"', '"1","Two","more"')
+    rows = parsing.read_to_predict(TASKS["ag_news"], str(tmp_path / "test.csv"))
+    assert [row.pairs[0][0] for row in rows] == ["A title Some text", "Two more"]
+    assert caplog.messages == ["%s is read without a line of names; columns are label, title, text"
+                               % (tmp_path / "test.csv")]
+    write(tmp_path, "named.csv", "text,title,label", "Some text,A title,3")
+    rows = parsing.read_to_predict(TASKS["ag_news"], str(tmp_path / "named.csv"))
+    assert [row.pairs[0][0] for row in rows] == ["A title Some text"]
+    # Three columns under other names are no rows.
+    write(tmp_path, "others.csv", "Class,Title,Description", "3,A title,Some text")
+    with pytest.raises(UserError, match="no column 'title'.*columns: Class, Title, Description"):
+        parsing.read_to_predict(TASKS["ag_news"], str(tmp_path / "others.csv"))
+
+
+def test_an_article_is_predicted(tmp_path):
+    article = dict(article="a", questions=["It is _ .", "Why?"], options=[list("wxyz")] * 2, id="7")
+    (tmp_path / "7.txt").write_text(json.dumps(article, indent=1))
+    rows = parsing.read_to_predict(TASKS["race"], str(tmp_path / "7.txt"))
+    assert [row.id for row in rows] == ["7/0", "7/1"] and rows[0].label is None
+    assert rows[0].pairs[1] == ("a", "It is x .")
+    (tmp_path / "8.txt").write_text('{"article": "a"')
+    with pytest.raises(UserError, match="8.txt: not valid JSON"):
+        parsing.read_to_predict(TASKS["race"], str(tmp_path / "8.txt"))
+
+
+FASTTEXT = ("__label__pos __label__new_one I like it.", "__label__neg No, not at all",
+            "__label__pos")
+
+
+def test_fasttexts_lines(tmp_path):
+    write(tmp_path, "lines.txt", *FASTTEXT[:2])
+    several = Task("mine", ("t",), (), ("l",), (), ("micro_f1",), KINDS["multi_label"], id=None)
+    for read in (parsing.read_to_predict, lambda *a: parsing.read_file(*a, need_labels=True)):
+        assert read(several, str(tmp_path / "lines.txt")) == [
+            Row("0", (("I like it.", None),), ("new_one", "pos")),
+            Row("1", (("No, not at all", None),), ("neg",))]
+    one = dataclasses.replace(several, kind=KINDS["classification"])
+    with pytest.raises(UserError, match="lines.txt:1: column 'l' has 2 labels: pos, new_one; "):
+        parsing.read_file(one, str(tmp_path / "lines.txt"), True)
+    write(tmp_path, "lines.txt", *FASTTEXT[1:])
+    with pytest.raises(UserError, match="lines.txt:2: column 't' is empty"):
+        parsing.read_file(one, str(tmp_path / "lines.txt"), True)
+
+
+BROKEN = {
+    "x.tsv": ("index\tsentence1\tsentence2\n5\ta\tb\n6\t\tb\n\n8\ta\n9\ta\tb\n",
+              ["5", "6", "2", "8", "9"]),
+    "x.csv": ('index,sentence1,sentence2\n5,a,b\n6,,b\n\n8,"a" b,c\n9,a,b\n',
+              ["5", "6", "2", "3", "9"]),
+    "x.jsonl": ('{"index": 5, "sentence1": "a", "sentence2": "b"}\n{"index": 6, "sentence1": "a"}\n'
+                '\n["a"]\n{"index": 9, "sentence1": "a", "sentence2": "b"}\n',
+                ["5", "6", "2", "3", "9"]),
+    "x.txt": ("a\tb\n\tb\n\na\na\tb\n", ["0", "1", "2", "3", "4"]),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_rows_that_cannot_be_read_are_skipped_in_their_places(tmp_path, caplog, name):
+    text, ids = BROKEN[name]
+    (tmp_path / name).write_text(text)
+    rows = parsing.read_to_predict(GLUE["rte"], str(tmp_path / name), skips=True)
+    assert [row.id for row in rows] == ids
+    assert [row.pairs for row in rows] == [(("a", "b"),), (), (), (), (("a", "b"),)]
+    assert caplog.messages[0].startswith(
+        "note: %s: 3 of 5 rows skipped, their answers are empty:\n  " % (tmp_path / name))
+    with pytest.raises(UserError, match=".and 2 more faulty|not CSV"):
+        parsing.read_to_predict(GLUE["rte"], str(tmp_path / name))
+
+
+def test_a_row_of_bad_bytes_is_skipped(tmp_path, caplog):
+    (tmp_path / "x.tsv").write_bytes(b"sentence1\tsentence2\na\tb\n\xc3(\tb\n\xc3\xa9\tb\n")
+    rows = parsing.read_to_predict(GLUE["rte"], str(tmp_path / "x.tsv"), skips=True)
+    assert [row.pairs for row in rows] == [(("a", "b"),), (), (("é", "b"),)]
+    assert "x.tsv:3: not UTF-8: bytes or escapes" in caplog.text
+
+
+def test_a_file_without_any_row_to_read_is_refused_all_the_same(tmp_path):
+    (tmp_path / "x.tsv").write_text("sentence1\tsentence2\na\t\n\tb\n")
+    with pytest.raises(UserError, match="x.tsv:2: column 'sentence2' is empty .and 1 more"):
+        parsing.read_to_predict(GLUE["rte"], str(tmp_path / "x.tsv"), skips=True)

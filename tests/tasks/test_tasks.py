@@ -124,6 +124,45 @@ def test_own_file_with_a_single_label(tmp_path):
         custom.get_task(settings(tmp_path))
 
 
+def test_a_list_of_labels_is_no_label(tmp_path):
+    write(tmp_path, "train.tsv", "text_a\tlabel", "a\tx", "b\ty", "c\tx, y", "d\tx,z")
+    with pytest.raises(UserError, match="train.tsv: column 'label' has 'x, y' beside its parts; "
+                                        "several labels in a row are for --multi_label=True"):
+        custom.get_task(settings(tmp_path))
+    write(tmp_path, "train.tsv", "text_a\tlabel", "a\t1", "b\t1,5", "c\t5")
+    assert custom.get_task(settings(tmp_path)).labels == ("1", "1,5", "5")     # half stars
+    (tmp_path / "train.tsv").unlink()
+    write(tmp_path, "train.jsonl", '{"text_a": "a", "label": ["x"]}',
+          '{"text_a": "b", "label": ["x", "y"]}', '{"text_a": "c", "label": "x,z"}')
+    with pytest.raises(UserError, match="train.jsonl:2: column 'label' has 2 labels: x, y; "):
+        custom.get_task(settings(tmp_path))
+    assert custom.get_task(settings(tmp_path, multi_label=True)).labels == ("x", "y", "z")
+
+
+def test_how_own_files_are_written(tmp_path):
+    (tmp_path / "train.csv").write_bytes("text_a:label\nü:x\nß:y\n".encode("cp1252"))
+    told = settings(tmp_path, encoding="cp1252", delimiter=":")
+    task = custom.get_task(told)
+    assert {row.pairs[0][0] for split in ("train", "dev")
+            for row in parsing.read_rows(task, tmp_path, split)} == {"ü", "ß"}
+    with pytest.raises(UserError, match="encoding: unknown 'cp125'; expected a name such as utf-8"):
+        custom.get_task(settings(tmp_path, encoding="cp125"))
+    with pytest.raises(UserError, match="delimiter is ';;', expected one character, or tab"):
+        custom.get_task(settings(tmp_path, delimiter=";;"))
+
+
+def test_own_files_of_fasttext_and_of_spreadsheets(tmp_path):
+    write(tmp_path, "train.txt", "__label__x a b", "__label__y c")
+    task = custom.get_task(settings(tmp_path))
+    assert task.labels == ("x", "y")
+    (tmp_path / "train.txt").unlink()
+    (tmp_path / "train.xlsx").write_bytes(b"PK\x03\x04")
+    with pytest.raises(UserError, match="train.xlsx: a spreadsheet"):
+        custom.get_task(settings(tmp_path))
+    write(tmp_path, "train.csv", "text_a,label", "a,x", "b,y")
+    assert custom.get_task(settings(tmp_path)).labels == ("x", "y")
+
+
 def test_missing_columns_of_own_files(tmp_path):
     write(tmp_path, "train.tsv", "text_a\tlabel\tid", "a\t0\t5", "b\t1\t6")
     for column, asked, hint in (("text_a_column", "texta", "text_a"),

@@ -6,6 +6,7 @@ slots, N windows that are drawn together.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Optional, Union
 
@@ -14,13 +15,12 @@ import tensorflow.compat.v1 as tf
 
 from xlnet.batches import permutation as permutations
 from xlnet.errors import UserError
-from xlnet.records import feature_spec, legacy
+from xlnet.records import feature_spec, legacy, tfrecord
 from xlnet.records.feature_spec import Feature
 from xlnet.records.legacy import LegacyManifest
 from xlnet.records.manifest import Manifest
 from xlnet.records.window_reader import WindowReader
 
-SHUFFLE_BUFFER = 100000   # examples; more than most GLUE training files have
 POOL_BATCHES = 32         # batches that are sorted by length together
 DRAWN_TOGETHER = 64       # windows; the fixed cost of NumPy's calls is shared by so many
 
@@ -278,9 +278,10 @@ def finetuning_batches(path: str, features: Sequence[Feature], *, batch_size: in
                        token_features: Sequence[str] = ()) -> tf.data.Dataset:
     """Batches of fine-tuning examples of about equal length.
 
-    With `shuffle_seed` the examples are shuffled in each epoch and repeated for ever, in an order
-    that the seed alone decides; `start_step` batches are skipped. Without, they come once, and the
-    last batch may be smaller. Which examples make a batch does not depend on `multiple`.
+    With `shuffle_seed` the examples are shuffled in each epoch, all of the file together, and
+    repeated for ever, in an order that the seed alone decides; the first `start_step` batches are
+    left out. Without, they come once, and the last batch may be smaller. Which examples make a
+    batch does not depend on `multiple`.
 
     Args:
       row_length: T, tokens of one choice.
@@ -292,17 +293,14 @@ def finetuning_batches(path: str, features: Sequence[Feature], *, batch_size: in
     Returns:
       A `tf.data.Dataset` of dicts as `features` says, and `index` int64 [B]: which record it is.
     """
-    dataset = tf.data.TFRecordDataset(path, buffer_size=1 << 20).enumerate()
-    is_training = shuffle_seed is not None
-    if is_training:
-        dataset = dataset.shuffle(SHUFFLE_BUFFER, seed=shuffle_seed,
-                                  reshuffle_each_iteration=True).repeat()
+    is_training, pool_batches = shuffle_seed is not None, POOL_BATCHES
     # No larger than the file, lest copies of an example from several epochs meet in a batch.
-    pool_batches = POOL_BATCHES
     if is_training and num_examples is not None:
         pool_batches = max(1, min(POOL_BATCHES, num_examples // batch_size))
-    pools, rest = divmod(start_step, pool_batches)
-    dataset = dataset.batch(pool_batches * batch_size, drop_remainder=is_training)
+    first_pool, rest = divmod(start_step, pool_batches)
+    pool_size = pool_batches * batch_size
+    pools = _shuffled_pools(path, pool_size, shuffle_seed, first_pool) if is_training else \
+        tf.data.TFRecordDataset(path, buffer_size=1 << 20).enumerate().batch(pool_size)
 
     def sort(index, serialized):
         """A pool of examples with the shortest first."""
@@ -321,13 +319,47 @@ def finetuning_batches(path: str, features: Sequence[Feature], *, batch_size: in
             values, [pool_batches, batch_size, *values.shape[1:]]), order)
             for name, values in pool.items()})
 
-    dataset = dataset.enumerate().skip(pools).flat_map(cut).skip(rest)
+    dataset = pools.enumerate(first_pool).flat_map(cut).skip(rest)
     if multiple < row_length:
         by_token = ("input_ids", "input_mask", "segment_ids", *token_features)
         dataset = dataset.map(
             lambda batch: _without_padding(batch, row_length, multiple, pads, by_token),
             num_parallel_calls=2)
     return dataset.prefetch(4)
+
+
+def _shuffled_pools(path, size, seed, first_pool):
+    """A dataset of pools without end, (index int64 [size], serialized string [size])."""
+    records = _Shuffled(path, size, seed)
+
+    def draw(pool_index):
+        index, serialized = tf.numpy_function(records, [pool_index], [tf.int64, tf.string])
+        return tf.ensure_shape(index, [size]), tf.ensure_shape(serialized, [size])
+
+    return tf.data.Dataset.range(first_pool, np.iinfo(np.int64).max).map(draw)
+
+
+class _Shuffled:
+    """The records of a file, `size` at a time, epoch after epoch, each in an order of its own.
+
+    Any order of the whole file is as likely as any other. It is a function of (seed, epoch), so
+    that a pool is the same whenever it is asked for, without those before it; and what is held is
+    the order, 8 bytes a record, not the records.
+    """
+
+    def __init__(self, path, size, seed):
+        self._records = tfrecord.EqualRecords(path)
+        self._size = size
+        self._order = functools.lru_cache(maxsize=2)(     # a pool may lie across two epochs
+            lambda epoch: np.random.default_rng([seed, epoch]).permutation(len(self._records)))
+
+    def __call__(self, pool_index):
+        """The numbers of a pool's records, int64 [size], and their data, bytes [size]."""
+        place = int(pool_index) * self._size + np.arange(self._size)
+        epochs, places = np.divmod(place, len(self._records))
+        numbers = np.concatenate([self._order(int(epoch))[places[epochs == epoch]]
+                                  for epoch in np.unique(epochs)])
+        return numbers, np.array(self._records.read(numbers), object)
 
 
 def _lengths(input_mask, row_length):

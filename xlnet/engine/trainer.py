@@ -60,7 +60,8 @@ class Job:
       `tf.data.Dataset` of this host's batches.
     config: the network's. unit: of the work, in the progress line; per_step: units of a step.
     examples: what a batch is counted in. epoch_steps: steps of an epoch.
-    banner: what the banner says between the devices and the batch.
+    banner: function that returns what the banner says between the devices and the batch; called
+      after `begin`.
     begin: called before the first step of this process: writes what the directory has to hold.
     evaluator: None: the run is not evaluated on the way. evaluates_start: whether the weights that
       the run begins with are evaluated too. saves_start: whether they are saved, as step 0.
@@ -76,7 +77,7 @@ class Job:
     per_step: int
     examples: str
     epoch_steps: float
-    banner: dict[str, str]
+    banner: Callable[[], dict[str, str]]
     begin: Callable[[], None]
     evaluator: Optional[Evaluator] = None
     evaluates_start: bool = False
@@ -255,7 +256,7 @@ class Trainer:
         each = settings.train_batch_size // (replicas * settings.grad_accum_steps)
         return {
             "devices": self._devices.words,
-            **job.banner,
+            **job.banner(),
             "batch": "%d %s = %d x %d replicas x %d micro-batches; an epoch is %s steps" % (
                 settings.train_batch_size, job.examples, each, replicas, settings.grad_accum_steps,
                 "{:,.1f}".format(job.epoch_steps).replace(".0", "")),

@@ -72,7 +72,7 @@ def _run(settings, network, optimization, device, check_task):
         return Run(settings, config, network, optimization, device, task, tokenizer, devices)
 
     if settings.do_train and settings.num_trials > 1:
-        if not trials.run(make_run, settings, optimization, task.metrics[0]):
+        if not trials.run(make_run, settings, optimization, task):
             return
         settings = dataclasses.replace(settings, do_train=False)
     if settings.do_train or settings.do_eval or settings.do_predict:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+import logging
 import os
 from typing import Any, Union
 
@@ -12,6 +12,8 @@ from xlnet.records import feature_spec
 from xlnet.tasks import encoding, parsing, readers
 from xlnet.tasks.task import Task, expand_split
 from xlnet.tokenization import Tokenizer
+
+_log = logging.getLogger(__name__)
 
 _ROUND_TO = 8            # lengths of batches are multiples of it [tokens]
 
@@ -25,6 +27,7 @@ class Rows:
         self._tokenizer = tokenizer
         self._layout = encoding.Layout(row_length(settings), task.cut_first,
                                        settings.long_document)
+        self._warned: set[str] = set()      # paths of records
         self._read: dict[Union[str, tuple[str, bool]], list] = {}
 
     def of_split(self, split: str, need_labels: bool) -> dict:
@@ -57,25 +60,28 @@ class Rows:
         path = settings.predict_file
         name = "stdin" if path == "-" else os.path.splitext(os.path.basename(path))[0]
         if name not in self._read:
-            says_nothing = path == "-" or path.endswith(".txt")
-            form = settings.predict_form or (self._task.kind.plain_form if says_nothing else None)
-            task = dataclasses.replace(self._task, only={}, skipped_labels=(), broken_rows=False)
-            if form == "text":      # whose lines have no names, and texts that are joined already
-                task = dataclasses.replace(task, id=None, text_a=task.text_a[:1],
-                                           text_b=task.text_b[:1])
-            self._read[name] = parsing.read_file(task, path, need_labels=False, form=form)
+            self._read[name] = parsing.read_to_predict(
+                self._task, path, settings.predict_form, settings.on_error == "skip")
         return {name: self._read[name]}
 
     def records(self, split: str, rows: list) -> encoding.Records:
-        """The records of a split's rows, made at most once."""
+        """The records of a split's rows, made at most once.
+
+        Warns, once for each file, where the vocabulary or the length lose too much of the text.
+        """
         settings, task = self._settings, self._task
-        return encoding.write_records(
+        made = encoding.write_records(
             settings.output_dir, "%s.%s" % (task.name, split), task.kind.examples(task, rows),
             self._tokenizer, self._layout, label_features=self._label_features(),
             label_names=task.labels, encode=task.kind.encode, options=task.kind.record_options(),
             num_choices=len(rows[0].pairs),
             workers=settings.data_workers or os.cpu_count() or 1,
             overwrite=settings.overwrite_data)
+        if made.path not in self._warned:
+            self._warned.add(made.path)
+            for warning in made.seen.warnings():
+                _log.warning("note: %s: %s", split, warning)
+        return made
 
     def batches(self, path: str, is_training: bool = False, **how: Any) -> Any:
         """A `tf.data.Dataset` of the batches of a record file; `how` is as in

@@ -150,7 +150,8 @@ class Run:
     def _prepare_training(self):
         settings = self._settings
         self._selection = selection.Selection(settings.model_dir, self._task.metrics[0],
-                                              settings.patience)
+                                              settings.patience,
+                                              lower_is_better=self._task.lower_is_better)
         training.check_directory(settings.model_dir, self._config, self._tokenizer)
         self._kept.check()
 
@@ -176,7 +177,7 @@ class Run:
         return Job(
             model_fn=self._model.model_fn, batches=self._batches, config=self._config,
             unit="examples", per_step=settings.train_batch_size, examples="examples",
-            epoch_steps=len(self._train_rows) / settings.train_batch_size, banner=self._banner(),
+            epoch_steps=len(self._train_rows) / settings.train_batch_size, banner=self._banner,
             begin=self._begin,
             evaluator=_OnTheWay(self._answering, self._select) if settings.eval_steps else None,
             saves_start=True)
@@ -221,7 +222,10 @@ class Run:
             "precision": training.precision_in_words(self._network, self._devices),
             "task": "%s: %s %s, %s" % (task.name, "{:,}".format(len(rows)),
                                        task.kind.training_unit(task), _outputs(task)),
+            "labels": task.kind.counts_in_words(
+                task, self._rows.of_split("train", need_labels=True)["train"]),
             "length": "%d tokens, %s" % (settings.max_seq_length, settings.long_document),
+            "text": self._train_records.seen.in_words(),
             "epochs": self._epochs_in_words(),
         }
 
@@ -280,7 +284,8 @@ class Run:
             raise UserError("predict_output is one file, predict_split %s is %d: %s" % (
                 settings.predict_split, len(to_predict), ", ".join(to_predict)))
         for split, rows in to_predict.items():
-            values = self._answer(split, rows, prefix).values
+            values = self._answer(
+                split, [row for row in rows if row.pairs], prefix).values
             prediction_files.write(
                 directory, task, split, rows, values, step=step,
                 threshold=settings.predict_threshold, is_official=not settings.predict_file,

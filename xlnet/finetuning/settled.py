@@ -183,6 +183,7 @@ def in_steps(settings: AnySettings, optimization: OptimizationSettings, num_rows
     if optimization.warmup_share:
         optimization = dataclasses.replace(optimization, warmup_share=0.0, warmup_steps=round(
             optimization.warmup_share * optimization.train_steps))
+    optimization.check_warmup()
     once = max(1, math.ceil(epoch))
     return dataclasses.replace(
         settings, eval_steps=once if settings.eval_steps is None else settings.eval_steps,

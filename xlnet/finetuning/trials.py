@@ -14,6 +14,7 @@ from xlnet.config import FineTuningSettings, OptimizationSettings
 from xlnet.engine import checkpoint, selection
 from xlnet.errors import UserError
 from xlnet.finetuning.run import Run
+from xlnet.tasks.task import Task
 
 _log = logging.getLogger(__name__)
 
@@ -21,14 +22,11 @@ RESULTS_NAME = "results.json"
 
 
 def run(make_run: Callable[[FineTuningSettings, OptimizationSettings], Run],
-        settings: FineTuningSettings, optimization: OptimizationSettings, metric: str) -> bool:
+        settings: FineTuningSettings, optimization: OptimizationSettings, task: Task) -> bool:
     """Trains `num_trials` times and makes the best model `model_dir/best`.
 
     Trial i is the run in `model_dir/trial_<i>` with seed `seed` + i - 1; the learning rates take
     turns. Trials that are done already are not repeated.
-
-    Args:
-      metric: the task's main one.
 
     Returns:
       False if a trial was told to stop before its end.
@@ -49,7 +47,7 @@ def run(make_run: Callable[[FineTuningSettings, OptimizationSettings], Run],
             return False
         done.append({"seed": seed, "learning_rate": rate, "model_dir": model_dir,
                      "best": trial.best()})
-    results = summary(done, metric)
+    results = summary(done, task.metrics[0], task.lower_is_better)
     _take_best(settings.model_dir, done[results["best_trial"] - 1]["model_dir"])
     files.write_json(os.path.join(settings.model_dir, RESULTS_NAME), results)
     _log.info("%s", "\n".join(table(results)))
@@ -76,7 +74,8 @@ def _take_best(model_dir, trial_dir):
                      selection.sidecar_files(best))
 
 
-def summary(trials: list[dict[str, Any]], metric: str) -> dict[str, Any]:
+def summary(trials: list[dict[str, Any]], metric: str,
+            lower_is_better: bool = False) -> dict[str, Any]:
     """Median, best, worst and spread of the trials' best results; of equally good ones that with
     the lower loss is the best trial.
 
@@ -87,9 +86,11 @@ def summary(trials: list[dict[str, Any]], metric: str) -> dict[str, Any]:
       A dict that is kept as `results.json`.
     """
     values = [trial["best"][metric] for trial in trials]
-    best = max(range(len(trials)), key=lambda i: (values[i], -trials[i]["best"].get("loss", 0)))
-    return {"metric": metric, "median": statistics.median(values), "best": max(values),
-            "worst": min(values),
+    sign = -1 if lower_is_better else 1
+    best = max(range(len(trials)), key=lambda i: (
+        sign * values[i], -trials[i]["best"].get("loss", 0)))
+    return {"metric": metric, "median": statistics.median(values), "best": values[best],
+            "worst": min(values, key=lambda value: sign * value),
             "standard_deviation": statistics.stdev(values) if len(values) > 1 else 0.0,
             "best_trial": best + 1,
             "collapsed": sum(bool(trial["best"].get("collapsed")) for trial in trials),

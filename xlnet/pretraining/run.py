@@ -101,7 +101,7 @@ class Run:
             model_fn=model.model_fn, batches=self._batches, config=self._config, unit="tokens",
             per_step=settings.train_batch_size * manifest.seq_len, examples="windows",
             epoch_steps=input_pipeline.steps_per_epoch(manifest, settings.train_batch_size),
-            banner=self._banner(), begin=self._begin,
+            banner=self._banner, begin=self._begin,
             evaluator=self._evaluator(model),
             evaluates_start=True, keep_every=settings.keep_every,
             beside=(memory.MemoryFiles(settings.model_dir, self._devices,

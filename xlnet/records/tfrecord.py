@@ -1,9 +1,10 @@
-"""The frame of a TFRecord, without TensorFlow: length, its checksum, the data, their checksum."""
+"""The frame of a TFRecord, without TensorFlow: length, its checksum, the data, their checksum.
+
+Shape letters: n records, R bytes of one.
+"""
 
 from __future__ import annotations
 
-import contextlib
-import mmap
 import os
 import struct
 from collections.abc import Iterator
@@ -11,6 +12,8 @@ from typing import Optional
 
 import google_crc32c
 import numpy as np
+
+from xlnet.errors import UserError
 
 _HEADER = struct.Struct("<Q")
 BEFORE, BEHIND = _HEADER.size + 4, 4       # [bytes] of a record around its data
@@ -75,26 +78,47 @@ def split(content: bytes) -> Iterator[Optional[bytes]]:
         place = end + BEHIND
 
 
-def count(path: str) -> int:
-    """The number of records in a file, from their frames alone; -1 where the last one is cut."""
-    records, place = 0, 0
-    with open(path, "rb") as f, _mapped(f) as content:
-        while place < len(content):
-            if place + BEFORE > len(content):
-                return -1
-            place += BEFORE + _HEADER.unpack_from(content, place)[0] + BEHIND
-            records += 1
-        return records if place == len(content) else -1
-
-
-def _mapped(f):
-    """The bytes of an open file, not read before they are asked for."""
-    is_empty = not os.fstat(f.fileno()).st_size      # which cannot be mapped
-    return contextlib.nullcontext(b"") if is_empty else mmap.mmap(
-        f.fileno(), 0, access=mmap.ACCESS_READ)
-
-
 def masked(checksum: np.ndarray) -> np.ndarray:
     """TFRecord's form of a CRC-32C, so that data may hold checksums itself; uint32."""
     rotated = checksum >> 15 | checksum << 17 & 0xffffffff
     return (rotated + 0xa282ead8 & 0xffffffff).astype("<u4")
+
+
+class EqualRecords:
+    """The records of a file that are all of one size, as ours are: any of them without the others.
+
+    Args:
+      path: of the file, which is not read yet, but for its first bytes.
+
+    Raises:
+      UserError: the file has no records of one size: it is empty, or was cut short.
+    """
+
+    def __init__(self, path: str):
+        self._path = path
+        with open(path, "rb") as f:
+            head = f.read(_HEADER.size)
+        total = os.path.getsize(path)
+        size = _HEADER.unpack(head)[0] + BEFORE + BEHIND if len(head) == _HEADER.size else 0
+        if not size or total % size:
+            raise UserError("%s: %d bytes are no whole number of records of %d bytes; the file was "
+                            "cut short: remove it, it is made again" % (path, total, size))
+        self._records = np.memmap(path, np.uint8, "r", shape=(total // size, size))
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def read(self, numbers: np.ndarray) -> list[bytes]:
+        """The data of the records `numbers`, int [n], counted from 0.
+
+        Raises:
+          UserError: a record is damaged.
+        """
+        found = self._records[numbers]                                             # [n,R]
+        data = [record[BEFORE:-BEHIND].tobytes() for record in found]
+        checksums = masked(np.array([google_crc32c.value(each) for each in data], np.int64))
+        damaged = checksums.view(np.uint8).reshape(-1, BEHIND) != found[:, -BEHIND:]
+        if damaged.any():
+            raise UserError("%s: record %d is damaged; remove the file, it is made again" % (
+                self._path, numbers[damaged.any(axis=1).argmax()]))
+        return data

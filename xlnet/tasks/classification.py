@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import collections
+import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Optional
 
@@ -10,10 +12,12 @@ import numpy as np
 
 from xlnet.errors import UserError, did_you_mean
 from xlnet.records.feature_spec import CLASS_ID
-from xlnet.tasks import metrics
+from xlnet.tasks import confusion, metrics
 from xlnet.tasks.kind import THRESHOLD, Kind, LossOptions
 from xlnet.tasks.readers import to_text
 from xlnet.tasks.task import Row, Task
+
+_SEPARATORS = (",", ";", "|")      # of labels in a cell
 
 
 class Classification(Kind):
@@ -35,6 +39,11 @@ class Classification(Kind):
         if len(names) < 2:
             raise UserError("%s: column '%s' holds a single label, '%s'; expected two or more" % (
                 path, task.label[0], "".join(names)))
+        listed = sorted(name for name in names if _is_list(name, names))
+        if listed:
+            raise UserError("%s: column '%s' has '%s' beside its parts; several labels in a row "
+                            "are for --multi_label=True; one label is written without %s" % (
+                                path, task.label[0], listed[0], " ".join(_SEPARATORS)))
         return sorted_names(names)
 
     def known_metrics(self, task: Task) -> tuple:
@@ -43,7 +52,11 @@ class Classification(Kind):
     # ---- files and records
 
     def parse_label(self, task: Task, cells: list) -> tuple:
-        text = to_text(cells[0]).strip() if cells else ""
+        cell = cells[0] if cells else None
+        if isinstance(cell, list) and len(cell) > 1:
+            return None, "column '%s' has %d labels: %s; several in a row are for " \
+                "--multi_label=True" % (task.label[0], len(cell), ", ".join(map(to_text, cell)))
+        text = to_text(cell).strip()
         if not text:
             return None, "column '%s' is empty" % task.label[0]
         name = task.label_names.get(text, text)
@@ -93,7 +106,8 @@ class Classification(Kind):
 
     def constant_answer(self, task: Task, truth: np.ndarray) -> np.ndarray:
         """The most frequent label."""
-        return np.eye(len(task.class_names))[np.bincount(truth).argmax()]
+        most_frequent = np.bincount(truth).argmax()
+        return (np.arange(len(task.class_names)) == most_frequent).astype(np.float64)
 
     def collapsed(self, task: Task, values: Any, truth: Any) -> Optional[str]:
         """One class for all rows, while the true labels differ."""
@@ -104,13 +118,14 @@ class Classification(Kind):
 
     def table(self, task: Task, values: Any, truth: Any, threshold: float) -> str:
         decisions = self.decide(task, values, threshold)
-        matrix = metrics.confusion_matrix(task, decisions, truth)
-        return "\n\n".join([metrics.class_table(task, decisions, truth),
-                            metrics.confusion_text(task, matrix)])
+        names = task.class_names
+        return "\n\n".join([metrics.class_table(task, decisions, truth), confusion.text(
+            names, confusion.pairs(decisions, truth, len(names)))])
 
     def draw(self, path: str, task: Task, values: Any, truth: Any, threshold: float) -> None:
-        decisions = self.decide(task, values, threshold)
-        metrics.draw_confusion(path, task, metrics.confusion_matrix(task, decisions, truth))
+        names = task.class_names
+        confusion.draw(path, names, confusion.pairs(
+            self.decide(task, values, threshold), truth, len(names)))
 
     # ---- prediction files
 
@@ -138,7 +153,10 @@ def weights_of(text: str, task: Task, counts: Optional[Mapping[str, int]]) -> Op
         return [total / (len(names) * max(counts.get(name, 0), 1)) for name in names]
     weights = dict.fromkeys(names, 1.0)
     for part in text.split(","):
-        name, _, weight = part.rpartition(":")
+        name, colon, weight = part.rpartition(":")
+        if not colon:
+            raise UserError("class_weights: '%s', expected balanced, or label:weight, ... with "
+                            "the labels %s" % (part, ", ".join(weights)))
         if name not in weights:
             raise UserError("class_weights: no label '%s'%s (labels: %s)" % (
                 name, did_you_mean(name, weights), ", ".join(weights)))
@@ -146,6 +164,9 @@ def weights_of(text: str, task: Task, counts: Optional[Mapping[str, int]]) -> Op
             weights[name] = float(weight)
         except ValueError:
             raise UserError("class_weights: '%s' is not a number" % weight) from None
+        if not 0 <= weights[name] < math.inf:
+            raise UserError("class_weights: %s of label '%s', expected a number from 0 on"
+                            % (weight, name))
     return list(weights.values())
 
 
@@ -155,6 +176,13 @@ def unknown_label(task: Task, name: str) -> Optional[str]:
     if not task.labels or name in task.labels or name in task.skipped_labels:
         return None
     return "unknown label '%s' (labels: %s)" % (name, ", ".join(task.labels))
+
+
+def _is_list(name, names):
+    """Whether a label is a list of other labels; a number with a decimal comma is none."""
+    return not re.fullmatch(r"\d+,\d+", name) and any(
+        separator in name and {part.strip() for part in name.split(separator)} <= names
+        for separator in _SEPARATORS)
 
 
 def sorted_names(names: set) -> tuple:
@@ -168,6 +196,7 @@ def differ(values: Any) -> bool:
 
 
 def probability_columns(task: Task, values: np.ndarray) -> list:
-    """A column of probabilities for each label; values [n,L]."""
-    return [("p_" + label, ["%.6f" % p for p in column])
+    """A column of probabilities for each label; values [n,L]. The texts are made one by one, so
+    that there are never those of all rows and labels."""
+    return [("p_" + label, map("%.6f".__mod__, column))
             for label, column in zip(task.class_names, np.asarray(values).T)]

@@ -7,7 +7,7 @@ import os
 from typing import Any, Optional
 
 from xlnet.errors import UserError
-from xlnet.tasks import known, readers
+from xlnet.tasks import decoding, known, readers
 from xlnet.tasks.kind import Kind
 from xlnet.tasks.known import CUSTOM
 from xlnet.tasks.registry import KINDS
@@ -37,6 +37,7 @@ def get_task(settings: Any, stored: Optional[dict] = None) -> Task:
         if settings.is_regression and not task.is_regression:
             raise UserError("is_regression is True, but task %s has the labels %s"
                             % (task.name, ", ".join(task.class_names)))
+    task = _as_written(task, settings)
     if task.labels == () and stored:
         task = task.kind.from_model(task, stored)
     task = complete(task, settings.data_dir)
@@ -44,6 +45,16 @@ def get_task(settings: Any, stored: Optional[dict] = None) -> Task:
             and "train" in task.files:
         task = dataclasses.replace(task, dev_share=settings.dev_share)
     return with_metric(task, settings.metric)
+
+
+def _as_written(task, settings):
+    """The task with files of the encoding and with the delimiter of the settings."""
+    if settings.encoding is not None:
+        decoding.check_encoding(settings.encoding)
+    delimiter = {"tab": "\t", "\\t": "\t"}.get(settings.delimiter, settings.delimiter)
+    if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
+        raise UserError("delimiter is '%s', expected one character, or tab" % settings.delimiter)
+    return dataclasses.replace(task, encoding=settings.encoding, delimiter=delimiter)
 
 
 def complete(task: Task, data_dir: str) -> Task:

@@ -1,5 +1,7 @@
 """Fine-tuning examples as arrays, and as record files that are made once and found again.
 
+What was lost on the way, to the vocabulary or to the length, is counted: `Seen`.
+
 Shape letters: T = `max_seq_length` tokens of one choice, C choices (1 unless multiple choice),
 n examples.
 """
@@ -8,6 +10,7 @@ from __future__ import annotations
 
 import collections
 import concurrent.futures
+import dataclasses
 import hashlib
 import itertools
 import json
@@ -36,13 +39,58 @@ MIN_SEQ_LENGTH = 4
 Example = collections.namedtuple("Example", "choices label")
 
 # path: of the TFRecord file. count: of its records. windows: int [n], those of each example, in
-# order; None: one each.
-Records = collections.namedtuple("Records", "path count windows")
+# order; None: one each. seen: `Seen`.
+Records = collections.namedtuple("Records", "path count windows seen")
 
 # What becomes of the texts: T, of all segments together; whether only the first text is cut;
 # `long_document`.
 Layout = collections.namedtuple("Layout", "max_seq_length cut_first long_document",
                                 defaults=(False, "truncate"))
+
+_NOTED = 0.01      # shares of unknown pieces and of cut examples above it are warned of
+
+
+@dataclasses.dataclass(frozen=True)
+class Seen:
+    """What became of the texts of a record file.
+
+    pieces: in its records, without special ones. unknown: those among them that are <unk>.
+    examples: as many as were written. cut: those that did not fit, and lost some of their text.
+    """
+    pieces: int = 0
+    unknown: int = 0
+    examples: int = 0
+    cut: int = 0
+
+    def __add__(self, other: Seen) -> Seen:
+        return Seen(*(a + b for a, b in zip(*map(dataclasses.astuple, (self, other)))))
+
+    def in_words(self) -> str:
+        """For the banner."""
+        return "%.2f %% of %s pieces unknown, %.1f %% of the rows cut" % (
+            100 * self._unknown_share(), "{:,}".format(self.pieces), 100 * self._cut_share())
+
+    def warnings(self) -> list[str]:
+        """What is to be said of shares that are too large."""
+        found = []
+        if self._unknown_share() > _NOTED:
+            found.append("%.1f %% of the pieces are unknown to the vocabulary; is it one of this "
+                         "language?" % (100 * self._unknown_share()))
+        if self._cut_share() > _NOTED:
+            found.append("%.1f %% of the rows are cut; see --max_seq_length and --long_document"
+                         % (100 * self._cut_share()))
+        return found
+
+    def _unknown_share(self):
+        return self.unknown / max(self.pieces, 1)
+
+    def _cut_share(self):
+        return self.cut / max(self.examples, 1)
+
+
+# Name of the array bool [m] that goes with those of the records' features: whether the record's
+# example lost some of its text.
+CUT = "is_cut"
 
 # Part of the name of a record file: to be raised whenever other arrays come out of the same text.
 _RECORDS_VERSION = 2
@@ -147,25 +195,27 @@ def arrays_of(examples: Sequence[Example], tokenizer: Tokenizer, layout: Layout)
     """Arrays of some examples, as `feature_spec.finetuning_features` lists them.
 
     Returns:
-      A dict of arrays [m, ...], the texts of all choices joined, [m,C*T]; and the number of windows
-      of each example, int [n], which add up to m.
+      A dict of arrays [m, ...], the texts of all choices joined, [m,C*T], and `CUT`; and the number
+      of windows of each example, int [n], which add up to m.
     """
     texts = [text for example in examples for pair in example.choices for text in pair]
     ids = iter(tokenizer.encode_lines([text for text in texts if text is not None]))
-    windows, counts = [], []
+    windows, counts, cut = [], [], []
     for example in examples:
         choices = [(next(ids), None if text_b is None else next(ids))
                    for _, text_b in example.choices]
         fit = _fit_together(choices, layout)
         windows += fit
         counts.append(len(fit))
+        cut.append(len(fit) == 1 and _length(fit[0]) < _length(choices))
     pairs = [pair for window in windows for pair in window]
     arrays = {name: values.reshape(len(windows), -1) for name, values in lay_out(
         pairs, layout.max_seq_length, tokenizer.cls_id, tokenizer.sep_id).items()}
     label = np.array([example.label for example in examples])
     label = label.astype(np.float32 if label.dtype.kind == "f" else np.int32)
     return dict(arrays, label_ids=np.repeat(label, counts, axis=0),
-                is_real_example=np.ones(len(windows), np.int32)), np.array(counts)
+                is_real_example=np.ones(len(windows), np.int32),
+                **{CUT: np.repeat(cut, counts)}), np.array(counts)
 
 
 def _fit_together(choices, layout):
@@ -173,6 +223,11 @@ def _fit_together(choices, layout):
     fit = [fitted(ids_a, ids_b, layout) for ids_a, ids_b in choices]
     return [[windows[min(i, len(windows) - 1)] for windows in fit]
             for i in range(max(map(len, fit)))]
+
+
+def _length(choices):
+    """Ids of all texts of an example."""
+    return sum(len(ids_a) + len(ids_b or ()) for ids_a, ids_b in choices)
 
 
 # ---- record files ----
@@ -190,7 +245,8 @@ def write_records(directory: str, name: str, examples: Sequence[Any], tokenizer:
       examples: a non-empty list of `Example`, or of what else `encode` takes and `json` can write.
       label_features: those that a record has beside the ids: `feature_spec.Feature`s.
       label_names: what the labels' ids mean; None: labels are scores.
-      encode: function of (examples, tokenizer, layout), with the result of `arrays_of`.
+      encode: function of (examples, tokenizer, layout), with the result of `arrays_of`; `CUT` may
+        be missing where nothing is ever cut.
       options: what else decides what `encode` makes: `Kind.record_options`.
       num_choices: C of each example.
       workers: processes that tokenize; 1 for none beside this one.
@@ -203,35 +259,39 @@ def write_records(directory: str, name: str, examples: Sequence[Any], tokenizer:
     settings = [_RECORDS_VERSION, tokenizer.sha256, tokenizer.uncased, tokenizer.keep_accents,
                 layout, label_names, label_features, *options]
     stem = os.path.join(directory, "%s.%s" % (name, _content_hash(settings, examples)))
-    path, windows_path = stem + ".tfrecord", stem + ".windows.npy"
     has_windows = layout.long_document in ("sliding", "split")
-    found = None if overwrite else _found(path, windows_path if has_windows else None,
-                                          len(examples))
+    found = None if overwrite else _found(stem, has_windows, len(examples))
     if found is None:
         encoder = _Encoder(encode, tokenizer, layout, feature_spec.finetuning_features(
             layout.max_seq_length, label_features, num_choices))
-        windows = _write(path, _encoded(encoder, examples, workers))
+        path, windows_path, seen_path = _paths(stem)
+        windows, seen = _write(path, _encoded(encoder, examples, workers))
         if has_windows:
             with files.replacing(windows_path) as temporary, open(temporary, "wb") as f:
                 np.save(f, windows)
-        found = Records(path, int(windows.sum()), windows if has_windows else None)
+        files.write_json(seen_path, dataclasses.asdict(seen))
+        found = Records(path, int(windows.sum()), windows if has_windows else None, seen)
     return found
 
 
-def _found(path, windows_path, count):
-    """The `Records` of `count` examples that were made before; None where there are none, or, with
-    a note, where they are damaged.
+def _paths(stem):
+    """The files of `Records`: the records, their windows, what was seen."""
+    return stem + ".tfrecord", stem + ".windows.npy", stem + ".seen.json"
 
-    windows_path: None where each example is one record.
-    """
-    if not all(map(os.path.exists, filter(None, (path, windows_path)))):
+
+def _found(stem, has_windows, count):
+    """The `Records` of `count` examples that were made before; None where there are none, or, with
+    a note, where they are damaged."""
+    path, windows_path, seen_path = _paths(stem)
+    if not all(map(os.path.exists, (path, seen_path, *[windows_path] * has_windows))):
         return None
     try:
-        windows = np.load(windows_path) if windows_path else None
-        found = Records(path, count if windows is None else int(windows.sum()), windows)
-        if tfrecord.count(path) == found.count:
+        windows = np.load(windows_path) if has_windows else None
+        seen = Seen(**files.read_json(seen_path, "records"))
+        found = Records(path, count if windows is None else int(windows.sum()), windows, seen)
+        if len(tfrecord.EqualRecords(path)) == found.count:
             return found
-    except (ValueError, EOFError):      # of a damaged array
+    except (ValueError, EOFError, TypeError):      # of a damaged array or description
         pass
     _log.warning("note: %s is damaged, it is made anew", path)
     return None
@@ -245,7 +305,7 @@ def _content_hash(settings, examples):
 
 
 class _Encoder:
-    """Turns lists of examples into (serialized records, windows per example)."""
+    """Turns lists of examples into (serialized records, windows per example, `Seen`)."""
 
     def __init__(self, encode, tokenizer, layout, features):
         self._encode = encode
@@ -256,7 +316,15 @@ class _Encoder:
 
     def __call__(self, examples):
         arrays, counts = self._encode(examples, self._tokenizer, self._layout)
-        return self._bytes.encode(arrays), counts
+        is_cut = arrays.pop(CUT, np.zeros(0, bool))
+        return self._bytes.encode(arrays), counts, self._seen(arrays, len(examples), is_cut.sum())
+
+    def _seen(self, arrays, examples, cut):
+        tokenizer = self._tokenizer
+        ids = arrays["input_ids"][arrays["input_mask"] == 0]
+        pieces = ids[(ids != tokenizer.sep_id) & (ids != tokenizer.cls_id)]
+        return Seen(len(pieces), int(np.count_nonzero(pieces == tokenizer.unk_id)), examples,
+                    int(cut))
 
     def __reduce__(self):
         """For worker processes: they load the vocabulary from its file."""
@@ -295,10 +363,11 @@ def _work(examples):
 
 
 def _write(path, blocks):
-    """Writes all records; returns the windows of each example, int [n]."""
-    counts = []
+    """Writes all records; returns the windows of each example, int [n], and what was `Seen`."""
+    counts, seen = [], Seen()
     with files.replacing(path) as temporary, open(temporary, "wb") as f:
-        for serialized, windows in blocks:
+        for serialized, windows, more in blocks:
             counts.append(windows)
+            seen += more
             f.writelines(map(tfrecord.frame, serialized))
-    return np.concatenate(counts)
+    return np.concatenate(counts), seen

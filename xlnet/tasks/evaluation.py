@@ -74,7 +74,9 @@ class Evaluation:
 
     def best(self, results: Sequence[dict]) -> dict:
         """The best of some results; of equal ones that with the lower loss, then the first."""
-        return max(results, key=lambda result: (result[self._task.metrics[0]], -result["loss"]))
+        sign = -1 if self._task.lower_is_better else 1
+        return max(results, key=lambda result: (
+            sign * result[self._task.metrics[0]], -result["loss"]))
 
     def keep_tables(self, split: str, rows: Sequence[Row], values: Any) -> None:
         """Writes what was confused with what, as text and as a picture, where the kind has them.

@@ -26,14 +26,14 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Optional
 
 import numpy as np
 
 from xlnet.errors import UserError, did_you_mean
-from xlnet.tasks import encoding, parsing
-from xlnet.tasks.prediction_files import PredictionFile, tsv
+from xlnet.tasks import encoding, parsing, readers
+from xlnet.tasks.prediction_files import PredictionFile, json_lines, tsv
 from xlnet.tasks.task import Row, Task
 
 THRESHOLD = 0.5      # of a label's probability, where labels are independent or there are two
@@ -62,6 +62,7 @@ class Kind:
     baseline_words: ClassVar[str] = "majority class"    # what `baseline` answers
     default_metrics: ClassVar[tuple[str, ...]] = ()     # of own data; the first selects checkpoints
     metrics: ClassVar[Mapping[str, Metric]] = {}        # by name
+    lower_is_better: ClassVar[frozenset[str]] = frozenset()     # names of metrics
     program: ClassVar[str] = "run_classifier.py"        # that trains it
     plain_form: ClassVar[str] = "text"      # form of files to be predicted whose name says none
     pads: ClassVar[str] = "left"            # the side of a record where padding is
@@ -85,7 +86,10 @@ class Kind:
 
         there: the names of the files in it.
         """
-        return tuple("%s.%s" % (split, form) for form in ("tsv", "csv", "jsonl", "json"))
+        names, others = (tuple("%s.%s" % (split, form) for form in forms) for forms in (
+            ("tsv", "csv", "jsonl", "json"), ("txt", *readers.FOREIGN)))
+        # What else a directory has, notes or the export of a table, is looked at in need alone.
+        return names if set(names) & set(there) or not set(others) & set(there) else others
 
     def configured(self, task: Task, settings: Any) -> Task:
         """The task with the options of this kind that the settings have."""
@@ -295,20 +299,28 @@ class Kind:
 
     def prediction_files(self, task: Task, rows: Sequence[Row], values: Any,
                          threshold: float = THRESHOLD) -> list:
-        """The contents of the files that are written, the main one first: `PredictionFile`s."""
+        """The contents of the files that are written, the main one first: `PredictionFile`s.
+
+        rows: n, of which those without texts were skipped and have no values.
+        """
+        answered = [row for row in rows if row.pairs]
         return [PredictionFile("tsv", None, tsv(self.prediction_columns(
-            task, rows, self.checked(task, values, len(rows)), threshold)))]
+            task, answered, self.checked(task, values, len(answered)), threshold), rows))]
 
     def prediction_columns(self, task: Task, rows: Sequence[Row], values: np.ndarray,
                            threshold: float) -> list:
-        """(name, n texts) of each column of the prediction file, that of the rows' ids first."""
+        """(name, n texts) of each column of the prediction file, the rows' names under "id"."""
         raise NotImplementedError
 
-    def submission(self, task: Task, rows: Sequence[Row], values: Any) -> str:
-        """The columns `index` and `prediction`, as the GLUE server takes them."""
+    def submission(self, task: Task, rows: Sequence[Row], values: Any) -> Iterator[str]:
+        """The lines that the server of the task takes: the columns `index` and `prediction` for
+        GLUE's, JSON for CLUE's."""
         values = self.checked(task, values, len(rows))
-        return tsv([("index", [row.id for row in rows]),
-                    ("prediction", self.answer_texts(task, values, THRESHOLD))])
+        answers = self.answer_texts(task, values, THRESHOLD)
+        if task.submission_form == "json":
+            return json_lines({"id": int(row.id) if row.id.isdecimal() else row.id, "label": answer}
+                              for row, answer in zip(rows, answers))
+        return tsv([("index", [row.id for row in rows]), ("prediction", answers)], rows)
 
     def answer_texts(self, task: Task, values: np.ndarray, threshold: float) -> list:
         """The predicted label(s) or the score of each row as text."""
@@ -321,6 +333,19 @@ class Kind:
         names = task.class_names
         more = ", ..." if len(names) > LABELS_SHOWN else ""
         return "labels " + ", ".join(names[:LABELS_SHOWN]) + more
+
+    def counts_in_words(self, task: Task, rows: Sequence[Row]) -> str:
+        """How often each label is in the rows of the train file, for the lines before a
+        training."""
+        found = collections.Counter(
+            name for row in rows
+            for name in (row.label if isinstance(row.label, tuple) else (row.label,)))
+        counts = [(name, found[name]) for name in task.class_names]
+        if len(counts) <= LABELS_SHOWN:
+            return ", ".join("%s: %s" % (name, "{:,}".format(count)) for name, count in counts)
+        least, most = (pick(counts, key=lambda one: one[1]) for pick in (min, max))
+        return "%s labels, from %d rows (%s) to %d (%s)" % (
+            "{:,}".format(len(counts)), least[1], least[0], most[1], most[0])
 
     # ---- for the methods above
 

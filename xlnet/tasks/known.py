@@ -111,23 +111,29 @@ _RACE_TASKS = (_race("race", ("middle", "high")), _race("race-middle", ("middle"
 _JSON_FILES = {"train": "train.json", "dev": "dev.json", "test": "test.json"}
 
 
-def _clue(name, text_a, text_b, labels, **more):
-    """A classification set of CLUE (https://www.cluebenchmarks.com) in its JSON lines."""
+def _clue(name, text_a, text_b, labels, submitted=None, **more):
+    """A classification set of CLUE (https://www.cluebenchmarks.com) in its JSON lines.
+
+    submitted: what its server calls the task, with the version of the test set (CLUE 1.1).
+    """
     return _task(name, text_a, text_b, "label", labels, ("accuracy", "macro_f1"),
+                 submissions={"test": "%s_predict.json" % (submitted or name)},
+                 submission_form="json",
                  **dict(dict(id="id", files=dict(_JSON_FILES)), **more))
 
 
 _CLUE_TASKS = (
     _clue("tnews", "sentence", None, ("100", "101", "102", "103", "104", "106", "107", "108",
-                                      "109", "110", "112", "113", "114", "115", "116")),
+                                      "109", "110", "112", "113", "114", "115", "116"), "tnews11"),
     _clue("afqmc", "sentence1", "sentence2", ("0", "1")),
     _clue("iflytek", "sentence", None, _NUMBERS[:119]),
     _clue("cmnli", "sentence1", "sentence2", _NLI, skipped_labels=("-",)),
-    _clue("ocnli", "sentence1", "sentence2", _NLI, skipped_labels=("-",),
+    _clue("ocnli", "sentence1", "sentence2", _NLI, "ocnli_50k", skipped_labels=("-",),
           files={"train": ("train.json", "train.50k.json"), "dev": "dev.json",
                  "test": "test.json"}),
     _clue("csl", "keyword", "abst", ("0", "1")),
-    _clue("cluewsc", "text", ("target.span2_text", "target.span1_text"), ("false", "true")),
+    _clue("cluewsc", "text", ("target.span2_text", "target.span1_text"), ("false", "true"),
+          "cluewsc11"),
     _task("chnsenticorp", "text_a", None, "label", ("0", "1"), ("accuracy", "auc"), id="qid"),
 )
 

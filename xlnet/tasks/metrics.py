@@ -1,15 +1,12 @@
-"""Metrics over the whole of a split, by scikit-learn and scipy; tables of what was confused.
+"""Metrics over the whole of a split, by scikit-learn and scipy, and those of each label.
 
 Each kind of task lists those that it knows. Shape letters: n rows, L labels.
 """
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 
-from xlnet import files
 from xlnet.tasks.task import Task
 
 # --- Each metric: labels and decisions are ids [n], 0 and 1 [n,L], or scores [n]; values are
@@ -59,12 +56,13 @@ def auc(task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarra
     A label that all rows have, or none, has no curve and is left out; 0.5 where none is left.
     """
     from sklearn import metrics
-    truth = labels if labels.ndim > 1 else np.eye(len(task.class_names))[labels]   # [n,L]
-    count = truth.shape[1]
-    curves = [positive_label(task)] if count == 2 and labels.ndim == 1 else range(count)
-    curves = [id for id in curves if 0 < truth[:, id].sum() < len(truth)]
-    return np.mean([metrics.roc_auc_score(truth[:, id], values[:, id]) for id in curves]
-                   or [0.5])
+    labels, count = np.asarray(labels), len(task.class_names)
+    curves = []
+    for id in [positive_label(task)] if count == 2 and labels.ndim == 1 else range(count):
+        truth = labels[:, id] > 0 if labels.ndim > 1 else labels == id                   # [n]
+        if 0 < np.count_nonzero(truth) < len(truth):
+            curves.append(metrics.roc_auc_score(truth, values[:, id]))
+    return np.mean(curves or [0.5])
 
 
 def pearson(task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarray) -> float:
@@ -79,6 +77,16 @@ def spearman(task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.n
     return _correlation(stats.spearmanr, decisions, labels)
 
 
+def mse(task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarray) -> float:
+    """Mean squared error of scores."""
+    return np.mean(np.square(np.subtract(decisions, labels, dtype=np.float64)))
+
+
+def mae(task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarray) -> float:
+    """Mean absolute error of scores."""
+    return np.mean(np.abs(np.subtract(decisions, labels, dtype=np.float64)))
+
+
 def _correlation(measure, predictions, labels):
     """Returns the correlation; 0 where one side is constant and it has no value."""
     if np.ptp(predictions) == 0 or np.ptp(labels) == 0:
@@ -87,7 +95,7 @@ def _correlation(measure, predictions, labels):
     return measure(predictions.astype(np.float64), labels.astype(np.float64))[0]
 
 
-# --- Tables
+# --- A table
 
 def class_table(task: Task, predictions: np.ndarray, labels: np.ndarray) -> str:
     """Precision, recall, F1 and rows of each label, as text; arguments as a kind's `decide` returns
@@ -100,41 +108,3 @@ def class_table(task: Task, predictions: np.ndarray, labels: np.ndarray) -> str:
     for name, precision, recall, f1, count in zip(task.class_names, *columns):
         lines.append("%-*s  %9.4f  %6.4f  %6.4f  %6d" % (width, name, precision, recall, f1, count))
     return "\n".join(lines)
-
-
-def confusion_matrix(task: Task, predictions: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """int [L,L]: rows of true label i that were predicted as j."""
-    from sklearn import metrics
-    return metrics.confusion_matrix(labels, predictions, labels=range(len(task.class_names)))
-
-
-def confusion_text(task: Task, matrix: np.ndarray) -> str:
-    """The confusion matrix as a text table; a line for each true label."""
-    width = max(*map(len, task.class_names), len(str(matrix.max())), len("true"))
-    names = ["%*s" % (width, name) for name in ("true", *task.class_names)]
-    lines = ["  ".join(names) + "   <- predicted"]
-    for name, row in zip(names[1:], matrix):
-        lines.append("  ".join([name] + ["%*d" % (width, count) for count in row]))
-    return "\n".join(lines)
-
-
-def draw_confusion(path: str, task: Task, matrix: np.ndarray) -> None:
-    """Writes the confusion matrix as a PNG; colours are shares of the true label's rows."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-    size = len(task.class_names)
-    figure = Figure(figsize=(3 + 0.45 * size, 2.5 + 0.4 * size), layout="constrained")
-    axes = figure.add_subplot()
-    shares = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
-    image = axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
-    figure.colorbar(image, label="share of the true label's rows")
-    axes.set_xticks(range(size), task.class_names, rotation=90 if size > 5 else 0)
-    axes.set_yticks(range(size), task.class_names)
-    axes.set_xlabel("predicted")
-    axes.set_ylabel("true")
-    for i, row in enumerate(matrix if size <= 30 else ()):
-        for j, count in enumerate(row):
-            axes.text(j, i, count, ha="center", va="center", fontsize=8,
-                      color="white" if shares[i, j] > 0.5 else "black")
-    with files.replacing(os.fspath(path)) as temporary:
-        FigureCanvasAgg(figure).print_png(temporary)

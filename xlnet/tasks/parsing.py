@@ -6,6 +6,7 @@ A file is read and checked whole before anything is done with it; all of its fau
 from __future__ import annotations
 
 import collections
+import dataclasses
 import logging
 from collections.abc import Sequence
 from typing import Optional
@@ -13,7 +14,7 @@ from typing import Optional
 import numpy as np
 
 from xlnet.errors import UserError, did_you_mean
-from xlnet.tasks import readers
+from xlnet.tasks import decoding, faults, readers
 from xlnet.tasks.readers import to_text
 from xlnet.tasks.task import Row, Task, expand_split
 
@@ -67,45 +68,64 @@ def _read_part(task, data_dir, part, need_labels):
 
 
 def read_file(task: Task, path: str, need_labels: bool, header: Optional[Sequence[str]] = None,
-              form: Optional[str] = None) -> list:
+              form: Optional[str] = None, skips: bool = False) -> list:
     """Reads and checks one file; arguments as in `read_rows`.
 
     Args:
       path: file or directory; "-" is the standard input.
       header: column names, for a file without a line of them.
       form: a key of `readers.FORMS`, or one of the kind's own; from the extension if not given.
+      skips: rows with a fault are kept, without texts, so that answers stay in line with the file;
+        a warning counts them. Otherwise a fault ends the whole.
 
     Returns:
       A list of `Row`.
     """
     rows = task.kind.read_rows(task, path, need_labels, form)
     if rows is None:
-        rows = _read_table(task, path, need_labels, header, form)
+        rows = _read_table(task, path, need_labels, header, form, skips)
     task.kind.note_faults(task, path, rows)
     return rows
 
 
-def _read_table(task, path, need_labels, header, form):
-    table = readers.read_table(task, path, header, form)
+def _read_table(task, path, need_labels, header, form, skips):
+    table = readers.read_table(task, path, header, form, skips)
     columns = _find_columns(task, path, table.columns, need_labels)
     if not table.rows:
         raise UserError("%s: no rows%s" % (path, "" if header else " after the header"))
-    rows, faults = [], []
+    rows, found = [], []
     seen: dict = {}
     for i, values in enumerate(table.rows):
         row, fault = (None, values) if isinstance(values, str) else _parse_row(
             task, columns, values, i, need_labels)
         if row and row is not _LEFT_OUT and not fault:
             fault = task.kind.check_row(task, row, seen)
-        rows.append(row)
+        rows.append(_without_texts(columns, values, i) if fault and skips else row)
         if fault:
-            faults.append((table.where(i), fault))
+            found.append((table.where(i), fault))
     broken = sum(row is None for row in rows)
-    if broken and broken == len(faults) and broken <= _can_lose(task, len(rows), need_labels):
+    if skips and len(found) < len(rows):
+        faults.note_skipped(path, found, len(rows))
+    elif broken and broken == len(found) and broken <= _can_lose(task, len(rows), need_labels):
         _log.warning("note: %s: left out %d row(s) of wrong width or without text", path, broken)
     else:
-        readers.refuse(faults)
+        faults.refuse(found)
     return [row for row in rows if row is not None and row is not _LEFT_OUT]
+
+
+def read_to_predict(task: Task, path: str, form: Optional[str] = None,
+                    skips: bool = False) -> list:
+    """Reads any file that is to be predicted, labelled or not; arguments as in `read_file`.
+
+    Without a form the standard input and .txt files have the kind's `plain_form`: texts alone, a
+    line each, for most.
+    """
+    if form is None and (path == "-" or path.endswith(".txt")):
+        form = task.kind.plain_form
+    if form == "text":
+        task = dataclasses.replace(task, id_required=False)
+    return read_file(dataclasses.replace(task, only={}, skipped_labels=(), broken_rows=False),
+                     path, need_labels=False, form=form, skips=skips)
 
 
 def _can_lose(task, num_rows, need_labels):
@@ -126,6 +146,9 @@ def _find_columns(task, path, header, need_labels):
     header = [task.renamed.get(name, name) for name in header]
 
     def find(name, required=True):
+        if header.count(name) > 1:
+            raise UserError("%s: %d columns are called '%s'; expected one" % (
+                path, header.count(name), name))
         if name in header:
             return header.index(name)
         if required:
@@ -154,13 +177,28 @@ def _parse_row(task, columns, values, index, need_labels):
     pairs, fault = _parse_pairs(task, columns, values)
     if fault:
         return None, fault
+    if not all(decoding.is_text(text) for pair in pairs for text in pair if text):
+        return None, "not UTF-8: bytes or escapes that are no characters"
     label, fault = task.kind.parse_label(task, [values[position] for position in columns.label])
     if label in task.skipped_labels:
         return _LEFT_OUT, None
-    id = None if columns.id is None or len(values) <= columns.id else values[columns.id]
     query = None if columns.query is None else to_text(values[columns.query])
-    return Row(str(index) if id is None else to_text(id), pairs, label, query), (
-        fault if need_labels else None)
+    return Row(_id(columns, values, index), pairs, label, query), fault if need_labels else None
+
+
+def _id(columns, values, index):
+    """The row's name: that of its column, or its number where there is none."""
+    id = None if columns.id is None or len(values) <= columns.id else values[columns.id]
+    return str(index) if id is None else to_text(id)
+
+
+def _without_texts(columns, values, index):
+    """The `Row` in the place of one that is skipped: its name, if it can be read."""
+    if isinstance(values, str):
+        return Row(str(index), (), None)
+    query = None if columns.query is None or len(values) <= columns.query else \
+        to_text(values[columns.query])
+    return Row(_id(columns, values, index) or str(index), (), None, query)
 
 
 def _parse_pairs(task, columns, values):

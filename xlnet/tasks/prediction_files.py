@@ -1,4 +1,4 @@
-"""Prediction files: for people and programs, and for the GLUE server.
+"""Prediction files: for people and programs, and for the servers of GLUE and CLUE.
 
 What stands in them says the task's kind; here they are named and written, whole or not at all.
 """
@@ -6,9 +6,10 @@ What stands in them says the task's kind; here they are named and written, whole
 from __future__ import annotations
 
 import collections
+import json
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Optional
 
 from xlnet import files
@@ -16,9 +17,9 @@ from xlnet.tasks.task import Row, Task
 
 _log = logging.getLogger(__name__)
 
-# extension: of the file's name. what: the words before its path, None for the main file. text: all
-# that is in it.
-PredictionFile = collections.namedtuple("PredictionFile", "extension what text")
+# extension: of the file's name. what: the words before its path, None for the main file. lines: of
+# its text, each with its end, made one by one.
+PredictionFile = collections.namedtuple("PredictionFile", "extension what lines")
 
 
 def write(directory: str, task: Task, split: str, rows: Sequence[Row], values: Any, *,
@@ -26,37 +27,57 @@ def write(directory: str, task: Task, split: str, rows: Sequence[Row], values: A
     """Writes the answers to the rows of a split in every form that its kind has.
 
     Args:
-      values: as in `kind.Answers`. step: of the checkpoint. threshold: as in `Kind.decide`.
+      rows: n, those without texts, which were skipped, among them. values: as in `kind.Answers`, of
+        the others. step: of the checkpoint. threshold: as in `Kind.decide`.
       is_official: whether the rows are those of the split's official file, which may be submitted.
       output: path of the main file, which then is the only one; "-": the standard output.
     """
     if output:
         main = task.kind.prediction_files(task, rows, values, threshold)[0]
-        files.write_text(output, main.text)
+        files.write_lines(output, main.lines)
         _say_predicted(task, split, step, rows, output)
         return
     stem = os.path.join(directory, "predictions_%s_%s" % (task.name, split))
-    for extension, what, text in task.kind.prediction_files(task, rows, values, threshold):
+    for extension, what, lines in task.kind.prediction_files(task, rows, values, threshold):
         path = "%s.%s" % (stem, extension)
-        files.write_text(path, text)
+        files.write_lines(path, lines)
         if what:
             _log.info("%s: %s", what, path)
         else:
             _say_predicted(task, split, step, rows, path)
     if is_official and split in task.submissions:
         path = os.path.join(directory, task.submissions[split])
-        files.write_text(path, task.kind.submission(task, rows, values))
-        _log.info("for the GLUE server: %s", path)
+        files.write_lines(path, task.kind.submission(task, rows, values))
+        _log.info("for the %s server: %s", "CLUE" if task.submission_form == "json" else "GLUE",
+                  path)
 
 
 def _say_predicted(task, split, step, rows, path):
     _log.info("predicted %s %s  step %d  (%d rows): %s", task.name, split, step, len(rows), path)
 
 
-def tsv(columns: Sequence[tuple]) -> str:
-    """The text of a table; columns: (name, texts of all rows) of each."""
-    lines = [[name for name, _ in columns], *zip(*(texts for _, texts in columns))]
-    return "".join("\t".join(map(_cell, line)) + "\n" for line in lines)
+def tsv(columns: Sequence[tuple], rows: Sequence[Row]) -> Iterator[str]:
+    """Yields the lines of a table, of the columns' names first.
+
+    Args:
+      columns: (name, texts) of each, texts of all rows that were answered. rows: those that the
+        table has; what was skipped has its name and query alone.
+    """
+    yield _line(name for name, _ in columns)
+    answered = zip(*(texts for _, texts in columns))
+    for row in rows:
+        known = {"id": row.id, "query": row.query or ""}
+        yield _line(next(answered) if row.pairs else (known.get(name, "") for name, _ in columns))
+
+
+def json_lines(values: Iterable[dict]) -> Iterator[str]:
+    """Yields a JSON object a line."""
+    for value in values:
+        yield json.dumps(value, ensure_ascii=False) + "\n"
+
+
+def _line(cells):
+    return "\t".join(map(_cell, cells)) + "\n"
 
 
 def _cell(text):

@@ -142,7 +142,8 @@ class Ranking(Regression):
                          threshold: float = THRESHOLD) -> list:
         """A table, and the ranking as trec_eval takes it."""
         return [*super().prediction_files(task, rows, values, threshold),
-                PredictionFile("run", "as a TREC run", run_text(rows, values))]
+                PredictionFile("run", "as a TREC run", [run_text(
+                    [row for row in rows if row.pairs], values)])]
 
     def prediction_columns(self, task: Task, rows: Sequence[Row], values: np.ndarray,
                            threshold: float) -> list:

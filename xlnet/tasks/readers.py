@@ -1,12 +1,15 @@
-"""Tables from files of every form: TSV, CSV, JSON lines, plain lines, TREC's files, directories.
+"""Tables from files of every form: TSV, CSV, JSON lines, plain lines, fastText's lines, TREC's
+files, directories.
 
-What a form's columns mean is in a `Task`; `parsing` makes rows of tables.
+What a form's columns mean is in a `Task`; `parsing` makes rows of tables. Bytes become text in
+`decoding`.
 """
 
 from __future__ import annotations
 
 import collections
 import csv
+import functools
 import io
 import json
 import logging
@@ -18,11 +21,12 @@ from typing import Any, Optional
 
 from xlnet import files
 from xlnet.errors import UserError
+from xlnet.tasks import decoding, faults
 from xlnet.tasks.task import Task
 
 _log = logging.getLogger(__name__)
 
-_FAULTS_LISTED = 20
+_FASTTEXT_MARK = "__label__"                # before each label of a line
 _JUDGEMENT = "query 0 document grade"       # a line of TREC's qrels
 
 # columns: names. rows: for each row its values, a list aligned with the columns (None: the row has
@@ -40,7 +44,7 @@ def to_text(value: Any) -> str:
     return "" if value is None else json.dumps(value, ensure_ascii=False)
 
 
-# --- Which file, and what is wrong in it
+# --- Which file
 
 def find_file(data_dir: str, names: Any) -> str:
     """The path of the first of `names` that is there, else of the first; a str is one name."""
@@ -49,37 +53,45 @@ def find_file(data_dir: str, names: Any) -> str:
     return next((path for path in paths if os.path.exists(path)), paths[0])
 
 
-def refuse(faults: Sequence[tuple]) -> None:
-    """Raises UserError for the faults (place, text), if there are any.
+# Forms that are not read, and what turns them into one that is.
+_PANDAS = "python -c \"import pandas; pandas.read_%s('%s').to_csv('%s.csv', index=False)\""
+FOREIGN = {"xlsx": "excel", "xls": "excel", "ods": "excel", "parquet": "parquet"}
+_FOREIGN_STARTS = {b"PK\x03\x04": "xlsx", b"PAR1": "parquet", b"\xd0\xcf\x11\xe0": "xls"}
 
-    The message is the first one; where there are more, the first twenty are listed.
-    """
-    if not faults:
+
+def _refuse_foreign(path, form, content):
+    """Raises UserError for spreadsheets and the like, whatever they are called."""
+    found = form if form in FOREIGN else _FOREIGN_STARTS.get(content[:4])
+    if found is None:
         return
-    others = ""
-    if len(faults) > 1:
-        _log.info("%d faulty rows%s:", len(faults), "" if len(faults) <= _FAULTS_LISTED else
-                  ", the first %d" % _FAULTS_LISTED)
-        for fault in faults[:_FAULTS_LISTED]:
-            _log.info("  %s: %s", *fault)
-        others = " (and %d more faulty row(s))" % (len(faults) - 1)
-    raise UserError("%s: %s%s" % (*faults[0], others))
+    what = "a Parquet file" if found == "parquet" else "a spreadsheet (.%s); save it as CSV, " \
+        "UTF-8" % found
+    raise UserError("%s: %s; expected CSV, TSV or JSON lines%s %s" % (
+        path, what, ", or convert it:" if found != "parquet" else "; convert it:",
+        _PANDAS % (FOREIGN[found], path, _stem(path))))
 
 
 # --- Forms of files
 
 def read_table(task: Task, path: str, header: Optional[Sequence[str]] = None,
-               form: Optional[str] = None) -> Table:
-    """Returns the `Table` of a file, a directory, or the standard input ("-")."""
+               form: Optional[str] = None, skips: bool = False) -> Table:
+    """Returns the `Table` of a file, a directory, or the standard input ("-").
+
+    Args:
+      header: column names, for a file without a line of them.
+      form: a key of `FORMS`; from the extension if not given.
+      skips: what cannot be read of a row becomes its fault, in place of ending the whole.
+    """
     if path != "-" and os.path.isdir(path) and task.tree:
         return _TREES[task.tree](task, path)
     form = form or os.path.splitext(path)[1].lstrip(".").lower()
     content = _read_content(path, "task %s" % task.name)
+    _refuse_foreign(path, form, content)
     forms = {**FORMS, **task.kind.forms()}
     if form not in forms:
         raise UserError("%s: unknown form '%s'; expected one of %s" % (
             path, form, ", ".join(forms)))
-    return forms[form](task, path, _lines(path, content), header)
+    return forms[form](task, path, _lines(path, content, task.encoding, skips), header, skips)
 
 
 def read_lines(path: str, what: str) -> list[str]:
@@ -90,8 +102,8 @@ def read_lines(path: str, what: str) -> list[str]:
     return _lines(path, _read_content(path, what))
 
 
-def _lines(path, content):
-    lines = _decode(path, content)
+def _lines(path, content, encoding=None, skips=False):
+    lines = decoding.lines_of(path, content, encoding, skips)
     if not lines:
         raise UserError("%s: the file is empty" % path)
     return lines
@@ -105,51 +117,130 @@ def _read_content(path, what):
         return f.read()
 
 
-def _decode(path, content):
-    """Returns the lines of UTF-8 text, without the empty ones at its end.
+# --- Columns side by side
 
-    Only a line feed ends a line: texts hold other characters that `str.splitlines` would break at.
-    """
-    lines, faults = [], []
-    for number, line in enumerate(content.split(b"\n"), 1):
+def _read_tsv(task, path, lines, header, skips):
+    """Cells between tabs, where a quotation mark is a character like any other; or as CSV, where
+    the names of the columns stand between other delimiters."""
+    if lines[0].startswith(_FASTTEXT_MARK):
+        return _read_fasttext(task, path, lines)
+    delimiter = task.delimiter or _find_delimiter(task, path, lines, header, "\t")
+    if delimiter != "\t":
+        return _read_quoted(task, path, lines, header, delimiter, skips)
+    rows = [line.split("\t") for line in lines]
+    return _table(task, path, header, rows, lambda i: "%s:%d" % (path, i + 1))
+
+
+def _read_csv(task, path, lines, header, skips):
+    """Cells between commas, or what else stands between the names of the columns; in quotation
+    marks where they hold it, or line breaks."""
+    delimiter = task.delimiter or _find_delimiter(task, path, lines, header, ",")
+    return _read_quoted(task, path, lines, header, delimiter, skips)
+
+
+def _read_quoted(task, path, lines, header, delimiter, skips):
+    rows, starts = _quoted_rows(path, lines, delimiter, skips)
+    if isinstance(rows[0], str):
+        faults.refuse([("%s:1" % path, rows[0])])
+    return _table(task, path, header, rows, lambda i: "%s:%d" % (path, starts[i]))
+
+
+def _quoted_rows(path, lines, delimiter, skips):
+    """The rows, of which those that are no CSV are a str, their fault; and the line that each
+    begins at."""
+    rows: list[Any] = []
+    starts: list[int] = []
+    begin = 0                       # the line that reading begins at, again behind a fault
+    while begin < len(lines):
+        reader = _csv_reader(lines[begin:], delimiter, strict=True)
+        start = begin
         try:
-            lines.append(line.decode("utf-8-sig" if number == 1 else "utf-8"))
-        except UnicodeDecodeError as e:
-            faults.append(("%s:%d" % (path, number), "not UTF-8: byte 0x%02x at column %d"
-                           % (line[e.start], e.start + 1)))
-    refuse(faults)
-    lines = [line[:-1] if line.endswith("\r") else line for line in lines]
-    while lines and not lines[-1].strip():
-        lines.pop()
-    return lines
+            for row in reader:
+                rows.append(row)
+                starts.append(start + 1)
+                start = begin + reader.line_num
+            break
+        except csv.Error as e:
+            fault = "not CSV: %s" % e
+            if not skips:
+                faults.refuse([("%s:%d" % (path, start + 1), fault)])
+            rows.append(fault)
+            starts.append(start + 1)
+            begin = start + 1
+    return rows, starts
 
 
-def _read_tsv(task, path, lines, header):
-    """Cells between tabs; a quotation mark is a character like any other."""
-    first = 1 if header else 2
-    header = header or [name.strip() for name in lines.pop(0).split("\t")]
-    return Table(header, [line.split("\t") for line in lines],
-                 lambda i: "%s:%d" % (path, first + i))
-
-
-def _read_csv(task, path, lines, header):
-    """Cells between commas, in quotation marks where they hold commas or line breaks."""
+def _csv_reader(lines, delimiter, strict):
     csv.field_size_limit(1 << 30)
-    reader = csv.reader(io.StringIO("\n".join(lines), newline=""), strict=True)
-    rows, starts, start = [], [], 1
+    return csv.reader(io.StringIO("\n".join(lines), newline=""), strict=strict,
+                      delimiter=delimiter)
+
+
+def _table(task, path, header, rows, where):
+    """The `Table` of rows whose first one has the columns' names, unless `header` does."""
+    header = header or _known_header(task, path, rows[0])
+    if header:
+        return Table(header, rows, where)
+    return Table(_names(rows[0]), rows[1:], lambda i: where(i + 1))
+
+
+def _known_header(task, path, first):
+    """The columns of a known task's file that has no line of their names; None where it has.
+
+    Such a file is told by its width, and by its first label, if there is one.
+    """
+    if _has_texts(task, _names(first)):
+        return None
+    for names in task.headers.values():
+        label = [first[names.index(name)] for name in task.label
+                 if name in names and len(names) == len(first)]
+        if label and not (label[0].strip() and task.kind.parse_label(task, label)[1]):
+            _note(path, "without a line of names; columns are %s" % ", ".join(names))
+            return names
+    return None
+
+
+def _names(cells):
+    return [cell.strip() for cell in cells]
+
+
+def _has_texts(task, names):
+    """Whether the columns of the texts are among the names of a file's columns."""
+    return {*task.text_a, *task.text_b, *task.choices} <= {
+        task.renamed.get(name, name) for name in names}
+
+
+_DELIMITERS = (",", ";", "\t", "|")
+_LINES_OF_A_ROW = 50        # at most, of the first one; more than any line of names has
+
+
+def _find_delimiter(task, path, lines, header, usual):
+    """The delimiter with which the first line is the names of the columns, or has as many cells as
+    a `header`; the usual one where there is none, or several."""
+    for delimiter in (usual, *_DELIMITERS):
+        first = lines[0].split("\t") if delimiter == usual == "\t" else \
+            _first_quoted(lines, delimiter)
+        if header and len(first) == len(header) or not header and _has_texts(task, _names(first)):
+            if delimiter != usual and len(first) > 1:
+                _note(path, "with columns between '%s'" % delimiter.replace("\t", "\\t"))
+            return delimiter
+    return usual
+
+
+def _first_quoted(lines, delimiter):
+    """The cells of the first row, as CSV with this delimiter; none where it is no CSV."""
     try:
-        for row in reader:
-            rows.append(row)
-            starts.append(start)
-            start = reader.line_num + 1
-    except csv.Error as e:
-        refuse([("%s:%d" % (path, start), "not CSV: %s" % e)])
-    if not header:
-        header, starts = [name.strip() for name in rows.pop(0)], starts[1:]
-    return Table(header, rows, lambda i: "%s:%d" % (path, starts[i]))
+        return next(_csv_reader(lines[:_LINES_OF_A_ROW], delimiter, strict=False))
+    except csv.Error:
+        return []
 
 
-def _read_json(task, path, lines, header):
+@functools.cache      # once for each file, however often it is read
+def _note(path, how):
+    _log.info("%s is read %s", path, how)
+
+
+def _read_json(task, path, lines, header, skips):
     """A JSON object on each line, or one list of objects; "a.b" is the key b in the object of a."""
     if lines[0].lstrip().startswith("["):
         where = lambda i: "%s: item %d" % (path, i + 1)
@@ -162,7 +253,7 @@ def _read_json(task, path, lines, header):
         flat = [_parse_json(line) for line in lines]
     columns = list(dict.fromkeys(key for each in flat if isinstance(each, dict) for key in each))
     if not columns:
-        refuse([(where(i), fault) for i, fault in enumerate(flat)])
+        faults.refuse([(where(i), fault) for i, fault in enumerate(flat)])
     return Table(columns, [[each.get(name) for name in columns] if isinstance(each, dict) else each
                            for each in flat], where)
 
@@ -189,21 +280,49 @@ def _flat(value):
     return flat
 
 
-def _read_plain(task, path, lines, header):
-    """A text on each line; tabs part the texts of a pair, or the answers of a choice."""
-    columns = [*task.text_a, *task.text_b, *task.choices]
-    return Table(columns, [line.split("\t") for line in lines], lambda i: "%s:%d" % (path, i + 1))
+# --- Lines
+
+def _read_plain(task, path, lines, header, skips):
+    """A text on each line; tabs part the texts of a pair, or the answers of a choice. Or fastText's
+    lines, an article of RACE, or a table that names its columns."""
+    if lines[0].startswith(_FASTTEXT_MARK):
+        return _read_fasttext(task, path, lines)
+    if task.tree == "race" and lines[0].lstrip().startswith("{"):
+        return Table(_race_columns(task), _race_questions(path, "\n".join(lines)), lambda i: path)
+    names = _names(lines[0].split("\t"))
+    if len(names) > 1 and _has_texts(task, names):
+        return _read_tsv(task, path, lines, header, skips)
+    # Texts that several columns are joined to stand joined in such a file.
+    columns = [*task.text_a[:1], *task.text_b[:1], *task.choices]
+    joined = [*task.text_a[1:], *task.text_b[1:]]
+    rows = [cells + [None] * len(joined) if len(cells) == len(columns) else
+            "%d column(s), expected %d" % (len(cells), len(columns))
+            for cells in (line.split("\t") for line in lines)]
+    return Table(columns + joined, rows, lambda i: "%s:%d" % (path, i + 1))
+
+
+def _read_fasttext(task, path, lines):
+    """Labels, each with a mark before it, then the text: `__label__pos __label__short Fine.`"""
+    rows = []
+    for line in lines:
+        labels = []
+        while line.startswith(_FASTTEXT_MARK):
+            label, _, line = line.partition(" ")
+            labels.append(label[len(_FASTTEXT_MARK):])
+            line = line.lstrip()
+        rows.append([labels, line])
+    return Table([*task.label[:1], *task.text_a[:1]], rows, lambda i: "%s:%d" % (path, i + 1))
 
 
 # --- TREC's files: judgements or the documents to be ranked, and texts elsewhere
 
-def _read_qrels(task, path, lines, header):
+def _read_qrels(task, path, lines, header, skips):
     """Judgements, `query 0 document grade` on each line."""
     return _join_texts(task, path, [_split(line, _JUDGEMENT) for line in lines],
                        lambda cells: cells[3])
 
 
-def _read_run(task, path, lines, header):
+def _read_run(task, path, lines, header, skips):
     """Documents to be ranked, `query Q0 document rank score name` on each line.
 
     Grades are those of the judgements beside it, under its name with .qrels; what was not judged
@@ -212,9 +331,9 @@ def _read_run(task, path, lines, header):
     qrels, grades = _stem(path) + ".qrels", None
     if path != "-" and os.path.exists(qrels):
         judged = [_split(line, _JUDGEMENT) for line in
-                  _decode(qrels, _read_content(qrels, "judgements"))]
-        refuse([("%s:%d" % (qrels, i), cells) for i, cells in enumerate(judged, 1)
-                if isinstance(cells, str)])
+                  decoding.lines_of(qrels, _read_content(qrels, "judgements"))]
+        faults.refuse([("%s:%d" % (qrels, i), cells) for i, cells in enumerate(judged, 1)
+                       if isinstance(cells, str)])
         grades = {(cells[0], cells[2]): cells[3] for cells in judged}
     return _join_texts(
         task, path, [_split(line, "query Q0 document rank score name") for line in lines],
@@ -265,7 +384,7 @@ def _read_texts(path, wanted):
     larger than the memory."""
     files.require_file(path, "ranking")
     found: dict[str, str] = {}
-    faults = []
+    bad = []
     with open(path, "rb") as f:
         for number, line in enumerate(f, 1):
             start, tab, text = line.rstrip(b"\r\n").partition(b"\t")
@@ -280,8 +399,8 @@ def _read_texts(path, wanted):
             except UnicodeDecodeError as e:
                 fault = "not UTF-8: byte 0x%02x" % e.object[e.start]
             if fault:
-                faults.append(("%s:%d" % (path, number), fault))
-    refuse(faults)
+                bad.append(("%s:%d" % (path, number), fault))
+    faults.refuse(bad)
     return found
 
 
@@ -297,7 +416,7 @@ def _read_folders(task, path):
     names = [(label, name) for label in task.class_names
              for name in sorted(_files_in(os.path.join(path, label), task), key=_natural)]
     rows = [["%s/%s" % (label, name[:-len(".txt")]), label,
-             _whole_text(os.path.join(path, label, name))] for label, name in names]
+             _whole_text(os.path.join(path, label, name), task.encoding)] for label, name in names]
     return Table([task.id, *task.label, *task.text_a], rows,
                  lambda i: os.path.join(path, *names[i]))
 
@@ -311,16 +430,22 @@ def _read_race(task, path):
         directory = os.path.join(path, folder)
         for name in sorted(_files_in(directory, task), key=_natural):
             file = os.path.join(directory, name)
-            for row in _race_questions(file):
+            for row in _race_questions(file, "\n".join(decoding.lines_of(
+                    file, _read_content(file, "RACE"), task.encoding))):
                 rows.append(row)
                 places.append(file)
-    return Table([task.id, *task.text_a, *task.text_b, *task.choices, *task.label], rows,
-                 lambda i: places[i])
+    return Table(_race_columns(task), rows, lambda i: places[i])
 
 
-def _race_questions(path):
-    """One row for each question of an article."""
-    value = files.read_json(path, "RACE")
+def _race_columns(task):
+    return [task.id, *task.text_a, *task.text_b, *task.choices, *task.label]
+
+
+def _race_questions(path, text):
+    """One row for each question of an article in JSON."""
+    value = _parse_json(text)
+    if isinstance(value, str):
+        return [value]
     questions, options = value.get("questions"), value.get("options")
     if not isinstance(questions, list) or not isinstance(options, list) \
             or len(questions) != len(options):
@@ -345,5 +470,5 @@ def _natural(name):
     return [int(part) if part.isdigit() else part for part in re.split("([0-9]+)", name)]
 
 
-def _whole_text(path):
-    return "\n".join(_decode(path, _read_content(path, "text")))
+def _whole_text(path, encoding):
+    return "\n".join(decoding.lines_of(path, _read_content(path, "text"), encoding))

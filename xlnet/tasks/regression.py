@@ -21,8 +21,10 @@ _NARROW = 0.01       # scores whose spread is less than this share of the labels
 class Regression(Kind):
     """The squared error of a score. Answer, decision and truth are a float32."""
     name = "regression"
-    default_metrics: ClassVar[tuple[str, ...]] = ("pearson", "spearman")
-    metrics = {"pearson": metrics.pearson, "spearman": metrics.spearman}
+    default_metrics: ClassVar[tuple[str, ...]] = ("pearson", "spearman", "mse", "mae")
+    metrics = {"pearson": metrics.pearson, "spearman": metrics.spearman, "mse": metrics.mse,
+               "mae": metrics.mae}
+    lower_is_better = frozenset({"mse", "mae"})
     baseline_words = "mean score"
 
     def is_asked_for(self, settings: Any) -> bool:
@@ -89,3 +91,7 @@ class Regression(Kind):
 
     def words(self, task: Task) -> str:
         return "scores"
+
+    def counts_in_words(self, task: Task, rows: Sequence[Row]) -> str:
+        scores = self.label_array(task, rows)
+        return "from %g to %g, mean %.2f" % (scores.min(), scores.max(), scores.mean())

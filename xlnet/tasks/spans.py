@@ -279,9 +279,14 @@ class Spans(Kind):
                          threshold: float = THRESHOLD) -> list:
         """The official forms: the answers, the n best of each question, and null scores."""
         answers, n_best, null = span_answers.official(rows, values, self.n_best_size, threshold)
-        return [PredictionFile("json", None, span_answers.as_json(answers)),
-                PredictionFile("nbest.json", "n best answers", span_answers.as_json(n_best)),
-                PredictionFile("null_odds.json", "null scores", span_answers.as_json(null))]
+        return [PredictionFile("json", None, [span_answers.as_json(answers)]),
+                PredictionFile("nbest.json", "n best answers", [span_answers.as_json(n_best)]),
+                PredictionFile("null_odds.json", "null scores", [span_answers.as_json(null)])]
+
+    def counts_in_words(self, task: Task, rows: Sequence[Row]) -> str:
+        answered = sum(bool(row.label) for row in rows)
+        return "%s with an answer, %s without" % tuple(
+            map("{:,}".format, (answered, len(rows) - answered)))
 
     def words(self, task: Task) -> str:
         return "answers of up to %d tokens, windows every %d tokens" % (

@@ -27,12 +27,12 @@ Answer = collections.namedtuple("Answer", "text start")
 
 # ---- SQuAD's JSON
 
-def _read_json(task, path, lines, header):
+def _read_json(task, path, lines, header, skips):
     """{"data": [{"paragraphs": [{"context", "qas": [{"id", "question", "answers"}]}]}]}, or the
     common JSON of tables."""
     value = _parsed(path, lines)
     if not isinstance(value, dict) or "data" not in value:
-        return readers.FORMS["jsonl"](task, path, lines, header)
+        return readers.FORMS["jsonl"](task, path, lines, header, skips)
     if not isinstance(value["data"], list):
         raise UserError("%s: data is %s, expected a list of articles"
                         % (path, type(value["data"]).__name__))

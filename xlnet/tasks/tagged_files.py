@@ -22,6 +22,7 @@ from typing import Any, NamedTuple, Optional, Union
 
 from xlnet.errors import UserError, did_you_mean
 from xlnet.tasks import readers, schemes
+from xlnet.tasks.faults import refuse
 from xlnet.tokenization import is_unspaced
 
 _log = logging.getLogger(__name__)
@@ -165,7 +166,7 @@ class _ConllReader:
             else:
                 faults.append(("%s:%d" % (self._path, i + 1), self._row_fault(cells)))
         end()
-        readers.refuse(faults)
+        refuse(faults)
         if before:
             last = sentences[-1]
             sentences[-1] = last._replace(source=last.source._replace(after=tuple(before)))
@@ -206,7 +207,7 @@ def _read_json(path, lines, text_key, entities_key, need_tags):
             sentences.append(_json_sentence(number, line, text_key, entities_key, need_tags, notes))
         except ValueError as e:
             faults.append(("%s:%d" % (path, number), str(e)))
-    readers.refuse(faults)
+    refuse(faults)
     notes.say(path)
     return sentences
 

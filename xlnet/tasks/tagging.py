@@ -12,7 +12,7 @@ import numpy as np
 
 from xlnet.config import TaggerSettings
 from xlnet.errors import UserError
-from xlnet.tasks import encoding, entity_metrics, readers, schemes, tagged_files, word_encoding
+from xlnet.tasks import encoding, entity_metrics, faults, schemes, tagged_files, word_encoding
 from xlnet.tasks.classification import weights_of
 from xlnet.tasks.kind import THRESHOLD, Answers, Kind, LossOptions, mean_over_windows
 from xlnet.tasks.prediction_files import PredictionFile
@@ -147,21 +147,21 @@ class Tagging(Kind):
 
     def _check_legal(self, path, sentences, scheme):
         """Refuses a file of another scheme; notes what is repaired of one that has some faults."""
-        numbers, faults, count = [], [], 0
+        numbers, illegal, count = [], [], 0
         for sentence in sentences:
             count += sum(tag != schemes.OUTSIDE for tag in sentence.tags)
             for i in schemes.illegal(sentence.tags, scheme):
                 numbers.append(sentence.numbers[i])
-                faults.append(("%s:%d" % (path, sentence.numbers[i]),
-                               "tag '%s' after '%s' is illegal in scheme %s; with --scheme=%s such "
-                               "tags are repaired" % (
-                                   sentence.tags[i], sentence.tags[i - 1] if i else "(beginning)",
-                                   scheme, scheme)))
-        if len(faults) > max(1, _MOST_ILLEGAL * count) and not self.is_scheme_given:
-            readers.refuse(faults)
-        if faults:
+                illegal.append((
+                    "%s:%d" % (path, sentence.numbers[i]),
+                    "tag '%s' after '%s' is illegal in scheme %s; with --scheme=%s such tags are "
+                    "repaired" % (sentence.tags[i], sentence.tags[i - 1] if i else "(beginning)",
+                                  scheme, scheme)))
+        if len(illegal) > max(1, _MOST_ILLEGAL * count) and not self.is_scheme_given:
+            faults.refuse(illegal)
+        if illegal:
             _log.warning("note: %s: %d of %d tags are illegal in scheme %s and repaired: line %s",
-                         path, len(faults), count, scheme, tagged_files.listed(numbers))
+                         path, len(illegal), count, scheme, tagged_files.listed(numbers))
 
     def _row(self, index, sentence, fault):
         tags = sentence.tags
@@ -282,10 +282,10 @@ class Tagging(Kind):
         _log.info("%s: %s", task.name, _repairs(values))
         places = [source.source for source in sources]
         if isinstance(places[0], tagged_files.JsonLine):
-            return [PredictionFile("jsonl", None, tagged_files.json_text(places, spans))]
+            return [PredictionFile("jsonl", None, [tagged_files.json_text(places, spans)])]
         tags = [schemes.tags_of(found, len(source.words), self.scheme)
                 for found, source in zip(spans, sources)]
-        return [PredictionFile("conll", None, tagged_files.conll_text(places, tags))]
+        return [PredictionFile("conll", None, [tagged_files.conll_text(places, tags)])]
 
     def words(self, task: Task) -> str:
         return "entities %s, scheme %s" % (
@@ -303,8 +303,8 @@ def _refuse_tags(path, sentences, fault):
     """Raises UserError for the tags that have a fault by the function `fault`."""
     known = {tag: fault(tag) for sentence in sentences for tag in set(sentence.tags)}
     if any(known.values()):
-        readers.refuse([("%s:%d" % (path, number), known[tag]) for sentence in sentences
-                        for tag, number in zip(sentence.tags, sentence.numbers) if known[tag]])
+        faults.refuse([("%s:%d" % (path, number), known[tag]) for sentence in sentences
+                       for tag, number in zip(sentence.tags, sentence.numbers) if known[tag]])
 
 
 def _is_spaced(sentences):

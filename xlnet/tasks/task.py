@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from xlnet.tasks.kind import Kind
 
 # id: str. pairs: ((text_a, text_b or None), ...), one pair, or C of them where a choice is to be
-# made. label: as the kind's `parse_label` returns it, or None where it is not known. query: name of
-# the query that the row, a document, is ranked for; None in other tasks. source: what else a kind
-# keeps of a file that it reads itself.
+# made; () for a row to be predicted that was skipped. label: as the kind's `parse_label` returns
+# it, or None where it is not known. query: name of the query that the row, a document, is ranked
+# for; None in other tasks. source: what else a kind keeps of a file that it reads itself.
 Row = collections.namedtuple("Row", "id pairs label query source", defaults=(None, None))
 
 _THREE_FILES = {"train": "train.tsv", "dev": "dev.tsv", "test": "test.tsv"}
@@ -55,17 +55,25 @@ class Task:
     replacements: tuple = ()         # (old, new) in every text
     label_names: dict = dataclasses.field(default_factory=dict)   # label in some files -> label
     skipped_labels: tuple = ()       # rows that the authors of the set leave out
-    submissions: dict = dataclasses.field(default_factory=dict)   # GLUE's file names, by split
+    submissions: dict = dataclasses.field(default_factory=dict)   # a server's file names, by split
+    submission_form: str = "tsv"     # "tsv" as GLUE's server takes it, "json" as CLUE's
     trained_as: Optional[str] = None     # the task whose output layer this one uses
     broken_rows: bool = False            # the official train file has some: left out, with a note
     cut_first: bool = False          # what is too long is cut off the first text
     dev_share: float = 0.0           # share of the training rows held out where there is no dev
+    encoding: Optional[str] = None   # of the files' text; None: UTF-8, or as the file shows
+    delimiter: Optional[str] = None  # between the columns of tables; None: as the header shows
 
     @property
     def class_names(self) -> tuple[str, ...]:
         """`labels`, for what only tasks with labels come to."""
         assert self.labels is not None, "task %s has scores, not labels" % self.name
         return self.labels
+
+    @property
+    def lower_is_better(self) -> bool:
+        """Whether a lower value of the main metric is the better one."""
+        return self.metrics[0] in self.kind.lower_is_better
 
     @property
     def is_regression(self) -> bool:

@@ -8,13 +8,12 @@ Shape letters as in `inspection`.
 from __future__ import annotations
 
 import collections
-import functools
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from xlnet import files
+from xlnet import files, fonts
 from xlnet.views.inspection import Excerpt, Histogram, places_in_order, visibility
 
 _Stream = collections.namedtuple("_Stream", "name color")
@@ -23,12 +22,11 @@ CONTENT, QUERY = STREAMS = (_Stream("Content stream", "#4c78a8"),
                             _Stream("Query stream", "#e0812b"))
 MEMORY, HIDDEN, LINES, ORDER = "#9aa5ad", "#f7f7f7", "#c9c9c9", "#a03000"
 NOTES, CONTEXT, FADED = "#555555", "#8a8a8a", "#c4c4c4"
-_FONT = "DejaVu Sans"                    # comes with matplotlib
 _CELL, _HEAD, _FOOT = 0.32, 0.8, 1.1    # inches
 _DPI = 110
 
 # What the panels of a masks picture share. places [Q]: as `places_in_order`.
-_Tokens = collections.namedtuple("_Tokens", "excerpt names places fonts memory_length")
+_Tokens = collections.namedtuple("_Tokens", "excerpt names places families memory_length")
 
 
 def draw_masks(path: str, excerpt: Excerpt, memory_length: int) -> set[tuple[int, str]]:
@@ -49,9 +47,9 @@ def draw_masks(path: str, excerpt: Excerpt, memory_length: int) -> set[tuple[int
 def masks_figure(excerpt: Excerpt, memory_length: int) -> tuple[Any, set[tuple[int, str]]]:
     """The figure of `draw_masks`, and the set of `(id, piece)` that no font can show."""
     from matplotlib.figure import Figure
-    heading, fonts, names, unshown = _shown(excerpt)
+    heading, families, names, unshown = _shown(excerpt)
     places = places_in_order(excerpt.rank, excerpt.is_target | excerpt.is_special)
-    tokens = _Tokens(excerpt, names, places, fonts, memory_length)
+    tokens = _Tokens(excerpt, names, places, families, memory_length)
     layout = _Layout(names, memory_length)
     figure = Figure(figsize=layout.size, dpi=_DPI)
     orders = (("as the model reads", np.arange(len(names))),
@@ -72,7 +70,7 @@ class _Layout:
     """Places [inches] of two rows of two matrices, of their names and titles."""
 
     def __init__(self, names, memory_length):
-        self._names = 0.45 + 0.085 * max(map(_drawn_length, names))    # left and above
+        self._names = 0.45 + 0.085 * max(map(fonts.drawn_length, names))    # left and above
         self._matrix = ((memory_length + len(names)) * _CELL, len(names) * _CELL)
         self._panel = (max(self._matrix[0] + self._names + 0.5, 4.6),
                        self._matrix[1] + self._names + 0.75)
@@ -116,7 +114,7 @@ def _square(axes, x, y, color, inset=0., width=1, edgecolor=LINES):
 def _labels(axes, order, stream, tokens):
     """Above the columns the pieces and, under them, their place in the order; rows likewise."""
     memory, is_target = tokens.memory_length, tokens.excerpt.is_target
-    names = dict(fontsize=8.5, family=tokens.fonts, parse_math=False)
+    names = dict(fontsize=8.5, family=tokens.families, parse_math=False)
     for at, i in enumerate(order):
         place = str(tokens.places[i] or "–")
         color = "black" if is_target[i] else CONTEXT
@@ -136,16 +134,16 @@ def _heading(figure, title, tokens):
     """Title and, when it is short enough to read, the factorization order in words."""
     width, height = figure.get_size_inches()
     figure.text(0.5, 1 - 0.12 / height, title, ha="center", va="top", fontsize=13,
-                family=tokens.fonts, parse_math=False)
+                family=tokens.families, parse_math=False)
     ordered = [tokens.names[i] for i in np.argsort(tokens.places, kind="stable")
                if tokens.places[i]]
     text = "factorization order:  " + "  →  ".join(ordered)
-    if _drawn_length(text) * 0.085 > width:
+    if fonts.drawn_length(text) * 0.085 > width:
         text = "factorization order: the numbers beside the pieces"
     if not ordered:
         text = "none of these tokens is predicted"
     figure.text(0.5, 1 - 0.45 / height, text, ha="center", va="top", fontsize=10, color=ORDER,
-                family=tokens.fonts, parse_math=False)
+                family=tokens.families, parse_math=False)
 
 
 def _masks_legend(figure, memory_length, unshown):
@@ -174,11 +172,9 @@ def _save(figure, path):
         FigureCanvasAgg(figure).print_png(temporary, metadata={"Software": None})
 
 
-# ---- fonts ----
-
 def _shown(excerpt):
-    """Title, fonts, names of the tokens in them, and the `(id, piece)` that no font can show."""
-    fonts, shown = choose_fonts(excerpt.title + "".join(excerpt.pieces))
+    """Title, font families, names of the tokens in them, `(id, piece)` that no font can show."""
+    families, shown = fonts.choose(excerpt.title + "".join(excerpt.pieces))
     names, unshown = [], set()
     for piece, id in zip(excerpt.pieces, excerpt.ids):
         if set(piece) <= shown:
@@ -187,48 +183,7 @@ def _shown(excerpt):
             names.append("#%d" % id)
             unshown.add((int(id), piece))
     title = excerpt.title if set(excerpt.title) <= shown else "A text of %d pieces" % len(names)
-    return title, fonts, names, unshown
-
-
-def choose_fonts(text: str) -> tuple[list[str], set[str]]:
-    """Returns font families for `text` and the set of its characters that they have.
-
-    Families come after matplotlib's own font in the order of how much they add.
-    """
-    from matplotlib import font_manager
-    families, wanted = [_FONT], set(text)
-    covered = wanted & _characters(font_manager.findfont(_FONT))
-    while wanted - covered:
-        best: Any = None
-        added: set[str] = set()
-        for font in _installed():
-            more = (wanted - covered) & _characters(font.fname)
-            if len(more) > len(added):
-                best, added = font, more
-        if not best:
-            break
-        families.append(best.name)
-        covered |= added
-    return families, covered
-
-
-def _installed():
-    """Upright fonts of normal weight, but for the one that has a box for every character."""
-    from matplotlib import font_manager
-    return sorted((font for font in font_manager.fontManager.ttflist
-                   if font.style == "normal" and font.weight in (400, "normal", "regular")
-                   and not font.name.startswith("Last Resort")), key=lambda f: (f.name, f.fname))
-
-
-@functools.cache
-def _characters(path):
-    from matplotlib import ft2font
-    return frozenset(chr(code) for code in ft2font.FT2Font(path).get_charmap())
-
-
-def _drawn_length(text):
-    """Width of a text in Latin letters: Chinese characters are twice as wide."""
-    return sum(2 if ord(c) > 0x2e80 else 1 for c in text)
+    return title, families, names, unshown
 
 
 # ---- histograms ----

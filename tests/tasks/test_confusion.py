@@ -1,0 +1,103 @@
+"""What was confused with what: counts, text, a picture of bounded size, labels in any script."""
+
+import struct
+import warnings
+
+import numpy as np
+import pytest
+
+from xlnet import fonts
+from xlnet.tasks import confusion
+from xlnet.tasks.registry import KINDS
+from xlnet.tasks.task import Task
+
+
+def test_a_table_of_few_labels(tmp_path):
+    found = confusion.pairs(np.array([0, 1, 1, 1]), np.array([0, 0, 1, 1]), 2)
+    assert [column.tolist() for column in found] == [[0, 0, 1], [0, 1, 1], [1, 1, 2]]
+    lines = confusion.text(("yes", "no"), found).splitlines()
+    assert [line.split() for line in lines] == [["true", "yes", "no", "<-", "predicted"],
+                                                ["yes", "1", "1"], ["no", "0", "2"]]
+    confusion.draw(tmp_path / "c.png", ("yes", "no"), found)
+    assert [file.name for file in tmp_path.iterdir()] == ["c.png"]
+
+
+def confused(count, rows=3000):
+    """Names of labels, and the pairs of rows of which a quarter is predicted as another label; most
+    often label 7 as label 3."""
+    rng = np.random.default_rng(0)
+    labels = rng.integers(count, size=rows)
+    predictions = np.where(rng.random(rows) < .25, rng.integers(count, size=rows), labels)
+    labels[:200], predictions[:200] = 7, 3
+    return ["label %d" % i for i in range(count)], confusion.pairs(predictions, labels, count)
+
+
+def size_of(path):
+    """Width and height of a PNG."""
+    return struct.unpack(">II", path.read_bytes()[16:24])
+
+
+def test_a_picture_of_many_labels_is_of_the_most_confused(tmp_path):
+    sizes = []
+    for count in (40, 1000):
+        names, found = confused(count)
+        confusion.draw(tmp_path / "c.png", names, found)
+        sizes.append(size_of(tmp_path / "c.png"))
+    assert sizes[0] == sizes[1] and max(sizes[0]) < 2500
+    shown = confusion.most_confused(found, 1000).tolist()
+    assert len(shown) == confusion.SHOWN and {3, 7} < set(shown) and shown == sorted(shown)
+    # No label that is left out has more errors than one that is shown.
+    wrong = found.true != found.predicted
+    errors = sum(np.bincount(ids[wrong], found.rows[wrong], minlength=1000)
+                 for ids in found[:2])
+    assert errors[shown].min() >= np.delete(errors, shown).max()
+
+
+def test_a_table_of_many_labels_lists_what_was_confused_most_frequent_first():
+    names, found = confused(1000)
+    lines = confusion.text(names, found).splitlines()
+    assert lines[0].split() == ["rows", "true", "predicted"]
+    assert lines[1].split() == ["200", "label", "7", "label", "3"]
+    rows = [int(line.split()[0]) for line in lines[1:]]
+    assert rows == sorted(rows, reverse=True)
+    assert sum(rows) == found.rows[found.true != found.predicted].sum()
+
+
+def test_answers_without_a_single_fault(tmp_path):
+    names = ["label %d" % i for i in range(50)]
+    found = confusion.pairs(np.arange(50), np.arange(50), 50)
+    assert confusion.text(names, found).splitlines() == ["  rows  true      predicted"]
+    confusion.draw(tmp_path / "c.png", names, found)
+
+
+def test_metrics_of_many_labels_hold_no_table_of_all_pairs():
+    """10,000 labels: a table of all pairs would take 800 MB."""
+    import tracemalloc
+    task = Task("mine", ("t",), (), ("l",), tuple(map(str, range(10000))),
+                ("accuracy", "macro_f1"), KINDS["classification"])
+    truth = np.arange(50) * 7 % 10000
+    values = np.zeros([50, 10000], np.float32)
+    values[np.arange(50), truth] = 1
+    tracemalloc.start()
+    baseline = task.kind.baseline(task, truth)
+    result = task.kind.evaluate(task, values, truth)
+    table = task.kind.table(task, values, truth, 0.5)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert result["accuracy"] == 1 and baseline["accuracy"] == 1 / 50
+    assert len(table.splitlines()) == 10003 and peak < 60e6
+
+
+@pytest.mark.parametrize("is_installed", [True, False])
+def test_labels_in_any_script_are_drawn_without_a_warning(tmp_path, monkeypatch, is_installed):
+    if not is_installed:
+        monkeypatch.setattr(fonts, "_installed", lambda: [])
+    names = ("财经", "体育", "$x^", "a very long name of a label that would push the picture aside")
+    found = confusion.pairs(np.array([0, 1, 2, 3]), np.array([1, 1, 2, 3]), 4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        confusion.draw(tmp_path / "c.png", names, found)
+        ticks, _ = confusion._ticks(names, range(4))
+    assert ticks[2:] == ["$x^", "a very long name of a l…"]
+    assert is_installed or ticks[:2] == ["#0", "#1"]
+    assert max(size_of(tmp_path / "c.png")) < 1500
