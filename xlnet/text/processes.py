@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import multiprocessing
 import os
 import signal
 import threading
@@ -19,16 +20,19 @@ def in_processes(work: Callable[[int], _Result], indices: Sequence[int],
     """Yields (index, work(index)) for all indices, in any order.
 
     Args:
-      work: given to each process once, so it may hold what all pieces need.
+      work: given to each process once, so it may hold what all pieces need; it is pickled.
       num_workers: processes; 0: one for each core. With one everything is done here.
+
+    The processes are spawned: the copy of a process in which TensorFlow runs threads may hold a
+    lock that nobody frees.
     """
     count = min(num_workers or os.cpu_count() or 1, len(indices))
     if count <= 1:
         for index in indices:
             yield index, work(index)
         return
-    pool = concurrent.futures.ProcessPoolExecutor(count, initializer=_start_worker,
-                                                  initargs=(os.getpid(), work))
+    pool = concurrent.futures.ProcessPoolExecutor(
+        count, multiprocessing.get_context("spawn"), _start_worker, (os.getpid(), work))
     try:
         futures = {pool.submit(_do, index): index for index in indices}
         for future in concurrent.futures.as_completed(futures):
