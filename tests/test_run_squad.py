@@ -8,8 +8,12 @@ import numpy as np
 import pytest
 from helpers import command
 from helpers.finetuning import make_vocabulary, weights
+from helpers.golden import Golden
 from helpers.paths import RELEASED
 
+from xlnet.engine import checkpoint
+
+pytestmark = pytest.mark.usefixtures("quick_start")
 PLAIN, ANSWERS = ["kamat", "rokmi", "solkat", "dakar"], ["telok", "nokla", "laskit"]
 
 
@@ -80,15 +84,36 @@ def test_it_learns_evaluates_selects_and_predicts(place, trained):
 
 
 def test_the_head_is_the_reference_s(place, trained):
-    names = {name for name in weights(place / "model" / "best") if name.startswith(
-        ("model/start_logits", "model/end_logits", "model/answer_class"))
-        and "/Adam" not in name}
-    expected = {"start_logits/dense/kernel", "start_logits/dense/bias", "end_logits/dense_0/kernel",
-                "end_logits/dense_0/bias", "end_logits/LayerNorm/beta",
-                "end_logits/LayerNorm/gamma", "end_logits/dense_1/kernel",
-                "end_logits/dense_1/bias", "answer_class/dense_0/kernel",
-                "answer_class/dense_0/bias", "answer_class/dense_1/kernel"}
-    assert {"model/" + name for name in expected} == names
+    shapes = {name: value.shape for name, value in weights(place / "model" / "best").items()}
+    expected = {name: value.shape for name, value in authors_weights().items()}
+    assert shapes.pop("global_step") == ()
+    assert shapes == expected
+
+
+def authors_weights():
+    return Golden("untied_gelu.head.qa_train").group("var/")
+
+
+def test_what_the_authors_program_trained_is_used_and_started_from(place, tmp_path):
+    """Their checkpoints have Adam's slots, and nothing beside them."""
+    stored = authors_weights()
+    slots = {"%s/adam_%s" % (name, slot): value for name, value in stored.items() for slot in "mv"}
+    checkpoint.write_arrays(str(tmp_path / "theirs" / "model.ckpt-7"), {
+        **stored, **slots, "global_step": np.int64(7)})
+    (tmp_path / "theirs" / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-7"\n')
+    done = run(place, "--do_predict=True", model_dir=tmp_path / "theirs", train_file=None)
+    assert done.returncode == 0, done.stderr
+    assert "has no task.json: task, vocabulary and settings are those given" in done.stdout
+    assert (tmp_path / "theirs" / "predictions_custom_dev.nbest.json").exists()
+    done = run(place, "--do_train=True", model_dir=tmp_path / "theirs")
+    assert "theirs are not run_squad.py's (no task.json)" in done.stderr
+
+    done = run(place, "--do_train=True", model_dir=tmp_path / "ours", train_steps=1, eval_steps=0,
+               warmup_steps=0, init_checkpoint=tmp_path / "theirs")
+    assert done.returncode == 0, done.stderr
+    assert "model.ckpt-7: 42 of 42 variables\n" in done.stdout
+    first = weights(tmp_path / "ours" / "model.ckpt-0")
+    assert all(np.array_equal(first[name], value) for name, value in stored.items())
 
 
 def test_windows_and_batches_change_no_answer(place, trained, tmp_path):

@@ -164,6 +164,10 @@ class Spans(Kind):
           `start_top_log_probs`, `start_top_index` [B,S], best first, and for each of these starts
           `end_top_log_probs`, `end_top_index` [B,S,E].
         """
+        with nn.beside_network():
+            return self._head(nn, is_hidden, cls_index, num_starts, true_start)
+
+    def _head(self, nn, is_hidden, cls_index, num_starts, true_start):
         tf, sequence = nn.tf, nn.sequence
         start = nn.dense(sequence, 1, "start_logits/dense")[..., 0]                   # [B,T]
         start = _hide(start, is_hidden)
