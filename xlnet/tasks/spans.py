@@ -11,17 +11,27 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import itertools
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar, Optional
 
 import numpy as np
 
 from xlnet.config import SpanSettings
-from xlnet.tasks import encoding, question_windows, span_answers, span_scoring, squad_files
+from xlnet.tasks import (
+    decoding,
+    encoding,
+    question_windows,
+    readers,
+    span_answers,
+    span_scoring,
+    squad_files,
+)
 from xlnet.tasks.kind import THRESHOLD, Answers, Kind, LossOptions, refuse_nan
 from xlnet.tasks.prediction_files import PredictionFile
+from xlnet.tasks.row_store import Mapped, Names, StoredRows
 from xlnet.tasks.task import Row, Task
 
 _HIDDEN = -1e30          # the logit of a place where no answer can be
@@ -85,6 +95,14 @@ class Spans(Kind):
 
     # ---- files
 
+    def open_table(self, task: Task, path: str, form: Optional[str]) -> Optional[readers.Table]:
+        """SQuAD's JSON is read paragraph by paragraph."""
+        form = form or os.path.splitext(path)[1].lstrip(".").lower()
+        if form != "json" or not os.path.isfile(path) \
+                or not squad_files.is_squad(decoding.chunks_of(path, task.encoding)):
+            return None
+        return squad_files.table_of(task, path, decoding.chunks_of(path, task.encoding))
+
     def forms(self) -> Mapping[str, Callable]:
         return squad_files.FORMS
 
@@ -93,9 +111,8 @@ class Spans(Kind):
 
     def check_row(self, task: Task, row: Row, seen: dict) -> Optional[str]:
         """seen: the ids of the rows before."""
-        if row.id in seen:
+        if not seen.setdefault("ids", Names()).add(row.id):
             return "duplicate id '%s'" % row.id
-        seen[row.id] = True
         context = row.pairs[0][0]
         for answer in row.label or ():
             if answer.start is not None and not -1 <= answer.start < len(context):
@@ -106,9 +123,11 @@ class Spans(Kind):
     def note_faults(self, task: Task, path: str, rows: Sequence[Row]) -> None:
         squad_files.note_places(path, rows)
 
-    def training_rows(self, task: Task, rows: list, seed: int, data_dir: str) -> list:
+    def training_rows(self, task: Task, rows: Sequence[Row], seed: int,
+                      data_dir: str) -> Sequence[Row]:
         """All but those whose answer has no place; `note_faults` has named them."""
-        return [row for row in rows if not row.label or squad_files.place_of(row).is_known]
+        has_place = [not row.label or squad_files.place_of(row).is_known for row in rows]
+        return rows if all(has_place) else StoredRows(itertools.compress(rows, has_place))
 
     def training_unit(self, task: Task) -> str:
         return "questions"
@@ -121,13 +140,9 @@ class Spans(Kind):
     def record_options(self) -> tuple:
         return self.doc_stride, self.max_query_length
 
-    def examples(self, task: Task, rows: Sequence[Row]) -> list:
-        """A `question_windows.Question` of each row. The first answer is the one to be learned."""
-        made = []
-        for row in rows:
-            (context, question), place = row.pairs[0], squad_files.place_of(row)
-            made.append(question_windows.Question(context, question, place.start, place.end))
-        return made
+    def examples(self, task: Task, rows: Sequence[Row]) -> Collection[question_windows.Question]:
+        """The first answer of a row is the one to be learned."""
+        return Mapped(_example, rows)
 
     def encode(self, examples: list, tokenizer: Any, layout: encoding.Layout) -> tuple:
         return question_windows.encode(
@@ -295,6 +310,11 @@ class Spans(Kind):
     def words(self, task: Task) -> str:
         return "answers of up to %d tokens, windows every %d tokens" % (
             self.max_answer_length, self.doc_stride)
+
+
+def _example(row):
+    (context, question), place = row.pairs[0], squad_files.place_of(row)
+    return question_windows.Question(context, question, place.start, place.end)
 
 
 def _hide(logits, is_hidden):
