@@ -89,11 +89,13 @@ class Rows:
         settings, task, length = self._settings, self._task, self._layout.max_seq_length
         layout = feature_spec.finetuning_features(
             length, self._label_features(), task.kind.num_choices(task, is_training))
-        multiple = length if settings.padding == "fixed" else \
-            settings.max_seq_length if settings.long_document == "memory" else _ROUND_TO
-        return input_pipeline.finetuning_batches(
-            path, layout, row_length=length, multiple=multiple, pads=task.kind.pads,
-            token_features=task.kind.token_features, **how)
+        how = dict(how, multiple=_ROUND_TO, pads=task.kind.pads,
+                   token_features=task.kind.token_features)
+        if settings.long_document == "memory":       # whole segments are left out before a text
+            how.update(multiple=settings.max_seq_length, pads="left", token_features=())
+        if settings.padding == "fixed":
+            how["multiple"] = length
+        return input_pipeline.finetuning_batches(path, layout, row_length=length, **how)
 
     def _label_features(self):
         return self._task.kind.label_features(self._task, self._layout.max_seq_length)

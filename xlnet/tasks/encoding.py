@@ -260,7 +260,7 @@ def write_records(directory: str, name: str, examples: Collection[Any], tokenize
     settings = [_RECORDS_VERSION, tokenizer.sha256, tokenizer.uncased, tokenizer.keep_accents,
                 layout, label_names, label_features, *options]
     stem = os.path.join(directory, "%s.%s" % (name, _content_hash(settings, examples)))
-    has_windows = layout.long_document in ("sliding", "split")
+    has_windows = layout.long_document in ("sliding", "split", "memory")
     found = None if overwrite else _found(stem, has_windows, len(examples))
     if found is None:
         encoder = _Encoder(encode, tokenizer, layout, feature_spec.finetuning_features(

@@ -13,6 +13,7 @@ from typing import Any
 
 _decode = json.JSONDecoder().raw_decode
 _BLANKS = " \t\n\r"
+_ENDS = _BLANKS + ",:]}"        # what may stand behind a value
 
 
 class JsonStream:
@@ -59,7 +60,9 @@ class JsonStream:
         while True:
             try:
                 value, end = _decode(self._text, self._place)
-                if end < len(self._text) or not self._read_more():
+                # What else follows may go on: 12. is the beginning of 12.5.
+                is_whole = self._text[end:end + 1] in _ENDS and end < len(self._text)
+                if is_whole or not self._read_more():
                     self._place = end
                     return value
             except ValueError:

@@ -16,6 +16,7 @@ from typing import Any, Callable
 import numpy as np
 
 _ROWS_AT_ONCE = 500
+_NAMES_APART = 1000      # names that are added before they are sorted, as long as there are few
 
 
 class StoredRows(Sequence):
@@ -97,7 +98,7 @@ class Names:
         if number in self._recent or place < len(self._sorted) and self._sorted[place] == number:
             return False
         self._recent.add(number)
-        if len(self._recent) > max(1000, len(self._sorted) // 8):
+        if len(self._recent) > max(_NAMES_APART, len(self._sorted) // 8):
             self._sorted = np.sort(np.append(self._sorted, np.array(list(self._recent), np.uint64)))
             self._recent.clear()
         return True

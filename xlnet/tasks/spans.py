@@ -55,6 +55,7 @@ class Spans(Kind):
     start_n_top: int = 5             # S
     end_n_top: int = 5               # E
     n_best_size: int = 5             # answers that are written of each question
+    max_segments: int = 1            # segments of a record: the window, and the text before it
     scoring: Optional[str] = None    # key of `span_scoring.RULES`; None: as the file's version has
 
     name = "spans"
@@ -89,6 +90,8 @@ class Spans(Kind):
         own = {name: os.path.abspath(path) for name, path in (
             ("train", settings.train_file), ("dev", settings.predict_file)) if path and path != "-"}
         options = {field.name: getattr(settings, field.name) for field in dataclasses.fields(Spans)}
+        if settings.long_document != "memory":
+            options["max_segments"] = 1
         kind = Spans(**dict(options, scoring=settings.scoring or self.scoring))
         return dataclasses.replace(task, kind=kind, files={**task.files, **own},
                                    dev_share=0.0 if "dev" in own else task.dev_share)
@@ -135,10 +138,10 @@ class Spans(Kind):
     # ---- records
 
     def label_features(self, task: Task, length: int) -> tuple:
-        return question_windows.window_features(length)
+        return question_windows.window_features(length // self.max_segments)
 
     def record_options(self) -> tuple:
-        return self.doc_stride, self.max_query_length
+        return self.doc_stride, self.max_query_length, self.max_segments
 
     def examples(self, task: Task, rows: Sequence[Row]) -> Collection[question_windows.Question]:
         """The first answer of a row is the one to be learned."""
@@ -146,8 +149,9 @@ class Spans(Kind):
 
     def encode(self, examples: list, tokenizer: Any, layout: encoding.Layout) -> tuple:
         return question_windows.encode(
-            examples, tokenizer, layout.max_seq_length, stride=self.doc_stride,
-            max_query_length=self.max_query_length)
+            examples, tokenizer, layout.max_seq_length // self.max_segments,
+            stride=self.doc_stride, max_query_length=self.max_query_length,
+            segments=self.max_segments)
 
     # ---- the output layer
 

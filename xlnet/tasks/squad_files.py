@@ -52,7 +52,8 @@ def table_of(task: Task, path: str, chunks: Iterable[str]) -> readers.Table:
     def rows():
         nonlocal place
         try:
-            for place, cells in _questions(path, JsonStream(chunks)):
+            for found, cells in _questions(path, JsonStream(chunks)):
+                place = found
                 yield cells if isinstance(cells, str) else cells + blank
         except ValueError as e:
             if isinstance(e, UserError):
