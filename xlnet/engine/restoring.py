@@ -1,6 +1,9 @@
-"""All variables of a graph from a checkpoint, as those read it who do not train on."""
+"""The variables of a graph from a checkpoint, as those read it who do not train on."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Optional
 
 import tensorflow.compat.v1 as tf
 
@@ -8,11 +11,15 @@ from xlnet.engine import checkpoint, distribution
 
 
 class Restoring:
-    """Reads the variables of the graph in which it is made, on all devices of the strategy that is
-    open. Moving averages of weights take their place where a checkpoint has them."""
+    """Reads variables of the graph in which it is made, on all devices of the strategy that is
+    open. Moving averages of weights take their place where a checkpoint has them.
 
-    def __init__(self) -> None:
-        self._variables = tf.global_variables()
+    Args:
+      variables: those that are read; all of the graph if not given.
+    """
+
+    def __init__(self, variables: Optional[Sequence[tf.Variable]] = None) -> None:
+        self._variables = tf.global_variables() if variables is None else variables
         self._names = [distribution.base_name(variable) for variable in self._variables]
         with tf.device("/cpu:0"):
             self._prefix = tf.placeholder(tf.string, [])

@@ -6,7 +6,6 @@ Shape letters as in `modeling`; T tokens of an example, C choices.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from typing import Optional
 
 import tensorflow.compat.v1 as tf
@@ -29,13 +28,13 @@ class TaskModel:
     settings: FineTuningSettings
     scope: str
 
-    def predictions(self, features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    def predictions(self, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """What the kind of task answers: dict of tensors [B, ...]. No label is read."""
         with training.model_scope():
             nn, logits = self._logits(features, None)
             return self.task.kind.answers(nn, self.task, logits)
 
-    def answers(self, features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    def answers(self, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """The same with the `loss` of each record, and its `index` and `is_real_example`, [B]."""
         with training.model_scope():
             nn, logits = self._logits(features, None)
@@ -43,7 +42,7 @@ class TaskModel:
                         loss=self.task.kind.loss(nn, self.task, logits, features, None),
                         index=features["index"], is_real_example=features["is_real_example"])
 
-    def training_loss(self, features: Mapping[str, tf.Tensor], seed: tf.Tensor,
+    def training_loss(self, features: dict[str, tf.Tensor], seed: tf.Tensor,
                       options: LossOptions) -> tf.Tensor:
         """The loss of each record in training, float32 [B]; seed: of the noise, int32 [2]."""
         with training.model_scope():

@@ -71,7 +71,7 @@ def read(path: str, *, model_config_path: Optional[str] = None,
     found = directory.find(path, use_checkpoint)
     network = network or NetworkSettings()
     network.check()
-    given = dict(model_dir=path, model_config_path=model_config_path or "",
+    given: dict[str, Any] = dict(model_dir=path, model_config_path=model_config_path or "",
                  spiece_model_file=spiece_model_file or "")
     settings = _settings(found, given) if found.is_tuned else TaskSettings(**given)
     settings = _beside(settings, found.home)

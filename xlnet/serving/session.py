@@ -5,6 +5,7 @@ Shape letters: B batch, T tokens of a record, C choices.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -19,12 +20,14 @@ from xlnet.models import layout
 from xlnet.records import feature_spec
 from xlnet.serving.loaded import TunedFor
 
+Tensors = dict[str, tf.Tensor]       # by name
+
 _DTYPES = {"int": tf.int32, "float": tf.float32}
 
 IDS = ("input_ids", "input_mask", "segment_ids")      # features of any number of tokens
 
 
-def placeholders(tuned: TunedFor) -> dict[str, tf.Tensor]:
+def placeholders(tuned: TunedFor) -> Tensors:
     """The features of a record of this task, of any batch; those by token of any length too."""
     task = tuned.task
     length = layout.of_records(tuned.settings, task).max_seq_length
@@ -36,39 +39,76 @@ def placeholders(tuned: TunedFor) -> dict[str, tf.Tensor]:
         for name, shape, dtype in features if name != "is_real_example"}
 
 
-class Restored:
-    """A graph without anything of training, with the weights of a checkpoint.
+class Part:
+    """One of the things that a `Restored` computes: the outputs of a batch of inputs."""
 
-    Args:
-      build: function that builds the graph; it returns dicts of inputs and of outputs, tensors by
-        name.
-      prefix: of the checkpoint.
-
-    Raises:
-      UserError: the checkpoint is not whole, or lacks a variable of the graph.
-    """
-
-    def __init__(self, build: Callable[[], tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]],
-                 prefix: str, device: DeviceSettings):
-        training.set_up_process()
-        devices = distribution.connect(device)
-        with private_tf.gradients_forgotten(), tf.Graph().as_default() as graph:
-            self._inputs, self._outputs = build()
-            missing = checkpoint.compare(prefix, tf.global_variables()).missing
-            if missing:
-                raise UserError("checkpoint %s lacks %d of the model's variables: %s" % (
-                    prefix, len(missing), ", ".join(missing[:3]) + ", ..." * (len(missing) > 3)))
-            restore = Restoring()
-            graph.finalize()
-        self._session = tf.Session(graph=graph, config=distribution.session_config(devices))
-        restore(self._session, prefix)
+    def __init__(self, session: tf.Session, inputs: Tensors, outputs: Tensors):
+        self._session = session
+        self._inputs = inputs
+        self._outputs = outputs
 
     def __call__(self, names: Any, features: Mapping[str, np.ndarray]) -> Any:
-        """The outputs of these names, any structure of them, for a dict of arrays; features that
-        the graph has no input for are passed over."""
+        """The outputs of these names, any structure of them, for a dict of arrays; arrays that
+        there is no input for are passed over."""
         wanted = tf.nest.map_structure(self._outputs.__getitem__, names)
         return self._session.run(wanted, {
             tensor: features[name] for name, tensor in self._inputs.items()})
+
+
+class Restored:
+    """A session with the weights of a checkpoint and without anything of training.
+
+    Any number of threads may ask it. What it computes is added part by part, each as it is first
+    asked for; weights that parts share are there once.
+
+    Args:
+      prefix: of the checkpoint.
+
+    Raises:
+      UserError: there is no such device.
+    """
+
+    def __init__(self, prefix: str, device: DeviceSettings):
+        training.set_up_process()
+        self._prefix = prefix
+        self._graph = tf.Graph()
+        self._session = tf.Session(graph=self._graph, config=distribution.session_config(
+            distribution.connect(device)))
+        self._parts: dict[str, Part] = {}
+        self._lock = threading.Lock()
+
+    def part(self, name: str, build: Callable[[], tuple[Tensors, Tensors]]) -> Part:
+        """The part of this name.
+
+        Args:
+          build: function that builds it where it is not there yet; it returns dicts of inputs and
+            of outputs, tensors by name.
+
+        Raises:
+          UserError: the checkpoint is not whole, or lacks a variable of the part.
+        """
+        if name not in self._parts:
+            with self._lock:
+                if name not in self._parts:
+                    self._parts[name] = self._built(build)
+        return self._parts[name]
+
+    def _built(self, build):
+        with private_tf.gradients_forgotten(), self._graph.as_default():
+            before = set(tf.global_variables())
+            part = Part(self._session, *build())
+            new = [variable for variable in tf.global_variables() if variable not in before]
+            if new:
+                self._check(new)
+                Restoring(new)(self._session, self._prefix)
+        return part
+
+    def _check(self, variables):
+        missing = checkpoint.compare(self._prefix, variables).missing
+        if missing:
+            raise UserError("checkpoint %s lacks %d of the model's variables: %s" % (
+                self._prefix, len(missing),
+                ", ".join(missing[:3]) + ", ..." * (len(missing) > 3)))
 
     def close(self) -> None:
         """Frees the session; nothing can be asked any more."""
