@@ -72,7 +72,7 @@ def read(path: str, *, model_config_path: Optional[str] = None,
     network = network or NetworkSettings()
     network.check()
     given: dict[str, Any] = dict(model_dir=path, model_config_path=model_config_path or "",
-                 spiece_model_file=spiece_model_file or "")
+                                 spiece_model_file=spiece_model_file or "")
     settings = _settings(found, given) if found.is_tuned else TaskSettings(**given)
     settings = _beside(settings, found.home)
     config = XLNetConfig(json_path=settings.model_config_path)
