@@ -46,10 +46,10 @@ def place(tmp_path_factory):
 
 def run(place, *arguments, **changes):
     flags = dict(
-        train_file=place / "train.json", predict_file=place / "dev.json", dropout=0, dropatt=0,
+        train_file=place / "train.json", predict_file=place / "dev.json", dropout=.02, dropatt=0,
         output_dir=place / "records", model_dir=place / "model", max_seq_length=24, doc_stride=8,
         max_query_length=6, spiece_model_file=place / "sp.model", train_batch_size=16,
-        learning_rate=.02, warmup_steps=10, train_steps=180, eval_steps=60, save_steps=60,
+        learning_rate=.02, warmup_steps=10, train_steps=120, eval_steps=60, save_steps=60,
         model_config_path=RELEASED / "xlnet_config.json", start_n_top=3, end_n_top=2)
     return command.run("run_squad.py", *arguments, *(
         "--%s=%s" % item for item in dict(flags, **changes).items() if item[1] is not None))
@@ -67,7 +67,7 @@ def test_it_learns_evaluates_selects_and_predicts(place, trained):
     assert "120 questions, answers of up to 64 tokens, windows every 8 tokens" in trained.stdout
     results = json.loads((model / "eval_results_dev.json").read_text())
     best = results["checkpoints"][0]
-    assert best["f1"] > 80 > results["baseline"]["f1"]
+    assert best["f1"] > 60 > results["baseline"]["f1"]
     assert best["NoAns_f1"] > 50 and best["HasAns_f1"] > 50
     predictions, n_best, null = (json.loads((model / ("predictions_custom_dev" + end)).read_text())
                                  for end in (".json", ".nbest.json", ".null_odds.json"))
@@ -116,11 +116,10 @@ def test_what_the_authors_program_trained_is_used_and_started_from(place, tmp_pa
     assert all(np.array_equal(first[name], value) for name, value in stored.items())
 
 
-def test_windows_and_batches_change_no_answer(place, trained, tmp_path):
-    """Padding, and where windows begin, leave the answers as they are, but for where a window has
-    less context."""
-    how = dict(predict_dir=tmp_path, train_file=None)
-    done = run(place, "--do_predict=True", padding="fixed", eval_batch_size=3, **how)
+def test_batches_and_devices_change_no_answer(place, trained, tmp_path):
+    """Padding, what stands in a batch, and how many devices answer."""
+    how = dict(predict_dir=tmp_path, train_file=None, padding="fixed", eval_batch_size=3)
+    done = run(place, "--do_predict=True", device="cpu", num_core_per_host=2, **how)
     assert done.returncode == 0, done.stderr
     for name in ("predictions_custom_dev.json", "predictions_custom_dev.null_odds.json"):
         fixed, cut = (json.loads((directory / name).read_text())
@@ -128,6 +127,64 @@ def test_windows_and_batches_change_no_answer(place, trained, tmp_path):
         assert list(fixed) == list(cut)
         for key, value in fixed.items():
             assert value == (pytest.approx(cut[key], abs=1e-4) if "null" in name else cut[key])
+
+
+def test_a_run_that_was_killed_goes_on_to_the_bit(place, trained, tmp_path):
+    """Its last checkpoint is cut short, and what it had evaluated since is lost."""
+    shutil.copytree(place / "model", tmp_path / "model")
+    shutil.rmtree(tmp_path / "model" / "best")
+    last = tmp_path / "model" / "model.ckpt-120.data-00000-of-00001"
+    last.write_bytes(last.read_bytes()[:-100])
+    (tmp_path / "model" / "evaluations.json").write_text(json.dumps(dict(
+        metric="f1", evaluations=evaluations(place / "model")[:1])))
+    done = run(place, "--do_train=True", model_dir=tmp_path / "model")
+    assert done.returncode == 0, done.stderr
+    assert "the one before it is used" in done.stdout and "steps       61 to 120" in done.stdout
+    for name in ("model.ckpt-120", "best"):
+        ours, expected = (weights(path / name) for path in (tmp_path / "model", place / "model"))
+        assert all(np.array_equal(ours[key], value) for key, value in expected.items())
+    assert evaluations(tmp_path / "model") == evaluations(place / "model")
+
+
+def evaluations(model_dir):
+    return json.loads((model_dir / "evaluations.json").read_text())["evaluations"]
+
+
+@pytest.fixture(scope="module")
+def narrow(place):
+    """The description of a network of one layer."""
+    config = json.loads((RELEASED / "xlnet_config.json").read_text())
+    (place / "narrow.json").write_text(json.dumps(dict(config, n_layer=1)))
+    return place / "narrow.json"
+
+
+def test_micro_batches_recompute_and_devices_train_the_same(place, narrow, tmp_path):
+    how = dict(train_steps=1, eval_steps=0, warmup_steps=0, dropout=.1, model_config_path=narrow)
+    for name, changes in (("one", {}), ("other", dict(
+            grad_accum_steps=2, recompute=True, device="cpu", num_core_per_host=2))):
+        done = run(place, "--do_train=True", model_dir=tmp_path / name, **how, **changes)
+        assert done.returncode == 0, done.stderr
+    assert "16 examples = 4 x 2 replicas x 2 micro" in done.stdout
+    one, other = (weights(tmp_path / name / "model.ckpt-1") for name in ("one", "other"))
+    for name, value in one.items():
+        np.testing.assert_allclose(other[name], value, rtol=2e-4, atol=2e-6, err_msg=name)
+
+
+def test_trials_in_bfloat16_with_memory_stop_early(place, narrow, tmp_path):
+    """Of two trials the second one, which learns nothing, ends when its patience does."""
+    done = run(place, "--do_train=True", "--do_predict=True", model_dir=tmp_path, num_trials=2,
+               learning_rates=".02,1e-30", patience=1, train_steps=4, eval_steps=1, save_steps=4,
+               warmup_steps=0, max_seq_length=14, doc_stride=5, max_query_length=4,
+               long_document="memory", precision="bf16", model_config_path=narrow)
+    assert done.returncode == 0, done.stderr
+    results = json.loads((tmp_path / "results.json").read_text())
+    assert [trial["seed"] for trial in results["trials"]] == [0, 1]
+    assert [one["step"] for one in evaluations(tmp_path / "trial_2")] == [1, 2]
+    best = results["trials"][results["best_trial"] - 1]
+    kept, expected = (weights(path) for path in (tmp_path / "best", best["model_dir"] + "/best"))
+    assert all(np.array_equal(kept[name], value) for name, value in expected.items())
+    assert all(value.dtype == np.float32 for name, value in kept.items() if name != "global_step")
+    assert len(json.loads((tmp_path / "predictions_custom_dev.json").read_text())) == 30
 
 
 def test_a_model_copied_elsewhere_needs_nothing_but_a_file(place, trained, tmp_path):
@@ -163,6 +220,8 @@ WRONG = (
     (dict(task_name="squad2", context_column="text"), 1,
      "context_column is for --task_name=custom"),
     (dict(metric="accuracy"), 1, "task custom has no accuracy"),
+    (dict(class_weights="balanced"), 1,
+     "class_weights: task custom is no classification into classes"),
     (dict(label_smoothing=.1), 1, "label_smoothing: task custom has no classes"),
 )
 

@@ -11,8 +11,8 @@ from xlnet import files
 from xlnet.config import FineTuningSettings
 from xlnet.engine import checkpoint
 from xlnet.errors import UserError
-from xlnet.finetuning import settled
-from xlnet.finetuning.settled import TASK_NAME
+from xlnet.models import settled
+from xlnet.models.settled import TASK_NAME
 from xlnet.tasks import custom, known
 from xlnet.tasks.task import Task
 from xlnet.tokenization import Tokenizer
@@ -52,24 +52,24 @@ _COLUMNS = ("text_a", "text_b", "label", "id", "choices", "query")
 _MAY_DIFFER = ("kind_options", "columns", "settings")
 
 
-def check(model_dir: str, wanted: dict, program: str, is_training: bool) -> None:
+def check(model_dir: str, wanted: dict, settings: FineTuningSettings) -> None:
     """Raises UserError where `model_dir` has checkpoints that were trained for something else.
 
     The authors' programs write no `task.json`: what has the output layer is used as it is asked
     for, but not trained on, as there is more that a run needs.
 
     Args:
-      wanted: what `describe` says. program: its file name.
+      wanted: what `describe` says of the settings.
     """
     prefixes = checkpoint.all_prefixes(model_dir)
     if not prefixes:
         return
     path = os.path.join(model_dir, TASK_NAME)
     if not os.path.exists(path):
-        if is_training or not _has_layer(prefixes[-1][1], wanted["head"]):
+        if settings.do_train or not _has_layer(prefixes[-1][1], wanted["head"]):
             raise UserError("model_dir: the checkpoints in %s are not %s's (no %s); use another "
                             "model_dir and give this one as init_checkpoint"
-                            % (model_dir, program, TASK_NAME))
+                            % (model_dir, settings.program, TASK_NAME))
         _log.info("note: %s has no %s: task, vocabulary and settings are those given", model_dir,
                   TASK_NAME)
         return
