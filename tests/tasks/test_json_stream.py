@@ -32,8 +32,9 @@ def test_values_are_those_of_the_whole_text(indent):
             assert how(stream) == VALUES and stream.peek() == "", size
 
 
-@pytest.mark.parametrize("text", ("", "[", "[1", "[1,", "[1 2]", '{"a"', '{"a":', '{"a": 1', "{1: 2}",
-                                  '{"a": 1,}', '["\n"]', "[tru]", '{"a" 1}'))
+@pytest.mark.parametrize("text", (
+    "", "[", "[1", "[1,", "[1 2]", '{"a"', '{"a":', '{"a": 1', "{1: 2}", '{"a": 1,}', '["\n"]',
+    "[tru]", '{"a" 1}'))
 def test_what_is_no_json_is_refused(text):
     for size in (1, 2, 100):
         with pytest.raises(ValueError):

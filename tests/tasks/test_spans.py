@@ -14,15 +14,7 @@ from helpers.paths import DATA
 from helpers.vocabulary import train_tiny_model
 
 from xlnet.errors import UserError
-from xlnet.tasks import (
-    decoding,
-    encoding,
-    known,
-    parsing,
-    row_store,
-    span_answers,
-    squad_files,
-)
+from xlnet.tasks import decoding, encoding, known, parsing, row_store, span_answers, squad_files
 from xlnet.tasks.registry import KINDS
 from xlnet.tasks.span_answers import Found, Span
 from xlnet.tasks.squad_files import Answer, place_of
