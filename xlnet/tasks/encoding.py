@@ -352,7 +352,7 @@ def _encoded(encoder, examples, workers):
     with concurrent.futures.ProcessPoolExecutor(
             workers, mp_context=multiprocessing.get_context("spawn"),
             initializer=_start_worker, initargs=(encoder,)) as pool:
-        running = collections.deque()
+        running: collections.deque[concurrent.futures.Future] = collections.deque()
         for block in blocks:
             running.append(pool.submit(_work, block))
             if len(running) > 2 * workers:
