@@ -8,7 +8,6 @@ import shutil
 import numpy as np
 import pytest
 from helpers import command
-from helpers.models import make_model
 
 import xlnet
 
@@ -36,15 +35,15 @@ PROGRAMS = {"tagging": "run_tagger.py", "spans": "run_squad.py"}
 class Kept:
     """A model directory of a kind of task, its model, and what a program predicts with it."""
 
-    def __init__(self, directory, kind):
+    def __init__(self, directory, path, kind):
         name, text = FILES[kind]
         (directory / name).write_text(text)
-        self.path = make_model(directory / "model", kind)
-        done = command.run(PROGRAMS.get(kind, "run_classifier.py"), "--model_dir=" + self.path,
+        self.path = path
+        done = command.run(PROGRAMS.get(kind, "run_classifier.py"), "--model_dir=" + path,
                            "--do_predict", "--predict_file=%s" % (directory / name),
-                           "--device=cpu")
+                           "--predict_dir=%s" % directory, "--device=cpu")
         assert done.returncode == 0, done.stderr
-        self.stem = directory / "model" / "predictions_custom_new"
+        self.stem = directory / "predictions_custom_new"
         self.model = xlnet.load(self.path, device="cpu", batch_size=2)
 
     def table(self):
@@ -55,13 +54,13 @@ class Kept:
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory):
+def kept(tmp_path_factory, model_of):
     """Function from the name of a kind to its `Kept`, made once."""
     made = {}
 
     def get(kind):
         if kind not in made:
-            made[kind] = Kept(tmp_path_factory.mktemp(kind), kind)
+            made[kind] = Kept(tmp_path_factory.mktemp(kind), model_of(kind), kind)
         return made[kind]
     yield get
     for each in made.values():
