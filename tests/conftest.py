@@ -35,8 +35,8 @@ def place(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def model_of(tmp_path_factory):
-    """Function from the name of a kind of task to a model directory of it, with random weights, made
-    once: not to be changed."""
+    """Function from the name of a kind of task to a model directory of it, made once, with random
+    weights: not to be changed."""
     from helpers.models import make_model
     return functools.lru_cache(maxsize=None)(
         lambda kind: make_model(tmp_path_factory.mktemp("models") / kind, kind))
