@@ -118,6 +118,7 @@ class Run:
         directory, manifest = self._settings.eval_record_info_dir, self._held_out
         if not directory:
             return None
+
         def make_batches(batch_size, rows):
             return input_pipeline.pretraining_batches(
                 directory, manifest, permutation=self._permutation, batch_size=batch_size,
