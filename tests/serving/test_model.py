@@ -265,6 +265,10 @@ def test_threads_get_the_answers_of_one(kept):
 def test_a_model_says_what_it_cannot(kept):
     model = kept("multi_label").model
     for asked, said in (
+            (lambda: xlnet.load("a", device="tpu"), "device is 'tpu', expected one of auto, gpu, "
+                                                    "cpu"),
+            (lambda: xlnet.load("a", use_checkpoint="bets"), "use_checkpoint is 'bets', expected "
+             "one of best, newest; did you mean 'best'?"),
             (lambda: model.score("a"), "score: the model was trained for multi_label (custom), its "
                                        "method is classify"),
             (lambda: model.classify(("a", "b")), "text 0: expected one text, not a pair"),

@@ -125,7 +125,7 @@ class Model:
             arrays, lengths = self._laid_out(items[begin:begin + _ROWS_AT_ONCE],
                                              self.max_seq_length)
             found += self._vectors_of(arrays, lengths, wanted, pooling)
-        if not isinstance(layers, (list, tuple, np.ndarray)):
+        if np.ndim(layers) == 0:
             found = [layer for layer, in found]
         return found[0] if is_one else found if pooling == "none" or not found else np.stack(found)
 
@@ -311,7 +311,7 @@ class Model:
 
 def _listed(texts):
     """(list of texts, whether it was one). A tuple is one: a pair, or the words of one text."""
-    if isinstance(texts, np.ndarray):
+    if hasattr(texts, "tolist"):                    # arrays, and columns of tables
         texts = texts.tolist()
     return (texts, False) if isinstance(texts, list) else ([texts], True)
 
