@@ -122,7 +122,7 @@ def test_choices(kept):
             [float(row["p_" + name]) for name in "abc"], abs=1e-6)
     one = found.model.choose(texts[1], choices[1], questions[1])
     assert (one.number, one.probabilities) == (answers[1].number,
-                                              pytest.approx(answers[1].probabilities))
+                                               pytest.approx(answers[1].probabilities))
     with pytest.raises(xlnet.UserError, match="text 0: 2 answers, expected 3"):
         found.model.choose("a", ["b", "c"], "d")
 
@@ -265,7 +265,7 @@ def test_threads_get_the_answers_of_one(kept):
 def test_a_model_says_what_it_cannot(kept):
     model = kept("multi_label").model
     for asked, said in (
-            (lambda: xlnet.load("a", device="tpu"), "device is 'tpu', expected one of auto, gpu, "
+            (lambda: xlnet.load("a", device="host"), "device is 'host', expected one of auto, gpu, "
                                                     "cpu"),
             (lambda: xlnet.load("a", use_checkpoint="bets"), "use_checkpoint is 'bets', expected "
              "one of best, newest; did you mean 'best'?"),
