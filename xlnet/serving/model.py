@@ -270,7 +270,7 @@ class Model:
         """The `kind.Answers.values` of some rows."""
         task, kind = tuned.task, tuned.task.kind
         how = layout.of_records(tuned.settings, task)
-        records, windows = kind.encode(kind.examples(task, rows), self.tokenizer, how)
+        records, windows = kind.encode(list(kind.examples(task, rows)), self.tokenizer, how)
         self._note_cut(records)
         padding = layout.of_padding(tuned.settings, task)
         shape = batches.Shape(how.max_seq_length, padding.side,
