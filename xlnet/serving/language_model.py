@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Optional
+from typing import Optional
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -107,7 +107,7 @@ class Reading:
 
         Returns:
           Log probabilities, float32: [B,P,V] of the token at each blank; of a causal network,
-          [B,T,V] of the token after each.
+          [B,1,V] of the token after the last one.
         """
         return self._run(self._network.log_probabilities, ids, positions, asked, hidden, again_from)
 
@@ -138,8 +138,7 @@ class Reading:
             inputs.ids: ids, inputs.asked: len(asked), inputs.first_slot: first,
             inputs.hidden: hides,
             inputs.distances: np.where(hides, 0, rows - self._positions),
-            inputs.wanted: np.arange(len(rows)) if self._is_causal
-            else np.arange(tokens, len(rows))})
+            inputs.wanted: [tokens - 1] if self._is_causal else np.arange(tokens, len(rows))})
 
     def _place(self, tokens, again_from):
         """The first of the slots for as many tokens, side by side."""
