@@ -21,8 +21,10 @@ ROOMS = {
     "engine": {"", "network"},
     "pretraining": {"", "network", "records", "batches", "engine"},
     "tasks": {"", "records"},
-    "finetuning": {"", "network", "records", "batches", "engine", "tasks"},
-    "exchange": {"", "engine", "tasks", "finetuning"},
+    "models": {"", "network", "engine", "tasks"},
+    "finetuning": {"", "network", "records", "batches", "engine", "tasks", "models"},
+    "serving": {"", "network", "records", "engine", "tasks", "models"},
+    "exchange": {"", "engine", "tasks", "models"},
     "views": {"", "network", "records", "batches"},
 }
 ENTRY_POINTS = ("data_utils.py", "train_gpu.py", "run_classifier.py", "run_tagger.py",
@@ -150,7 +152,7 @@ def test_help_is_quick(program):
 def test_the_documented_api_is_there():
     import xlnet
     assert set(xlnet.__all__) == {"XLNetConfig", "RunConfig", "create_run_config", "XLNetModel",
-                                  "UserError"}
+                                  "UserError", "load"}
     assert issubclass(xlnet.UserError, ValueError)
     assert re.fullmatch(r"\d+\.\d+\.\d+", xlnet.__version__)
     for name in xlnet.__all__:
