@@ -8,10 +8,12 @@ import tensorflow.compat.v1 as tf
 
 import xlnet
 from helpers import vocabulary
-from xlnet.config import NetworkSettings
+from xlnet.config import DeviceSettings, NetworkSettings
 from xlnet.engine import checkpoint
-from xlnet.network import heads, incremental, modeling
+from xlnet.network import heads, modeling
+from xlnet.serving import loaded
 from xlnet.serving.language_model import LanguageModel
+from xlnet.serving.session import Restored
 from xlnet.tokenization import Tokenizer
 
 CLAMP_LEN = 20
@@ -40,15 +42,23 @@ class Pretrained:
 
     @functools.cached_property
     def model(self):
-        return LanguageModel(self.config, self.prefix, self.objective, CLAMP_LEN)
+        found = loaded.read(str(self.folder))
+        return LanguageModel(found, Restored(found.prefix, DeviceSettings(device="cpu")))
 
     def _random_weights(self, seed):
         with tf.Graph().as_default(), tf.variable_scope("model"):
-            incremental.IncrementalNetwork(self.config, self._run, not self.is_causal)
+            ids = tf.zeros([1, 2], tf.int32)
+            outputs = self._network(ids, seg_ids=ids, positions=ids)
+            heads.lm_logits(outputs.sequence, outputs.embedding_table)
             random = np.random.RandomState(seed)
             shapes = {v.op.name: v.shape.as_list() for v in tf.global_variables()}
         return {name: (1. if name.endswith("gamma") else 0.) + 0.5 * random.randn(
             *shape).astype(np.float32) for name, shape in shapes.items()}
+
+    def _network(self, ids, positions, **inputs):
+        return modeling.transformer_xl(
+            self.config, self._run, input_ids=ids, attn_type="uni" if self.is_causal else "bi",
+            query=None if self.is_causal else modeling.Query(positions=positions), **inputs)
 
     def at_once(self, text, hides, positions=()):
         """Log probabilities of ids [Q] in one forward pass with an explicit mask, bool [Q,Q]: of
@@ -64,10 +74,7 @@ class Pretrained:
             inputs = (tf.placeholder(tf.int32, [1, length]),
                       tf.placeholder(tf.bool, [1, length, length]),
                       tf.placeholder(tf.int32, [1, None]))
-            outputs = modeling.transformer_xl(
-                self.config, self._run, input_ids=inputs[0], hidden=inputs[1],
-                attn_type="uni" if self.is_causal else "bi",
-                query=None if self.is_causal else modeling.Query(positions=inputs[2]))
+            outputs = self._network(inputs[0], hidden=inputs[1], positions=inputs[2])
             said = tf.nn.log_softmax(heads.lm_logits(outputs.sequence, outputs.embedding_table))
             session = tf.Session(graph=graph)
             session.run([v.assign(self.weights[v.op.name]) for v in tf.global_variables()])

@@ -9,7 +9,7 @@ from helpers.language_model import hidden_in_order
 
 from xlnet.errors import UserError
 from xlnet.serving import filling
-from xlnet.serving.filling import FillingSettings
+from xlnet.serving.settings import FillingSettings
 
 TEXT = "the cat ___ on ___ mat"
 

@@ -1,11 +1,16 @@
 """Reading token by token gives what the network gives that reads everything at once."""
 
+import shutil
+
 import numpy as np
 import pytest
-from helpers.language_model import hidden_in_order
+from helpers.language_model import CLAMP_LEN, hidden_in_order
 
+from xlnet.config import DeviceSettings
 from xlnet.errors import UserError
+from xlnet.serving import loaded
 from xlnet.serving.language_model import LanguageModel
+from xlnet.serving.session import Restored
 
 LENGTH = 12
 TEXT = np.random.RandomState(0).randint(0, 50, LENGTH)
@@ -82,9 +87,20 @@ def test_tokens_that_do_not_fit_side_by_side_are_a_mistake(causal):
             reading.read(TEXT[None, 3:5], range(3, 5))
 
 
-def test_what_has_no_output_layer_is_refused(causal):
-    with pytest.raises(UserError, match=r"model\.ckpt-4 has no model/transformer/mask_emb/mask_emb"
-                                        ".*give the pretrained model"):
-        LanguageModel(causal.config, causal.prefix, "permutation")
-    with pytest.raises(UserError, match="trained with objective=masked, expected permutation or"):
-        LanguageModel(causal.config, causal.prefix, "masked")
+def test_a_model_says_what_it_was_pretrained_for(causal, permuted):
+    assert loaded.read(str(causal.folder)).objective == "causal"
+    found = loaded.read(str(permuted.folder))
+    assert (found.objective, found.network.clamp_len) == ("permutation", CLAMP_LEN)
+
+
+@pytest.mark.parametrize("text, message", [
+    ('{"objective": "masked"}', "with objective=masked, expected permutation or causal"),
+    ('{"objective": "caussal"}', "objective is 'caussal', expected .*did you mean 'causal'"),
+    ('{"clamp_len": "9"}', "clamp_len is '9', expected int"),
+    ("{}", r"lacks 1 of the model's variables: model/transformer/mask_emb/mask_emb")])
+def test_what_cannot_be_asked_is_refused(causal, tmp_path, text, message):
+    folder = shutil.copytree(causal.folder, tmp_path / "model")
+    (folder / "pretraining.json").write_text(text)
+    with pytest.raises(UserError, match=message):
+        found = loaded.read(str(folder))
+        LanguageModel(found, Restored(found.prefix, DeviceSettings(device="cpu")))

@@ -252,8 +252,8 @@ def shift_back_at(y: tf.Tensor, distances: int, first_distance: tf.Tensor) -> tf
     return take(tf.pad(y, [[0, 0], [0, 0], [0, 0], [0, 1]]), index)
 
 
-def take(x, index):
-    """x [B,N,P,R] at index [B,P,K]: [B,N,P,K]."""
+def take(x: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
+    """x [B,N,P,R] at index [B or 1,P,K]: [B,N,P,K]."""
     batch, heads, slots, _ = shape_of(x)
     index = tf.broadcast_to(index[:, None], [batch, heads, slots, shape_of(index)[-1]])
     return tf.gather(x, index, batch_dims=3)

@@ -15,8 +15,8 @@ from __future__ import annotations
 import collections
 import functools
 import math
-from collections.abc import Sequence
-from typing import Optional
+from collections.abc import Callable, Sequence
+from typing import Any, Optional
 
 import tensorflow.compat.v1 as tf
 
@@ -80,7 +80,7 @@ def transformer_xl(config: XLNetConfig, run: RunConfig, *, input_ids: tf.Tensor,
         table, h, g = embed(net, input_ids, query)
         streams = _streams(hidden, seg_ids, query, length, memory_length)
         sinusoids = sinusoids_of(net, shape_of(input_ids)[0], length, memory_length, attn_type,
-                               direction)
+                                 direction)
         x = net.dropout(h if g is None else tf.concat([h, g], axis=1), run.dropout)  # [B,Q(+P),D]
         weights = layer_weights(net, with_segments=seg_ids is not None)
         layer_of = functools.partial(_layer, config, run)
@@ -101,7 +101,8 @@ def transformer_xl(config: XLNetConfig, run: RunConfig, *, input_ids: tf.Tensor,
 class Network:
     """What every part of the network needs: sizes, rates, number format, variables, dropout."""
 
-    def __init__(self, config, run, seed, first_row=None):
+    def __init__(self, config: XLNetConfig, run: RunConfig, seed: Optional[tf.Tensor],
+                 first_row: Optional[tf.Tensor] = None):
         self.config = config
         self.run = run
         self.seed = seed
@@ -109,25 +110,26 @@ class Network:
         self.dtype = DTYPES[run.precision]
         self._dropouts = 0
 
-    def layer_seed(self, layer):
+    def layer_seed(self, layer: int) -> Optional[tf.Tensor]:
         """The seed of a layer's dropouts; negative numbers keep it apart from our own."""
         if self.seed is None:
             return None
         return fold_in(self.seed, -1 - layer)
 
-    def variable(self, name, shape, initializer=None):
+    def variable(self, name: str, shape: Sequence[int],
+                 initializer: Optional[tf.initializers.Initializer] = None) -> tf.Tensor:
         """A float32 master weight, read in the compute dtype."""
         return self.cast(get_weight(name, shape, initializer or get_initializer(self.run)))
 
-    def cast(self, x):
+    def cast(self, x: tf.Tensor) -> tf.Tensor:
         return tf.cast(x, self.dtype)
 
-    def dropout(self, x, rate, has_rows=True):
+    def dropout(self, x: tf.Tensor, rate: float, has_rows: bool = True) -> tf.Tensor:
         """Each call site draws its own noise, a pure function of the seed (and the row)."""
         noise = self.noise(rate, has_rows)
         return dropout(x, **noise) if noise["rate"] else x
 
-    def noise(self, rate, has_rows=True):
+    def noise(self, rate: float, has_rows: bool = True) -> dict[str, Any]:
         """The keywords `rate`, `seed` and `first_row` of one more dropout."""
         if not self.run.is_training or not rate:
             return dict(rate=0., seed=None)
@@ -152,7 +154,8 @@ def get_weight(name: str, shape: Sequence[int],
 
 # ---- tokens ----
 
-def embed(net, input_ids, query):
+def embed(net: Network, input_ids: tf.Tensor,
+          query: Optional[Query]) -> tuple[tf.Tensor, tf.Tensor, Optional[tf.Tensor]]:
     """Returns the table [V,D], content embeddings h [B,Q,D], query embeddings g [B,P,D] or None.
 
     A prediction slot starts from one learned vector: it must not know its own token.
@@ -273,7 +276,8 @@ def relative_distances(length: int, memory_length: int, attn_type: str,
     return tf.clip_by_value(distances, -clamp_len, clamp_len) if clamp_len > 0 else distances
 
 
-def sinusoids_of(net, batch, length, memory_length, attn_type, direction):
+def sinusoids_of(net: Network, batch: Any, length: Any, memory_length: Any, attn_type: str,
+                 direction: Optional[tf.Tensor]) -> tuple[Any, Any, Any]:
     """Sinusoids of the relative distances: sine half [R,D/2], cosine half [R,D/2], sign.
 
     Computed in float32: bfloat16 cannot tell large distances apart. Backward text has negated
@@ -303,11 +307,11 @@ def _drop_positions(net, wave, batch):
     return net.dropout(tf.tile(wave[None], [batch, 1, 1]), net.run.dropout)
 
 
-def position_keys(net, kernel, sinusoids):
+def position_keys(net: Network, kernel: tf.Tensor, sinusoids: tuple[Any, Any, Any]) -> tf.Tensor:
     """Projects the sinusoids by kernel [D,N*H]: [B or 1,N,R,H]."""
     sine, cosine, sign = sinusoids
     sine, cosine = (split_heads(dense(half if len(half.shape) == 3 else half[None], part),
-                                 net.config)
+                                net.config)
                     for half, part in zip((sine, cosine), tf.split(kernel, 2, axis=0)))
     return cosine + (sine if sign is None else sign * sine)
 
@@ -322,13 +326,13 @@ def _head_kernel(net, name):
     return tf.reshape(kernel, [config.d_model, config.n_head * config.d_head])
 
 
-def split_heads(x, config):
+def split_heads(x: tf.Tensor, config: XLNetConfig) -> tf.Tensor:
     """[B,T,N*H] -> [B,N,T,H]."""
     batch, length, _ = shape_of(x)
     return tf.transpose(tf.reshape(x, [batch, length, config.n_head, config.d_head]), [0, 2, 1, 3])
 
 
-def merge_heads(x):
+def merge_heads(x: tf.Tensor) -> tf.Tensor:
     """[B,N,T,H] -> [B,T,N*H]."""
     batch, heads, length, width = shape_of(x)
     return tf.reshape(tf.transpose(x, [0, 2, 1, 3]), [batch, length, heads * width])
@@ -357,7 +361,7 @@ def _norm_weights(net):
     return gamma, beta
 
 
-def layer_weights(net, with_segments):
+def layer_weights(net: Network, with_segments: bool) -> Callable[[int], _Weights]:
     """Returns a function of the layer that gives its `_Weights`, variables in `layer_<i>`."""
     biases = _attention_biases(net, with_segments)
 
@@ -437,7 +441,7 @@ def _relative_attention(net, weights, x, keys, streams, sinusoids):
     return layer_norm(x + net.dropout(output, net.run.dropout), *weights.attention_norm)
 
 
-def project_back(merged, kernel):
+def project_back(merged: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
     """[B,rows,N*H] and kernel [D,N*H] -> [B,rows,D]."""
     sizes = shape_of(merged)
     output = tf.matmul(tf.reshape(merged, [-1, sizes[-1]]), kernel, transpose_b=True)
@@ -470,7 +474,7 @@ def _attend_stream(net, q, k, v, k_r, stream, weights):
 
 # ---- the layer's other half, the recurrence ----
 
-def feed_forward(net, weights, x):
+def feed_forward(net: Network, weights: _Weights, x: tf.Tensor) -> tf.Tensor:
     """Position-wise feed-forward sub-layer; [B,rows,D] -> [B,rows,D]."""
     rate = net.run.dropout
     kernel, bias = weights.outer

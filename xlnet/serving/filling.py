@@ -10,67 +10,26 @@ Shape letters: P pieces of all blanks, C fillings, V vocabulary.
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import logging
 import math
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from xlnet.config import Settings, setting
-from xlnet.errors import UserError, did_you_mean
+from xlnet.errors import UserError
 from xlnet.serving import choosing
-from xlnet.serving.language_model import LanguageModel, Reading
+from xlnet.serving.settings import ORDERS, FillingSettings
 from xlnet.tokenization import WORD_START, Tokenizer
+
+if TYPE_CHECKING:
+    from xlnet.serving.language_model import LanguageModel, Reading
 
 _log = logging.getLogger(__name__)
 
-ORDERS = ("left_to_right", "right_to_left", "random", "all")
 _MOST_ORDERS = 120          # all orders of five pieces
 _MOST_FORMS = 64            # numbers of pieces of all blanks that are tried
-
-
-@dataclasses.dataclass(frozen=True)
-class FillingSettings(Settings):
-    """How blanks are filled."""
-    blank: str = setting("___", "what stands for a blank in the text")
-    pieces: str = setting("1-3", "pieces of a blank: a number, or the least and the most of them")
-    order: str = setting("left_to_right", "the factorization order of the pieces: left_to_right, "
-                                          "right_to_left, random, all (the mean over all of them), "
-                                          "or the numbers of the blanks, as 2,1,3, pieces of a "
-                                          "blank from left to right")
-    whole_words: bool = setting(True, "only words: what is filled in begins and ends with a word, "
-                                      "and has no punctuation")
-    top: int = setting(5, "fillings that are returned, the likeliest first", minimum=1)
-    beams: int = setting(50, "fillings that are followed from piece to piece", minimum=1)
-    seed: int = setting(0, "seed of random orders", minimum=0)
-
-    def check(self) -> None:
-        super().check()
-        if not self.blank.strip():
-            raise UserError("blank is %r, expected a text that stands for a blank" % self.blank)
-        self.pieces_range()
-        if self.order not in ORDERS:
-            self.blanks_in_order()
-
-    def pieces_range(self) -> range:
-        """The numbers of pieces that a blank may have."""
-        ends = self.pieces.split("-")
-        if len(ends) > 2 or not all(end.isdecimal() for end in ends) or not (
-                1 <= int(ends[0]) <= int(ends[-1])):
-            raise UserError("pieces is '%s', expected a number, or two as in 1-3" % self.pieces)
-        return range(int(ends[0]), int(ends[-1]) + 1)
-
-    def blanks_in_order(self) -> list[int]:
-        """The numbers of the blanks, from 0 on, of an order that names them."""
-        numbers = self.order.split(",")
-        if not all(number.strip().isdecimal() for number in numbers) or sorted(
-                map(int, numbers)) != list(range(1, len(numbers) + 1)):
-            raise UserError("order is '%s', expected %s, or the numbers of the blanks as in 2,1,3%s"
-                            % (self.order, ", ".join(ORDERS), did_you_mean(self.order, ORDERS)))
-        return [int(number) - 1 for number in numbers]
 
 
 class Filling(NamedTuple):

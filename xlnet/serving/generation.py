@@ -8,71 +8,17 @@ Shape letters: B texts written at a time, V vocabulary.
 
 from __future__ import annotations
 
-import dataclasses
-import json
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, Optional, Union
+from typing import TYPE_CHECKING, NamedTuple, Optional
 
 import numpy as np
 
-from xlnet.config import Settings, setting
-from xlnet.errors import UserError
 from xlnet.serving import choosing
-from xlnet.serving.language_model import LanguageModel, Reading
+from xlnet.serving.settings import GenerationSettings, stop_texts
 from xlnet.tokenization import WORD_START, Tokenizer
 
-
-@dataclasses.dataclass(frozen=True)
-class GenerationSettings(Settings):
-    """How a text is written on."""
-    method: str = setting("sample", "sample: draw each token; greedy: the likeliest one; beam: the "
-                                    "likeliest text of several that are written side by side",
-                          choices=("sample", "greedy", "beam"))
-    max_tokens: int = setting(100, "tokens written at most", minimum=1)
-    temperature: float = setting(1., "of sampling: below 1 likely tokens become likelier", above=0.)
-    top_k: int = setting(0, "of sampling: only the k likeliest tokens; 0: all", minimum=0)
-    top_p: float = setting(1., "of sampling (nucleus): only the likeliest tokens that have this "
-                               "probability together", above=0., maximum=1.)
-    beams: int = setting(4, "texts written side by side by method beam", minimum=1)
-    length_penalty: float = setting(1., "of beams: a text's score is its log probability over its "
-                                        "number of tokens to this power", minimum=0.)
-    samples: int = setting(1, "texts for each prompt; of method beam, the best ones", minimum=1)
-    stop: Optional[str] = setting(None, "text before which writing ends; several as a JSON list")
-    context: int = setting(512, "a token is written from the last so many [tokens]", minimum=2)
-    seed: int = setting(0, "seed of sampling", minimum=0)
-
-    def check(self) -> None:
-        super().check()
-        if self.method == "greedy" and self.samples > 1:
-            raise UserError("samples is %d, but method=greedy writes one text; use sample or beam"
-                            % self.samples)
-        if self.method == "beam" and self.samples > self.beams:
-            raise UserError("samples is %d, expected at most beams, %d"
-                            % (self.samples, self.beams))
-        stop_texts(self.stop)
-
-
-def stop_texts(stop: Union[None, str, Sequence[str]]) -> tuple[str, ...]:
-    """The texts that end the writing.
-
-    Args:
-      stop: a text, a JSON list of texts, or a sequence of texts.
-
-    Raises:
-      UserError: a list that is not one of texts, or an empty text.
-    """
-    texts: object = stop
-    if isinstance(stop, str):
-        texts = [stop]
-        if stop.startswith("["):
-            try:
-                texts = json.loads(stop)
-            except ValueError as e:
-                raise UserError("stop is %s, expected a text or a JSON list of texts (%s)"
-                                % (stop, e)) from None
-    if not all(isinstance(text, str) and text for text in texts or ()):
-        raise UserError("stop is %r, expected texts that are not empty" % (stop,))
-    return tuple(texts or ())
+if TYPE_CHECKING:
+    from xlnet.serving.language_model import LanguageModel, Reading
 
 
 class Written(NamedTuple):

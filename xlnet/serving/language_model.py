@@ -14,69 +14,58 @@ from contextlib import contextmanager
 from typing import Optional
 
 import numpy as np
-import tensorflow.compat.v1 as tf
 
+from xlnet import failures
 from xlnet.config import NetworkSettings, XLNetConfig
-from xlnet.engine import checkpoint, training
+from xlnet.engine import training
 from xlnet.errors import UserError
 from xlnet.network.incremental import IncrementalNetwork
+from xlnet.serving.loaded import LoadedModel
+from xlnet.serving.session import Part, Restored, Tensors
 
 _EMPTY = np.iinfo(np.int64).max     # the position of a slot without a token
 
 
-class LanguageModel:
-    """The network of a checkpoint with its output layer, in a session of its own.
+def build(config: XLNetConfig, network: NetworkSettings,
+          is_causal: bool) -> tuple[Tensors, Tensors]:
+    """The inputs and outputs of an `IncrementalNetwork`, by its names; the attention of layer i is
+    `attention/i`."""
+    with training.model_scope():
+        made = IncrementalNetwork(config, network.run_config(is_training=False),
+                                  has_queries=not is_causal)
+    return (dict(made.inputs._asdict(), size=made.size, parents=made.parents),
+            {"log_probabilities": made.log_probabilities, "clear": made.clear,
+             "select": made.select,
+             **{"attention/%d" % layer: found for layer, found in enumerate(made.attention)}})
 
-    Args:
-      prefix: of the checkpoint.
-      objective: what it was trained on, "permutation" or "causal".
-      clamp_len: as in training.
+
+class LanguageModel:
+    """A pretrained network with its output layer.
 
     Raises:
-      UserError: the checkpoint is not whole, or has no output layer.
+      UserError: its checkpoint has no output layer, or it was trained on neither of the objectives
+        "permutation" and "causal".
     """
 
-    def __init__(self, config: XLNetConfig, prefix: str, objective: str, clamp_len: int = -1):
-        if objective not in ("permutation", "causal"):
+    def __init__(self, loaded: LoadedModel, restored: Restored):
+        if loaded.tuned is not None:
+            raise UserError("%s was fine-tuned for %s and has no output layer over the vocabulary; "
+                            "expected a pretrained model" % (loaded.prefix, loaded.tuned.task.name))
+        if loaded.objective not in ("permutation", "causal"):
             raise UserError("%s was trained with objective=%s, expected permutation or causal"
-                            % (prefix, objective))
-        training.set_up_process()
-        self.is_causal = objective == "causal"
+                            % (loaded.prefix, loaded.objective))
+        self.is_causal = loaded.objective == "causal"
+        self.n_layer = loaded.config.n_layer
         self._lock = threading.Lock()
-        run = NetworkSettings(clamp_len=clamp_len).run_config(is_training=False)
-        with tf.Graph().as_default() as graph:
-            with training.model_scope():
-                self._network = IncrementalNetwork(config, run, has_queries=not self.is_causal)
-            restore = _restore(prefix)
-            self._session = tf.Session(graph=graph)
-            with checkpoint.reading(prefix):
-                self._session.run([restore, tf.local_variables_initializer()])
-
-    def close(self) -> None:
-        self._session.close()
+        self._part = restored.part("language model", lambda: build(
+            loaded.config, loaded.network, self.is_causal))
 
     @contextmanager
     def reading(self, size: int) -> Iterator[Reading]:
         """A text to be read, of which the last `size` tokens are kept; one at a time: other
         threads wait."""
         with self._lock:
-            yield Reading(self._session, self._network, size, self.is_causal)
-
-
-def _restore(prefix):
-    """The operation that reads the network's variables from a checkpoint."""
-    variables = tf.global_variables()
-    comparison = checkpoint.compare(prefix, variables)
-    if comparison.missing:
-        raise UserError("checkpoint %s has no %s, which filling in and continuing need: give the "
-                        "pretrained model; a fine-tuned one has no output layer over the vocabulary"
-                        % (prefix, ", ".join(comparison.missing)))
-    stored = checkpoint.weights(prefix)
-    values = tf.raw_ops.RestoreV2(
-        prefix=prefix, tensor_names=[stored[variable.op.name] for variable in variables],
-        shape_and_slices=[""] * len(variables), dtypes=[tf.float32] * len(variables))
-    return tf.group(*[variable.assign(tf.ensure_shape(value, variable.shape), read_value=False)
-                      for variable, value in zip(variables, values)])
+            yield Reading(self._part, size, self.is_causal)
 
 
 class Reading:
@@ -86,12 +75,11 @@ class Reading:
       size: S; when they are full the oldest token gives way to the newest.
     """
 
-    def __init__(self, session: tf.Session, network: IncrementalNetwork, size: int,
-                 is_causal: bool):
-        self._session, self._network, self._is_causal = session, network, is_causal
+    def __init__(self, part: Part, size: int, is_causal: bool):
+        self._part, self._is_causal = part, is_causal
         self._positions = np.full(size, _EMPTY)         # [S], of the slots' tokens
         self._count = 0                                 # tokens read
-        session.run(network.clear, {network.size: size})
+        self._part("clear", {"size": size})
 
     def read(self, ids: np.ndarray, positions: Sequence[int], asked: Sequence[int] = (), *,
              hidden: Optional[np.ndarray] = None, again_from: Optional[int] = None) -> np.ndarray:
@@ -109,20 +97,21 @@ class Reading:
           Log probabilities, float32: [B,P,V] of the token at each blank; of a causal network,
           [B,1,V] of the token after the last one.
         """
-        return self._run(self._network.log_probabilities, ids, positions, asked, hidden, again_from)
+        return self._run("log_probabilities", ids, positions, asked, hidden, again_from)
 
-    def attention(self, ids: np.ndarray, positions: Sequence[int], asked: Sequence[int],
-                  hidden: np.ndarray) -> list[np.ndarray]:
-        """The attention probabilities of the first tokens that are read: of each layer
-        [B,N,T+P,T]; arguments as of `read`."""
-        found = self._run(self._network.attention, ids, positions, asked, hidden, None)
+    def attention(self, layers: Sequence[int], ids: np.ndarray, positions: Sequence[int],
+                  asked: Sequence[int], hidden: np.ndarray) -> list[np.ndarray]:
+        """The attention probabilities of some layers, counted from 0, as the first tokens are read:
+        [B,N,T+P,T] of each; arguments as of `read`."""
+        found = self._run(["attention/%d" % layer for layer in layers], ids, positions, asked,
+                          hidden, None)
         return [layer[..., :len(positions)] for layer in found]
 
     def keep(self, rows: Sequence[int]) -> None:
         """Makes the rows from now on those of these numbers; one may go on as several."""
-        self._session.run(self._network.select, {self._network.parents: rows})
+        self._part("select", {"parents": rows})
 
-    def _run(self, fetches, ids, positions, asked, hidden, again_from):
+    def _run(self, names, ids, positions, asked, hidden, again_from):
         tokens = len(positions)
         first = self._place(tokens, again_from)
         self._positions[first:first + tokens] = positions
@@ -133,12 +122,11 @@ class Reading:
             hides[:, first:first + tokens] |= hidden
         elif self._is_causal:
             hides |= self._positions > rows
-        inputs = self._network.inputs
-        return self._session.run(fetches, {
-            inputs.ids: ids, inputs.asked: len(asked), inputs.first_slot: first,
-            inputs.hidden: hides,
-            inputs.distances: np.where(hides, 0, rows - self._positions),
-            inputs.wanted: [tokens - 1] if self._is_causal else np.arange(tokens, len(rows))})
+        with failures.explained():
+            return self._part(names, {
+                "ids": ids, "asked": len(asked), "first_slot": first, "hidden": hides,
+                "distances": np.where(hides, 0, rows - self._positions),
+                "wanted": [tokens - 1] if self._is_causal else np.arange(tokens, len(rows))})
 
     def _place(self, tokens, again_from):
         """The first of the slots for as many tokens, side by side."""
