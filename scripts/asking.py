@@ -1,4 +1,4 @@
-"""What the scripts that ask a model share: where the texts come from, and where answers go."""
+"""What the scripts that ask a model share: which model, where texts come from, where answers go."""
 
 import contextlib
 import dataclasses
@@ -9,6 +9,7 @@ from typing import Optional
 
 import recipes  # finds the library
 
+import xlnet
 from xlnet import files
 from xlnet.config import Settings, setting
 from xlnet.errors import UserError
@@ -54,12 +55,18 @@ class AskingSettings(Settings):
                     yield text
 
 
-def run(settings: AskingSettings, answer, show) -> None:
+def load(settings):
+    """The model of `LoadSettings`."""
+    values = dataclasses.asdict(settings)
+    return xlnet.load(values.pop("model_dir"), **values)
+
+
+def run(settings, answer, show):
     """Answers all texts.
 
     Args:
-      answer: function from a text to the JSON objects of its answers. show: function from a text,
-        that prints them.
+      settings: `AskingSettings`. answer: function from a text to the JSON objects of its
+        answers. show: function from a text, that prints them.
     """
     if settings.interactive:
         _talk(show)

@@ -13,7 +13,7 @@ likeliest first, with the joint probability of all their pieces in a factorizati
 
 
 def main(model_settings, settings, how):
-    with model_settings.load() as model:
+    with asking.load(model_settings) as model:
         def fill(text):
             return model.fill(text, **vars(how))
 

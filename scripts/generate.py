@@ -13,7 +13,7 @@ by beams; shown as it is written.
 
 
 def main(model_settings, settings, how):
-    with model_settings.load() as model:
+    with asking.load(model_settings) as model:
         def answer(text):
             whole = [part for part in model.stream(text, **vars(how)) if part.whole]
             for part in sorted(whole, key=lambda part: part.number):

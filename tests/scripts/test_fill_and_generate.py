@@ -22,7 +22,7 @@ def model(permuted):
 @pytest.fixture
 def runs(model, monkeypatch):
     """Runs a script on the model, which stays loaded; returns its `command.Done`."""
-    monkeypatch.setattr("xlnet.serving.settings.load", lambda path, **how: model)
+    monkeypatch.setattr("xlnet.serving.load.load", lambda path, **how: model)
     monkeypatch.setattr(type(model), "close", lambda self: None)
 
     def run(script, *flags, typed=None):

@@ -6,7 +6,7 @@ Annotations are types here, not texts: flags need them. TensorFlow is not needed
 import dataclasses
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Optional, Union
+from typing import Optional, Union
 
 from xlnet.config import (
     DeviceSettings,
@@ -18,10 +18,6 @@ from xlnet.config import (
     setting,
 )
 from xlnet.errors import UserError, did_you_mean
-from xlnet.serving.load import load
-
-if TYPE_CHECKING:
-    from xlnet.serving.model import Model
 
 ORDERS = ("left_to_right", "right_to_left", "random", "all")
 
@@ -39,11 +35,6 @@ class LoadSettings(Settings):
                                 help="that of model_dir/best if it is there, or the newest")
     device: str = as_in(DeviceSettings, "device")
     precision: str = as_in(NetworkSettings, "precision", default="fp32")
-
-    def load(self) -> "Model":
-        """The model of these settings; raises as `load`."""
-        values = dataclasses.asdict(self)
-        return load(values.pop("model_dir"), **values)
 
 
 @dataclasses.dataclass(frozen=True)
