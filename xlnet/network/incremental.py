@@ -53,7 +53,7 @@ class IncrementalNetwork:
         self.size, self.parents = placeholder(tf.int32), placeholder(tf.int32, None)
         with tf.variable_scope("transformer"):
             sequence, table = self._build(has_queries)
-        logits = heads.lm_logits(sequence, table, self._net.run.precision)            # [B,W,V]
+        logits = heads.lm_logits(sequence, table, run.precision or "fp32")           # [B,W,V]
         self.log_probabilities = tf.nn.log_softmax(logits)
         self.select = tf.group(*[slots.assign(tf.gather(slots, self.parents), read_value=False)
                                  for layer in self._layers

@@ -107,6 +107,7 @@ class Network:
         self.run = run
         self.seed = seed
         self.first_row = first_row
+        assert run.precision, "a RunConfig has a number format from its making on"
         self.dtype = DTYPES[run.precision]
         self._dropouts = 0
 

@@ -94,8 +94,11 @@ class _Blanks:
     def layout(self, widths):
         """Where everything stands: ids and positions of the known tokens, positions [P] of the
         blanks' pieces."""
-        ids, positions, places, position = [], [], [], 0
-        for part, width in itertools.zip_longest(self._ids, widths, fillvalue=0):
+        ids: list[int] = []
+        positions: list[int] = []
+        places: list[int] = []
+        position = 0
+        for part, width in zip(self._ids, (*widths, 0)):
             ids += part
             positions += range(position, position + len(part))
             position += len(part)
@@ -183,8 +186,8 @@ def _orders(widths: Sequence[int], settings: FillingSettings) -> list[list[int]]
                   count, "{:,}".format(math.factorial(count)), _MOST_ORDERS)
         return [random.permutation(count).tolist() for _ in range(_MOST_ORDERS)]
     begins = np.cumsum([0, *widths])
-    return [place for blank in settings.blanks_in_order()
-            for place in range(begins[blank], begins[blank + 1])],
+    return [[place for blank in settings.blanks_in_order()
+             for place in range(begins[blank], begins[blank + 1])]]
 
 
 class _Search:
@@ -219,7 +222,7 @@ class _Search:
             rows, ids = choosing.best(sums, beams)
             fillings, scores = fillings[rows], sums[rows, ids]
             fillings[:, place] = ids
-            self._reading.keep(rows)
+            self._reading.keep(rows.tolist())
         return fillings, scores
 
     def joint(self, fillings: np.ndarray, order: Sequence[int]) -> np.ndarray:

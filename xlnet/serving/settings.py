@@ -6,7 +6,7 @@ Annotations are types here, not texts: flags need them. TensorFlow is not needed
 import dataclasses
 import json
 from collections.abc import Sequence
-from typing import Optional, Union
+from typing import Any, Optional, Union
 
 from xlnet.config import (
     DeviceSettings,
@@ -117,9 +117,8 @@ def stop_texts(stop: Union[None, str, Sequence[str]]) -> tuple[str, ...]:
     Raises:
       UserError: a list that is not one of texts, or an empty text.
     """
-    texts: object = stop
+    texts: Any = [stop] if isinstance(stop, str) else stop
     if isinstance(stop, str):
-        texts = [stop]
         if stop.startswith("["):
             try:
                 texts = json.loads(stop)
