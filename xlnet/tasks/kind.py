@@ -68,7 +68,7 @@ class Kind:
     pads: ClassVar[str] = "left"            # the side of a record where padding is
     takes_empty_text_b: ClassVar[bool] = False          # which otherwise is a fault of a row
     token_features: ClassVar[tuple[str, ...]] = ()      # those of `label_features` by token, [T]
-    verb: ClassVar[str] = "predict"         # the method of a loaded model that asks it
+    verb: ClassVar[str] = "classify"        # the method of a loaded model that asks it
 
     # ---- from the command line to a task, for own files
 
