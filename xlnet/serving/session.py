@@ -32,7 +32,7 @@ def placeholders(tuned: TunedFor) -> Tensors:
     length = layout.of_records(tuned.settings, task).max_seq_length
     features = feature_spec.finetuning_features(
         length, task.kind.label_features(task, length), task.kind.num_choices(task, False))
-    by_token = (*IDS, *task.kind.token_features)
+    by_token = (*IDS, *layout.of_padding(tuned.settings, task).token_features)
     return {name: tf.placeholder(
         _DTYPES[dtype], [None, None] if name in by_token else [None, *shape], name)
         for name, shape, dtype in features if name != "is_real_example"}
