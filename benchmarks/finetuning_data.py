@@ -12,14 +12,7 @@ import time
 from repository import ROOT
 
 from xlnet import cli
-from xlnet.config import (
-    ClassifierSettings,
-    NetworkSettings,
-    OptimizationSettings,
-    XLNetConfig,
-    required,
-    setting,
-)
+from xlnet.config import ClassifierSettings, NetworkSettings, XLNetConfig, required, setting
 from xlnet.tasks import known
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")      # before TensorFlow is imported
@@ -100,7 +93,7 @@ def one_pass(settings, task, path, padding):
     import tensorflow.compat.v1 as tf
 
     from xlnet.batches import input_pipeline
-    from xlnet.finetuning.model import ClassifierModel
+    from xlnet.models.task_model import TaskModel
     from xlnet.records import feature_spec
     graph, length = tf.Graph(), settings.max_seq_length
     with graph.as_default():
@@ -109,9 +102,9 @@ def one_pass(settings, task, path, padding):
             batch_size=settings.eval_batch_size, multiple=length if padding == "fixed" else 8)
         iterator = tf.data.make_initializable_iterator(batches)
         needed = dict.fromkeys(("data_dir", "model_dir", "output_dir"), "")
-        model = ClassifierModel(
+        model = TaskModel(
             XLNetConfig(json_path=settings.model_config_path), task, NetworkSettings(),
-            OptimizationSettings(), ClassifierSettings(
+            ClassifierSettings(
                 task_name=task.name, spiece_model_file=settings.spiece_model_file,
                 model_config_path=settings.model_config_path, **needed), scope=task.head)
         values = model.answers(iterator.get_next())["values"]

@@ -21,8 +21,10 @@ ROOMS = {
     "engine": {"", "network"},
     "pretraining": {"", "network", "records", "batches", "engine"},
     "tasks": {"", "records"},
-    "finetuning": {"", "network", "records", "batches", "engine", "tasks"},
-    "exchange": {"", "engine", "tasks", "finetuning"},
+    "models": {"", "network", "engine", "tasks"},
+    "finetuning": {"", "network", "records", "batches", "engine", "tasks", "models"},
+    "serving": {"", "network", "records", "engine", "tasks", "models"},
+    "exchange": {"", "engine", "tasks", "models"},
     "views": {"", "network", "records", "batches"},
 }
 ENTRY_POINTS = ("data_utils.py", "train_gpu.py", "run_classifier.py", "run_tagger.py",

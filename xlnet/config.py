@@ -599,7 +599,7 @@ class TaskSettings(RunSettings, TextSettings):
                                    help="SentencePiece model; that of model_dir if not given")
     model_config_path: str = as_in(RunSettings, "model_config_path", default="", help="JSON with "
                                    "the architecture; that of model_dir if not given")
-    # None until the rows of an epoch are known (`finetuning.settled.in_steps`).
+    # None until the rows of an epoch are known (`finetuning.lengths.in_steps`).
     save_steps: int = as_in(RunSettings, "save_steps", default=None, help="steps between "
                             "checkpoints; if not given once an epoch, or every 1000 steps where "
                             "that is more often")

@@ -14,6 +14,7 @@ from xlnet.config import RunConfig, XLNetConfig
 from xlnet.engine import distribution, inference, selection, training
 from xlnet.errors import UserError
 from xlnet.finetuning import model, trials
+from xlnet.models import task_model
 from xlnet.network import heads, modeling
 from xlnet.tasks.kind import LossOptions
 from xlnet.tasks.known import GLUE
@@ -267,7 +268,7 @@ def test_segments_remember_the_ones_before(graph):
         sequences = []
         for ids in (text, longer):
             padding = (ids == 0).astype(np.float32)
-            sequences.append(model.read_on(
+            sequences.append(task_model.read_on(
                 config, run, tf.constant(ids), tf.zeros_like(ids), tf.constant(padding), None,
                 length=3)[0])
         mems = [tf.zeros([1, 3, 4])] * 2

@@ -64,11 +64,14 @@ def newest(directory: str) -> Optional[str]:
     Raises:
       UserError: it points out of the directory, to what its owner may not have meant to be read.
     """
-    prefix = tf.train.latest_checkpoint(directory)
-    if prefix and os.path.dirname(os.path.abspath(prefix)) != os.path.abspath(directory):
+    state = tf.train.get_checkpoint_state(directory)
+    prefix = state and state.model_checkpoint_path
+    if not prefix:
+        return None
+    if os.path.dirname(os.path.abspath(prefix)) != os.path.abspath(directory):
         raise UserError("%s points to %s, expected a checkpoint in its own directory"
                         % (os.path.join(directory, "checkpoint"), prefix))
-    return prefix
+    return prefix if os.path.exists(prefix + ".index") else None
 
 
 def all_prefixes(directory: str) -> list[tuple[int, str]]:

@@ -17,7 +17,8 @@ import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from xlnet import failures
-from xlnet.engine import checkpoint, distribution, private_tf, reports, training
+from xlnet.engine import distribution, private_tf, reports, training
+from xlnet.engine.restoring import Restoring
 
 _log = logging.getLogger(__name__)
 
@@ -84,17 +85,9 @@ class Answering:
         if prefix is None:
             self._session.run(self._initialize)
         else:
-            self._read(prefix)
+            self._restore(self._session, prefix)
         self._session.run(self._begin, {self._path: path})
         yield from self._side_by_side()
-
-    def _read(self, prefix):
-        with checkpoint.reading(prefix):
-            checkpoint.check_type(prefix)
-            stored = checkpoint.weights(prefix)
-            self._session.run(self._restore, {
-                self._prefix: prefix,
-                self._stored: [stored.get(name, name) for name in self._names]})
 
     def build(self) -> None:
         """Makes the graph, if it is not there: needed before a training that answers on its way,
@@ -118,24 +111,8 @@ class Answering:
                 strategy.extended.call_for_each_replica(copy))
             self._begin = tf.group(source.initializer, tf.local_variables_initializer())
             self._initialize = tf.global_variables_initializer()
-            self._build_restoring()
+            self._restore = Restoring()
         self._session = tf.Session(graph=graph, config=distribution.session_config(self._devices))
-
-    def _build_restoring(self):
-        """Reads the variables from where a checkpoint has them, on all devices."""
-        variables = tf.global_variables()
-        self._names = [distribution.base_name(variable) for variable in variables]
-        with tf.device("/cpu:0"):
-            self._prefix = tf.placeholder(tf.string, [])
-            self._stored = tf.placeholder(tf.string, [len(variables)])
-            values = tf.raw_ops.RestoreV2(
-                prefix=self._prefix, tensor_names=self._stored,
-                shape_and_slices=[""] * len(variables),
-                dtypes=[variable.dtype for variable in variables])
-        self._restore = tf.group(*[
-            part.assign(tf.ensure_shape(value, part.shape), read_value=False)
-            for variable, value in zip(variables, values)
-            for part in distribution.local_parts(variable)])
 
     def _side_by_side(self):
         """Yields what the copies of the network compute until the file is at its end."""

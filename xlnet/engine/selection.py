@@ -131,6 +131,20 @@ class StopHook(tf.train.SessionRunHook):
 
 # ---- the directory of the best checkpoint ----
 
+def chosen(model_dir: str, which: str) -> Optional[tuple[int, str]]:
+    """(step, prefix) of the checkpoint of a run that is used: with `which` "best" that of `best/`
+    if it is there, else, or with "newest", the newest of its own. None: there is none.
+
+    Raises:
+      UserError: `best/` is damaged.
+    """
+    best = checkpoint.noted(os.path.join(model_dir, BEST))
+    if best and which == "best":
+        return best
+    own = checkpoint.all_prefixes(model_dir)
+    return own[-1] if own else None
+
+
 def export(prefix: str, directory: str, sidecar_files: Iterable[str]) -> None:
     """Makes `directory` hold one checkpoint of the weights alone, and the files beside it.
 

@@ -15,7 +15,7 @@ from xlnet.config import CONFIG_NAME, XLNetConfig
 from xlnet.engine import checkpoint, selection
 from xlnet.errors import UserError
 from xlnet.exchange import config_json, described, folder, safetensors, tokenizer_files, weights
-from xlnet.finetuning import task_json
+from xlnet.models import task_json
 from xlnet.tokenization import SPIECE_NAME, Tokenizer
 
 _log = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from xlnet import files
 from xlnet.config import ClassifierSettings, SpanSettings, TaggerSettings, XLNetConfig
 from xlnet.errors import UserError
 from xlnet.exchange import config_json, weights
-from xlnet.finetuning import task_json
+from xlnet.models import task_json
 from xlnet.tasks import custom, known, schemes
 from xlnet.tasks.registry import KINDS
 from xlnet.tokenization import Tokenizer

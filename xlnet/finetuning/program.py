@@ -19,9 +19,10 @@ from xlnet.config import (
     XLNetConfig,
 )
 from xlnet.errors import UserError
-from xlnet.finetuning import settled
+from xlnet.finetuning import lengths
+from xlnet.models import settled
 from xlnet.tasks import readers
-from xlnet.tokenization import Tokenizer, descriptions_beside
+from xlnet.tokenization import Tokenizer
 
 _log = logging.getLogger(__name__)
 
@@ -41,7 +42,7 @@ def run(settings: FineTuningSettings, network: NetworkSettings, optimization: Op
     """
     device = device.on_one_machine()
     settings = settled.settled(settings, given)
-    settings, optimization = settled.with_length(settings, optimization, given)
+    settings, optimization = lengths.with_length(settings, optimization, given)
     check(settings)
     with _keeping_records(settings) as settings:
         _run(settings, network, optimization, device, check_task)
@@ -59,12 +60,13 @@ def _keeping_records(settings):
 
 def _run(settings, network, optimization, device, check_task):
     config = XLNetConfig(json_path=settings.model_config_path)
-    tokenizer = read_vocabulary(settings, config)
+    tokenizer = settled.read_vocabulary(settings, config)
     check_task(settings.task_name)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     from xlnet.engine import distribution
-    from xlnet.finetuning import task_json, trials
+    from xlnet.finetuning import trials
     from xlnet.finetuning.run import Run
+    from xlnet.models import task_json
     task = task_json.find_task(settings)
     devices = distribution.connect(device)
 
@@ -94,8 +96,8 @@ def prepare(settings: SpanSettings, check_task: Callable[[str], None]) -> None:
     tokenizer = Tokenizer(settings.spiece_model_file, settings.uncased, settings.keep_accents)
     check_task(settings.task_name)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    from xlnet.finetuning import task_json
     from xlnet.finetuning.rows import Rows
+    from xlnet.models import task_json
     task = task_json.find_task(settings)
     rows = Rows(settings, task, tokenizer)
     for split in ("train", "dev"):
@@ -127,16 +129,3 @@ def _written(settings):
         yield "predict_dir" if settings.predict_dir else "model_dir"
     if settings.output_dir:
         yield "output_dir"
-
-
-def read_vocabulary(settings: FineTuningSettings, config: XLNetConfig) -> Tokenizer:
-    """The `Tokenizer`, cleaning text as in pretraining, with as many pieces as the network has
-    tokens."""
-    tokenizer = Tokenizer(settings.spiece_model_file, settings.uncased, settings.keep_accents,
-                          descriptions=descriptions_beside(settings.model_dir,
-                                                           settings.init_checkpoint))
-    if tokenizer.vocab_size != config.n_token:
-        raise UserError("n_token is %d in %s, but %s has %d pieces" % (
-            config.n_token, settings.model_config_path, settings.spiece_model_file,
-            tokenizer.vocab_size))
-    return tokenizer

@@ -8,14 +8,13 @@ from typing import Any, Union
 
 from xlnet.batches import input_pipeline
 from xlnet.config import FineTuningSettings
+from xlnet.models import layout
 from xlnet.records import feature_spec
 from xlnet.tasks import encoding, parsing, readers
 from xlnet.tasks.task import Task, expand_split
 from xlnet.tokenization import Tokenizer
 
 _log = logging.getLogger(__name__)
-
-_ROUND_TO = 8            # lengths of batches are multiples of it [tokens]
 
 
 class Rows:
@@ -25,8 +24,7 @@ class Rows:
         self._settings = settings
         self._task = task
         self._tokenizer = tokenizer
-        self._layout = encoding.Layout(row_length(settings), task.cut_first,
-                                       settings.long_document)
+        self._layout = layout.of_records(settings, task)
         self._warned: set[str] = set()      # paths of records
         self._read: dict[Union[str, tuple[str, bool]], list] = {}
 
@@ -87,19 +85,12 @@ class Rows:
         """A `tf.data.Dataset` of the batches of a record file; `how` is as in
         `input_pipeline.finetuning_batches`."""
         settings, task, length = self._settings, self._task, self._layout.max_seq_length
-        layout = feature_spec.finetuning_features(
+        features = feature_spec.finetuning_features(
             length, self._label_features(), task.kind.num_choices(task, is_training))
-        multiple = length if settings.padding == "fixed" else \
-            settings.max_seq_length if settings.long_document == "memory" else _ROUND_TO
+        multiple = length if settings.padding == "fixed" else layout.multiple(settings)
         return input_pipeline.finetuning_batches(
-            path, layout, row_length=length, multiple=multiple, pads=task.kind.pads,
+            path, features, row_length=length, multiple=multiple, pads=task.kind.pads,
             token_features=task.kind.token_features, **how)
 
     def _label_features(self):
         return self._task.kind.label_features(self._task, self._layout.max_seq_length)
-
-
-def row_length(settings: FineTuningSettings) -> int:
-    """Tokens of one text or choice in a record: those of all segments where there are several."""
-    return settings.max_seq_length * (
-        settings.max_segments if settings.long_document == "memory" else 1)

@@ -23,9 +23,11 @@ from xlnet.engine.inference import Answering
 from xlnet.engine.kept_settings import KeptSettings
 from xlnet.engine.trainer import Job, Trainer
 from xlnet.errors import UserError
-from xlnet.finetuning import mixout, settled, task_json
-from xlnet.finetuning.model import ClassifierModel
+from xlnet.finetuning import lengths, mixout
+from xlnet.finetuning.model import TrainedModel
 from xlnet.finetuning.rows import Rows
+from xlnet.models import task_json
+from xlnet.models.task_model import TaskModel
 from xlnet.tasks import encoding, prediction_files
 from xlnet.tasks.evaluation import Evaluation
 from xlnet.tasks.task import Task
@@ -56,7 +58,7 @@ class Run:
         self._tokenizer = tokenizer
         self._rows = Rows(settings, task, tokenizer)
         self._best: Optional[tuple[int, str]] = None    # (step, prefix) of those evaluated
-        self._kept = KeptSettings(settings.model_dir, settled.SETTINGS_NAME,
+        self._kept = KeptSettings(settings.model_dir, lengths.SETTINGS_NAME,
                                   (settings, network, optimization, device_settings),
                                   evaluates=settings.eval_steps != 0)
 
@@ -72,7 +74,10 @@ class Run:
         self._description = task_json.describe(self._settings, self._task, self._tokenizer)
         self._check_model_dir()
         self._read_rows()
-        self._model = self._make_model()
+        self._model = TaskModel(self._config, self._task, self._network, self._settings,
+                                self._description["head"])
+        self._trained = TrainedModel(self._model, self._optimization, self._class_weights(),
+                                     self._devices.xla)
         self._answering = Answering(
             self._model.answers,
             lambda path: self._rows.batches(path, batch_size=self._settings.eval_batch_size),
@@ -113,13 +118,13 @@ class Run:
     def _checkpoints(self):
         """(step, prefix) of the checkpoints that are evaluated, the newest last."""
         own = checkpoint.all_prefixes(self._settings.model_dir)
-        return own if self._settings.eval_all_ckpt and own else self._checkpoint(own)
+        if self._settings.eval_all_ckpt and own:
+            return own
+        one = self._chosen()
+        return [one] if one else []
 
-    def _checkpoint(self, own):
-        """[(step, prefix)] of the one checkpoint that is used, out of `best` and the run's own; []
-        if there is none."""
-        best = checkpoint.noted(os.path.join(self._settings.model_dir, BEST))
-        return [best] if best and self._settings.use_checkpoint == "best" else own[-1:]
+    def _chosen(self):
+        return selection.chosen(self._settings.model_dir, self._settings.use_checkpoint)
 
     def _read_rows(self):
         """Reads all rows that will be needed; from then on lengths are steps."""
@@ -130,22 +135,20 @@ class Run:
                 _log.warning("note: there is no file %s to evaluate on while training",
                              settings.eval_split)
                 settings = dataclasses.replace(settings, eval_steps=0)
-            self._settings, self._optimization = settled.in_steps(
+            self._settings, self._optimization = lengths.in_steps(
                 settings, self._optimization, len(self._train_rows))
         if settings.do_eval or settings.do_train and self._settings.eval_steps:
             rows.of_split(settings.eval_split, need_labels=True)
         if settings.do_predict:
             rows.to_predict()
 
-    def _make_model(self):
+    def _class_weights(self):
         settings, task = self._settings, self._task
-        weights = None
-        if settings.class_weights:
-            rows = self._rows.of_split("train", need_labels=True)["train"] if settings.do_train \
-                else None
-            weights = task.kind.class_weights(settings.class_weights, task, rows)
-        return ClassifierModel(self._config, task, self._network, self._optimization, settings,
-                               self._description["head"], weights, self._devices.xla)
+        if not settings.class_weights:
+            return None
+        rows = self._rows.of_split("train", need_labels=True)["train"] if settings.do_train \
+            else None
+        return task.kind.class_weights(settings.class_weights, task, rows)
 
     def _prepare_training(self):
         settings = self._settings
@@ -175,7 +178,7 @@ class Run:
     def _job(self):
         settings = self._settings
         return Job(
-            model_fn=self._model.model_fn, batches=self._batches, config=self._config,
+            model_fn=self._trained.model_fn, batches=self._batches, config=self._config,
             unit="examples", per_step=settings.train_batch_size, examples="examples",
             epoch_steps=len(self._train_rows) / settings.train_batch_size, banner=self._banner,
             begin=self._begin,
@@ -277,8 +280,7 @@ class Run:
         """
         settings, task = self._settings, self._task
         directory = settings.predict_dir or settings.model_dir
-        step, prefix = self._best or self._checkpoint(
-            checkpoint.all_prefixes(settings.model_dir))[0]
+        step, prefix = self._best or self._chosen()
         to_predict = self._rows.to_predict()
         if settings.predict_output and len(to_predict) > 1:
             raise UserError("predict_output is one file, predict_split %s is %d: %s" % (

@@ -10,8 +10,8 @@ from xlnet import files
 from xlnet.config import FineTuningSettings
 from xlnet.engine import checkpoint
 from xlnet.errors import UserError
-from xlnet.finetuning import settled
-from xlnet.finetuning.settled import TASK_NAME
+from xlnet.models import settled
+from xlnet.models.settled import TASK_NAME
 from xlnet.tasks import custom, known
 from xlnet.tasks.task import Task
 from xlnet.tokenization import Tokenizer

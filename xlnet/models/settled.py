@@ -1,4 +1,4 @@
-"""The settings of a fine-tuning run, settled: what was given, what its model keeps, how long it is.
+"""The settings of a task, settled: what was given and what its model keeps.
 
 `task.json` beside a model's weights says what it was trained for, with all settings that go with
 it (`of_model` in `config`). So the model's directory is enough to evaluate, to predict and to train
@@ -10,21 +10,17 @@ from __future__ import annotations
 import dataclasses
 import glob
 import logging
-import math
 import os
 from collections.abc import Collection
 from typing import Any, Optional, TypeVar
 
 from xlnet import files
-from xlnet.config import BEST, CONFIG_NAME, OptimizationSettings, TaskSettings
+from xlnet.config import BEST, CONFIG_NAME, TaskSettings, XLNetConfig, check_value
 from xlnet.errors import MissingFlag, UserError
 from xlnet.tasks import known
-from xlnet.tokenization import SPIECE_NAME
+from xlnet.tokenization import SPIECE_NAME, Tokenizer, descriptions_beside
 
 TASK_NAME = "task.json"
-SETTINGS_NAME = "finetuning"    # .json: all settings of a run
-EPOCHS = 3.0                    # of a run that nobody gave a length
-_MOST_UNSAVED = 1000            # steps
 
 _log = logging.getLogger(__name__)
 
@@ -49,7 +45,7 @@ def settled(settings: AnySettings, given: Collection[str]) -> AnySettings:
         settings = _with_kept(settings, given, os.path.join(home, TASK_NAME))
         settings = _with_own_files(settings, home)
         settings.check()
-    elif not settings.do_train and not _weights(settings.model_dir):
+    elif not settings.do_train and not weights_in(settings.model_dir):
         raise UserError("model_dir: no checkpoint in %s; train with --do_train=True first"
                         % settings.model_dir)
     require(settings, "task_name", "spiece_model_file", "model_config_path")
@@ -64,12 +60,13 @@ def home_of(model_dir: str) -> Optional[str]:
     """The directory of a model's own files: `model_dir`, or `best` in it where only that has any;
     None where there is no model."""
     for directory in (model_dir, os.path.join(model_dir, BEST)):
-        if os.path.exists(os.path.join(directory, TASK_NAME)) and _weights(directory):
+        if os.path.exists(os.path.join(directory, TASK_NAME)) and weights_in(directory):
             return directory
     return None
 
 
-def _weights(directory):
+def weights_in(directory: str) -> list[str]:
+    """The paths by which the checkpoints of a directory are known, none where it has none."""
     return glob.glob(os.path.join(glob.escape(directory), "model.ckpt-*.index"))
 
 
@@ -87,6 +84,7 @@ def _with_kept(settings, given, path):
     if "task_name" in given and _answered_by(settings.task_name) != described.get("task"):
         return settings         # of another task: refused where tasks are compared
     kept = _kept(settings, described)
+    _check_kept(settings, kept, path)
     compared = set(given) - {"task_name"}
     if described.get("task") != known.CUSTOM:
         compared -= {"is_regression"}       # which is compared with the task
@@ -122,6 +120,13 @@ def _kept(settings, described):
     return {name: kept[name] for name in _of_model(settings) if name in kept}
 
 
+def _check_kept(settings, kept, path):
+    """Raises UserError for a value of a `task.json` that no program has written."""
+    for field in dataclasses.fields(settings):
+        if field.name in kept and (kept[field.name] is not None or field.default is not None):
+            check_value(field, kept[field.name], path)
+
+
 def _columns(described):
     """The settings for the columns of a `task.json` that has them under `columns`."""
     columns = {name: ",".join(value) if isinstance(value, list) else value
@@ -150,41 +155,14 @@ def require(settings: TaskSettings, *names: str) -> None:
             raise MissingFlag("flag --%s is required: %s" % (name, field.metadata["help"]))
 
 
-# ---- how long, and how often
-
-def with_length(settings: AnySettings, optimization: OptimizationSettings, given: Collection[str]
-                ) -> tuple[AnySettings, OptimizationSettings]:
-    """The settings with a length: that which was given, or of a run that goes on its own, or three
-    epochs."""
-    if not settings.do_train or {"epochs", "train_steps"} & set(given):
-        return settings, optimization
-    path = os.path.join(settings.model_dir, SETTINGS_NAME + ".json")
-    if _weights(settings.model_dir) and os.path.exists(path):
-        before = files.read_json(path, "model_dir")
-    else:
-        _log.info("note: neither epochs nor train_steps is given: %g epochs", EPOCHS)
-        before = {"epochs": EPOCHS}
-    return (dataclasses.replace(settings, epochs=before.get("epochs")),
-            dataclasses.replace(optimization, train_steps=before.get(
-                "train_steps", optimization.train_steps)))
-
-
-def in_steps(settings: AnySettings, optimization: OptimizationSettings, num_rows: int
-             ) -> tuple[AnySettings, OptimizationSettings]:
-    """The settings with epochs over `num_rows` rows, and shares of them, turned into steps.
-
-    Where nothing else was given a run is evaluated once an epoch, and saved as often, or every
-    1,000 steps where an epoch has more.
-    """
-    epoch = num_rows / settings.train_batch_size
-    if settings.epochs:
-        optimization = dataclasses.replace(
-            optimization, train_steps=max(1, round(settings.epochs * epoch)))
-    if optimization.warmup_share:
-        optimization = dataclasses.replace(optimization, warmup_share=0.0, warmup_steps=round(
-            optimization.warmup_share * optimization.train_steps))
-    optimization.check_warmup()
-    once = max(1, math.ceil(epoch))
-    return dataclasses.replace(
-        settings, eval_steps=once if settings.eval_steps is None else settings.eval_steps,
-        save_steps=settings.save_steps or min(once, _MOST_UNSAVED)), optimization
+def read_vocabulary(settings: TaskSettings, config: XLNetConfig) -> Tokenizer:
+    """The `Tokenizer`, cleaning text as in pretraining, with as many pieces as the network has
+    tokens."""
+    tokenizer = Tokenizer(settings.spiece_model_file, settings.uncased, settings.keep_accents,
+                          descriptions=descriptions_beside(settings.model_dir,
+                                                           settings.init_checkpoint))
+    if tokenizer.vocab_size != config.n_token:
+        raise UserError("n_token is %d in %s, but %s has %d pieces" % (
+            config.n_token, settings.model_config_path, settings.spiece_model_file,
+            tokenizer.vocab_size))
+    return tokenizer

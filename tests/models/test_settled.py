@@ -1,13 +1,13 @@
-"""Which settings a fine-tuning run goes by: what was given and what its model keeps."""
+"""Which settings a task goes by: what was given and what its model keeps."""
 
 import dataclasses
 import json
 
 import pytest
 
-from xlnet.config import ClassifierSettings, OptimizationSettings
+from xlnet.config import ClassifierSettings
 from xlnet.errors import MissingFlag, UserError
-from xlnet.finetuning import settled
+from xlnet.models import settled
 
 PAIRS = dict(task_name="custom", text_a_column="first", text_b_column="second",
              label_column="kind", id_column="name", multi_label=True, label_separator=";",
@@ -121,55 +121,3 @@ def test_without_a_model_there_is_nothing_to_predict_with(tmp_path):
         settled.settled(*settings_of(tmp_path))
     with pytest.raises(MissingFlag, match="^flag --task_name is required: a known task"):
         settled.settled(*settings_of(tmp_path, do_train=True))
-
-
-# ---- how long, and how often
-
-def length_of(directory, *given, **values):
-    settings, _ = settings_of(directory, do_train=True, **values)
-    return settled.with_length(settings, OptimizationSettings(), given)
-
-
-def test_without_a_length_it_is_three_epochs(tmp_path, caplog):
-    caplog.set_level("INFO", "xlnet")
-    settings, optimization = length_of(tmp_path)
-    assert settings.epochs == 3
-    assert caplog.messages == ["note: neither epochs nor train_steps is given: 3 epochs"]
-    settings, optimization = settled.in_steps(settings, optimization, 400)
-    assert (optimization.train_steps, settings.eval_steps, settings.save_steps) == (150, 50, 50)
-
-
-def test_a_run_that_goes_on_has_its_own_length(model):
-    (model / "finetuning.json").write_text(json.dumps(dict(train_steps=500)))
-    settings, optimization = length_of(model)
-    assert (settings.epochs, optimization.train_steps) == (None, 500)
-    (model / "finetuning.json").write_text(json.dumps(dict(epochs=4.0, train_steps=100000)))
-    assert length_of(model)[0].epochs == 4
-
-
-def test_a_length_that_is_given_is_taken(tmp_path):
-    assert length_of(tmp_path, "train_steps")[0].epochs is None
-    assert length_of(tmp_path, "epochs", epochs=2.0)[0].epochs == 2
-
-
-@pytest.mark.parametrize("rows, changes, expected", [
-    (21, {}, (8, 3, 3)),           # an epoch that is begun counts
-    (80000, {}, (30000, 10000, 1000)),
-    (80, dict(eval_steps=0, save_steps=7), (30, 0, 7)),
-    (3, {}, (1, 1, 1))])
-def test_once_an_epoch(tmp_path, rows, changes, expected):
-    settings, _ = settings_of(tmp_path, epochs=3.0, **changes)
-    settings, optimization = settled.in_steps(settings, OptimizationSettings(), rows)
-    assert (optimization.train_steps, settings.eval_steps, settings.save_steps) == expected
-
-
-def test_shares_of_the_steps(tmp_path):
-    settings, _ = settings_of(tmp_path, epochs=2.0)
-    _, optimization = settled.in_steps(settings, OptimizationSettings(warmup_share=0.1), 400)
-    assert (optimization.train_steps, optimization.warmup_steps, optimization.warmup_share) == (
-        100, 10, 0.0)
-
-
-def test_no_epoch_is_no_length(tmp_path):
-    with pytest.raises(UserError, match="epochs is 0.0, expected 0 < epochs"):
-        settings_of(tmp_path, epochs=0.0)[0].check()

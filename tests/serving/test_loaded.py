@@ -1,0 +1,121 @@
+"""What a model directory says of itself, and that nothing outside of it is read."""
+
+import dataclasses
+import json
+import shutil
+
+import pytest
+from helpers.finetuning import make_vocabulary
+from helpers.paths import RELEASED
+
+from xlnet.config import ClassifierSettings, XLNetConfig
+from xlnet.engine import checkpoint
+from xlnet.errors import UserError
+from xlnet.models import task_json
+from xlnet.serving import loaded
+from xlnet.tasks import custom
+from xlnet.tokenization import Tokenizer
+
+
+@pytest.fixture(scope="module")
+def vocabulary(tmp_path_factory):
+    path = tmp_path_factory.mktemp("vocabulary") / "sp.model"
+    make_vocabulary(path, 37)
+    return str(path)
+
+
+@pytest.fixture
+def model(tmp_path, vocabulary):
+    """A model directory as a run leaves it, its weights those of the released one."""
+    directory = tmp_path / "model"
+    directory.mkdir()
+    settings = ClassifierSettings(
+        model_dir=str(directory), task_name="custom", text_a_column="first", max_seq_length=24,
+        long_document="sliding", do_predict=True, predict_file="-")
+    task = custom.get_task(settings, {"labels": ["no", "yes"]})
+    tokenizer = Tokenizer(vocabulary)
+    tokenizer.save(str(directory / "spiece.model"))
+    XLNetConfig(json_path=str(RELEASED / "xlnet_config.json")).to_json(
+        str(directory / "xlnet_config.json"))
+    (directory / "task.json").write_text(json.dumps(task_json.describe(settings, task, tokenizer)))
+    for end in ("index", "data-00000-of-00001"):
+        shutil.copy(RELEASED / ("xlnet_model.ckpt." + end), directory / ("model.ckpt-5." + end))
+    checkpoint.note_newest(str(directory))
+    return directory
+
+
+def test_a_directory_is_all_that_is_needed(model):
+    found = loaded.read(str(model))
+    assert found.prefix == str(model / "model.ckpt-5")
+    assert (found.config.n_layer, found.tokenizer.vocab_size) == (2, 37)
+    assert found.tuned.task.labels == ("no", "yes") and found.tuned.task.text_a == ("first",)
+    assert found.tuned.settings.max_seq_length == 24 and found.tuned.settings.do_predict
+    assert found.tuned.scope == "classification_custom"
+
+
+def test_the_best_checkpoint_is_taken_or_the_newest(model):
+    shutil.copytree(model, model / "best")
+    for path in (model / "best").glob("model.ckpt-5.*"):
+        path.rename(path.with_name(path.name.replace("-5.", "-3.")))
+    checkpoint.note_newest(str(model / "best"))
+    assert loaded.read(str(model)).prefix == str(model / "best" / "model.ckpt-3")
+    assert loaded.read(str(model), use_checkpoint="newest").prefix == str(model / "model.ckpt-5")
+
+
+def test_a_released_checkpoint_with_its_config_and_vocabulary(vocabulary, tmp_path):
+    found = loaded.read(str(RELEASED), spiece_model_file=vocabulary)
+    assert found.tuned is None and found.prefix == str(RELEASED / "xlnet_model.ckpt")
+    for path in RELEASED.glob("xlnet_model.ckpt.*"):
+        shutil.copy(path, tmp_path)
+    prefix = str(tmp_path / "xlnet_model.ckpt")
+    with pytest.raises(UserError, match="load: no xlnet_config.json in .*; give model_config_path"):
+        loaded.read(prefix)
+    found = loaded.read(prefix, spiece_model_file=vocabulary,
+                        model_config_path=str(RELEASED / "xlnet_config.json"))
+    assert found.prefix == prefix
+
+
+@pytest.mark.parametrize("changes, said", [
+    (dict(kind="ordinal"), "kind is 'ordinal', expected one of spans, tagging"),
+    (dict(labels=[]), "labels is .*, expected a list of names"),
+    (dict(spiece_sha256="0"), "spiece_sha256 0, not "),
+    (dict(settings=dict(task_name="custom", max_seq_length="many")),
+     "max_seq_length is 'many', expected int")])
+def test_what_no_program_has_written_is_refused(model, changes, said):
+    path = model / "task.json"
+    path.write_text(json.dumps(dict(json.loads(path.read_text()), **changes)))
+    with pytest.raises(UserError, match=said):
+        loaded.read(str(model))
+
+
+def test_there_has_to_be_a_model(tmp_path):
+    with pytest.raises(UserError, match="load: no checkpoint in directory"):
+        loaded.read(str(tmp_path))
+    with pytest.raises(UserError, match="load: no checkpoint .*none"):
+        loaded.read(str(tmp_path / "none"))
+
+
+@pytest.mark.parametrize("name", ["task.json", "spiece.model", "spiece.model.json",
+                                  "xlnet_config.json", "model.ckpt-5.data-00000-of-00001"])
+def test_a_link_out_of_the_directory_is_not_followed(model, tmp_path, name):
+    (model / name).rename(tmp_path / "elsewhere")
+    (model / name).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(UserError, match="is a symbolic link to .*elsewhere, outside of"):
+        loaded.read(str(model))
+
+
+def test_another_name_of_the_directory_will_do(model, tmp_path):
+    (tmp_path / "link").symlink_to(model)
+    assert loaded.read(str(tmp_path / "link")).tuned
+    assert dataclasses.asdict(loaded.read(str(model)).config) == dataclasses.asdict(
+        loaded.read(str(tmp_path / "link")).config)
+
+
+@pytest.mark.parametrize("points_to", ["../other/model.ckpt-5", "/etc/model.ckpt-5"])
+def test_a_checkpoint_elsewhere_is_not_read(model, points_to):
+    (model / "task.json").unlink()
+    for path in model.glob("model.ckpt-5.*"):
+        path.unlink()
+    (model / "checkpoint").write_text('model_checkpoint_path: "%s"\n' % points_to)
+    with pytest.raises(UserError, match="expected a checkpoint in its own directory"):
+        loaded.read(str(model))

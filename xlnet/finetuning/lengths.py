@@ -1,0 +1,57 @@
+"""How long a fine-tuning run is, and how often it is evaluated and saved, all in steps."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import math
+import os
+from collections.abc import Collection
+
+from xlnet import files
+from xlnet.config import OptimizationSettings
+from xlnet.models.settled import AnySettings, weights_in
+
+SETTINGS_NAME = "finetuning"    # .json: all settings of a run
+EPOCHS = 3.0                    # of a run that nobody gave a length
+_MOST_UNSAVED = 1000            # steps
+
+_log = logging.getLogger(__name__)
+
+
+def with_length(settings: AnySettings, optimization: OptimizationSettings, given: Collection[str]
+                ) -> tuple[AnySettings, OptimizationSettings]:
+    """The settings with a length: that which was given, or of a run that goes on its own, or three
+    epochs."""
+    if not settings.do_train or {"epochs", "train_steps"} & set(given):
+        return settings, optimization
+    path = os.path.join(settings.model_dir, SETTINGS_NAME + ".json")
+    if weights_in(settings.model_dir) and os.path.exists(path):
+        before = files.read_json(path, "model_dir")
+    else:
+        _log.info("note: neither epochs nor train_steps is given: %g epochs", EPOCHS)
+        before = {"epochs": EPOCHS}
+    return (dataclasses.replace(settings, epochs=before.get("epochs")),
+            dataclasses.replace(optimization, train_steps=before.get(
+                "train_steps", optimization.train_steps)))
+
+
+def in_steps(settings: AnySettings, optimization: OptimizationSettings, num_rows: int
+             ) -> tuple[AnySettings, OptimizationSettings]:
+    """The settings with epochs over `num_rows` rows, and shares of them, turned into steps.
+
+    Where nothing else was given a run is evaluated once an epoch, and saved as often, or every
+    1,000 steps where an epoch has more.
+    """
+    epoch = num_rows / settings.train_batch_size
+    if settings.epochs:
+        optimization = dataclasses.replace(
+            optimization, train_steps=max(1, round(settings.epochs * epoch)))
+    if optimization.warmup_share:
+        optimization = dataclasses.replace(optimization, warmup_share=0.0, warmup_steps=round(
+            optimization.warmup_share * optimization.train_steps))
+    optimization.check_warmup()
+    once = max(1, math.ceil(epoch))
+    return dataclasses.replace(
+        settings, eval_steps=once if settings.eval_steps is None else settings.eval_steps,
+        save_steps=settings.save_steps or min(once, _MOST_UNSAVED)), optimization

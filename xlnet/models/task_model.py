@@ -1,0 +1,115 @@
+"""A network with the output layer of a task: what it computes of a batch.
+
+Shape letters as in `modeling`; T tokens of an example, C choices.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Optional
+
+import tensorflow.compat.v1 as tf
+
+from xlnet.config import FineTuningSettings, NetworkSettings, RunConfig, XLNetConfig
+from xlnet.engine import training
+from xlnet.network import heads, modeling
+from xlnet.network.noise import fold_in
+from xlnet.tasks.kind import LossOptions
+from xlnet.tasks.task import Task
+
+
+@dataclasses.dataclass(frozen=True)
+class TaskModel:
+    """`scope`: name of the output layer's variables. Features of all methods: dict of tensors
+    [B, ...], as `feature_spec.finetuning_features` lists them; ids may be of any length T'."""
+    config: XLNetConfig
+    task: Task
+    network: NetworkSettings
+    settings: FineTuningSettings
+    scope: str
+
+    def predictions(self, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """What the kind of task answers: dict of tensors [B, ...]. No label is read."""
+        with training.model_scope():
+            nn, logits = self._logits(features, None)
+            return self.task.kind.answers(nn, self.task, logits)
+
+    def answers(self, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """The same with the `loss` of each record, and its `index` and `is_real_example`, [B]."""
+        with training.model_scope():
+            nn, logits = self._logits(features, None)
+            return dict(self.task.kind.answers(nn, self.task, logits),
+                        loss=self.task.kind.loss(nn, self.task, logits, features, None),
+                        index=features["index"], is_real_example=features["is_real_example"])
+
+    def training_loss(self, features: dict[str, tf.Tensor], seed: tf.Tensor,
+                      options: LossOptions) -> tf.Tensor:
+        """The loss of each record in training, float32 [B]; seed: of the noise, int32 [2]."""
+        with training.model_scope():
+            nn, logits = self._logits(features, seed)
+            return self.task.kind.loss(nn, self.task, logits, features, options)
+
+    def _logits(self, features, seed):
+        """(`heads.Layers`, the output layer's logits); seed None: no training."""
+        settings, task, is_training = self.settings, self.task, seed is not None
+        run = self.network.run_config(
+            is_training,
+            mem_len=settings.max_seq_length if settings.long_document == "memory" else None)
+        nn = self._layers(run, task.kind.num_choices(task, is_training), features, seed)
+        return nn, task.kind.logits(nn, task, features, is_training)
+
+    def _layers(self, run, count, features, seed):
+        """The network up to the output layer: `heads.Layers` of [B*C,T,D]; count: C."""
+        config, settings = self.config, self.settings
+        ids, segments, padding = (
+            tf.reshape(x, [-1, modeling.shape_of(x)[1] // count]) if count > 1 else x      # [B*C,T]
+            for x in (features["input_ids"], features["segment_ids"], features["input_mask"]))
+        if settings.long_document == "memory":
+            sequence, padding = read_on(config, run, ids, segments, padding, seed,
+                                        length=settings.max_seq_length)
+        else:
+            sequence = modeling.transformer_xl(
+                config, run, input_ids=ids, seg_ids=segments, hidden=padding[:, None] > 0,
+                seed=seed).sequence
+        return heads.Layers(run, self.scope, sequence, padding, lambda: modeling.summarize(
+            config, run, sequence, summary_type=settings.summary_type, padding=padding,
+            use_proj=settings.use_summ_proj, seed=seed), seed)
+
+
+def read_on(config: XLNetConfig, run: RunConfig, ids: tf.Tensor, segments: tf.Tensor,
+            padding: tf.Tensor, seed: Optional[tf.Tensor], *, length: int) -> tuple:
+    """Reads a text segment by segment, the memory of each segment kept for the next one.
+
+    Before the text memory is zero, and visible, as at the start of a stream in pretraining; so
+    padding makes no difference. Gradients reach the last segment alone (paper, section 2.2).
+
+    Args:
+      run: `RunConfig` with `mem_len`. ids, segments, padding: [B,S*T], padded on the left.
+      length: T.
+
+    Returns:
+      The last segment's sequence [B,T,D] and padding [B,T].
+    """
+    mem_len = run.mem_len
+    assert mem_len, "there is no memory to read on with"
+
+    def read(index, mems):
+        part = [tf.slice(x, [0, index * length], [-1, length]) for x in (ids, segments, padding)]
+        outputs = modeling.transformer_xl(
+            config, run, input_ids=part[0], seg_ids=part[1], hidden=part[2][:, None] > 0,
+            mems=mems, seed=None if seed is None else fold_in(seed, index))
+        real = tf.pad(1. - part[2], [[0, 0], [mem_len, 0]], constant_values=1.)
+        real = real[:, -mem_len:, None]                                               # [B,M,1]
+        kept = [tf.stop_gradient(tf.cast(mem, tf.float32) * real) for mem in outputs.new_mems]
+        return outputs.sequence, kept, part[2]
+
+    batch, total = modeling.shape_of(ids)
+    mems = [tf.zeros([batch, mem_len, config.d_model])] * config.n_layer
+    modeling.transformer_xl(config, run, input_ids=ids[:1, :1], seg_ids=segments[:1, :1],
+                            seed=seed)       # makes the variables, which a loop cannot
+    last = total // length - 1
+    _, *mems = tf.while_loop(
+        lambda index, *_: index < last,
+        lambda index, *mems: [index + 1, *read(index, mems)[1]], [tf.constant(0), *mems])
+    sequence, _, padding = read(last, [tf.stop_gradient(mem) for mem in mems])
+    return sequence, padding

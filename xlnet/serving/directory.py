@@ -1,0 +1,63 @@
+"""The files that a trained model is made of: found by name, and never outside of its directory.
+
+A model directory may come from anybody. What is read is what has one of the names below, and what
+stands in its files leads nowhere else: a symbolic link out of the directory is refused, and so is a
+file `checkpoint` that points elsewhere (`checkpoint.newest`). Nothing is written.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import NamedTuple, Optional
+
+from xlnet.config import BEST, CONFIG_NAME
+from xlnet.engine import checkpoint, selection
+from xlnet.errors import UserError
+from xlnet.models import settled
+from xlnet.tokenization import SPIECE_NAME, description_path
+
+_READ = re.compile("|".join((*map(re.escape, (
+    settled.TASK_NAME, CONFIG_NAME, SPIECE_NAME, description_path(SPIECE_NAME), "checkpoint",
+    BEST)), r".*\.ckpt.*")))
+
+
+class ModelFiles(NamedTuple):
+    """prefix: of the checkpoint. home: the directory of what lies beside it. is_tuned: whether a
+    `task.json` says what it was trained for."""
+    prefix: str
+    home: str
+    is_tuned: bool
+
+
+def find(path: str, use_checkpoint: str = "best") -> ModelFiles:
+    """The files of a model.
+
+    Args:
+      path: a model directory, a directory with a released checkpoint, or a checkpoint prefix.
+      use_checkpoint: "best": that of `best/` if it is there; "newest".
+
+    Raises:
+      UserError: there is no checkpoint, or something leads out of the directory.
+    """
+    if not os.path.isdir(path):
+        prefix = checkpoint.resolve(path, "load")
+        check_inside(os.path.dirname(prefix) or ".")
+        return ModelFiles(prefix, os.path.dirname(prefix) or ".", False)
+    check_inside(path)
+    check_inside(os.path.join(path, BEST), path)
+    home = settled.home_of(path)
+    chosen = selection.chosen(path, use_checkpoint)
+    prefix = chosen[1] if chosen else checkpoint.resolve(path, "load")
+    return ModelFiles(prefix, home or path, home is not None)
+
+
+def check_inside(directory: str, root: Optional[str] = None) -> None:
+    """Raises UserError where a file of a model in `directory` is a symbolic link that leads out of
+    `root`, the directory itself if not given; a directory that is not there has none."""
+    root = os.path.realpath(root or directory)
+    for name in sorted(os.listdir(directory)) if os.path.isdir(directory) else ():
+        target = os.path.realpath(os.path.join(directory, name))
+        if _READ.fullmatch(name) and os.path.commonpath([root, target]) != root:
+            raise UserError("%s is a symbolic link to %s, outside of the model's directory; copy "
+                            "the file into it" % (os.path.join(directory, name), target))

@@ -1,0 +1,121 @@
+"""What the files of a trained model say: its network, vocabulary, and what it was trained for."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from typing import Any, Optional, Union
+
+from xlnet import files
+from xlnet.config import (
+    CONFIG_NAME,
+    ClassifierSettings,
+    FineTuningSettings,
+    NetworkSettings,
+    SpanSettings,
+    TaggerSettings,
+    TaskSettings,
+    XLNetConfig,
+)
+from xlnet.engine import checkpoint
+from xlnet.errors import UserError
+from xlnet.models import settled, task_json
+from xlnet.models.task_model import TaskModel
+from xlnet.serving import directory
+from xlnet.tasks.registry import KINDS
+from xlnet.tasks.task import Task
+from xlnet.tokenization import SPIECE_NAME, Tokenizer
+
+_SETTINGS: dict[str, type[Union[ClassifierSettings, TaggerSettings, SpanSettings]]] = {
+    group.program: group for group in (ClassifierSettings, TaggerSettings, SpanSettings)}
+
+
+@dataclasses.dataclass(frozen=True)
+class TunedFor:
+    """What a model was fine-tuned for. settings: those that it keeps, as a run that predicts has
+    them. scope: the name of its output layer."""
+    task: Task
+    settings: FineTuningSettings
+    scope: str
+
+
+@dataclasses.dataclass(frozen=True)
+class LoadedModel:
+    """A trained model, all but its weights, which are at `prefix`. tuned: None where it is
+    pretrained alone."""
+    prefix: str
+    config: XLNetConfig
+    tokenizer: Tokenizer
+    network: NetworkSettings
+    tuned: Optional[TunedFor]
+
+    def task_model(self) -> TaskModel:
+        """The network with the output layer of its task."""
+        assert self.tuned is not None, "a pretrained model has no task"
+        return TaskModel(self.config, self.tuned.task, self.network, self.tuned.settings,
+                         self.tuned.scope)
+
+
+def read(path: str, *, model_config_path: Optional[str] = None,
+         spiece_model_file: Optional[str] = None, use_checkpoint: str = "best",
+         network: Optional[NetworkSettings] = None) -> LoadedModel:
+    """Reads all of a model but its weights.
+
+    Args:
+      path, use_checkpoint: as in `directory.find`.
+      model_config_path, spiece_model_file: in place of those beside the checkpoint.
+
+    Raises:
+      UserError: something is missing, damaged, or does not fit to the rest.
+    """
+    found = directory.find(path, use_checkpoint)
+    network = network or NetworkSettings()
+    network.check()
+    given: dict[str, Any] = dict(model_dir=path, model_config_path=model_config_path or "",
+                                 spiece_model_file=spiece_model_file or "")
+    settings = _settings(found, given) if found.is_tuned else TaskSettings(**given)
+    settings = _beside(settings, found.home)
+    config = XLNetConfig(json_path=settings.model_config_path)
+    tokenizer = settled.read_vocabulary(settings, config)
+    checkpoint.check_config(found.prefix, config)
+    return LoadedModel(found.prefix, config, tokenizer, network,
+                       _tuned_for(path, settings, tokenizer) if found.is_tuned else None)
+
+
+def _settings(found, given):
+    """The settings with which a run would predict with this model."""
+    path = os.path.join(found.home, task_json.TASK_NAME)
+    stored = files.read_json(path, "task")
+    kind = KINDS.get(stored.get("kind", "classification"))
+    if not kind:
+        raise UserError("%s: kind is %r, expected one of %s" % (path, stored["kind"],
+                                                                ", ".join(KINDS)))
+    if kind.has_labels and not _are_names(stored.get("labels")) and "kind" in stored:
+        raise UserError("%s: labels is %r, expected a list of names" % (path, stored["labels"]))
+    settings = _SETTINGS[kind.program](do_predict=True, predict_file="-", **given)
+    return settled.settled(settings, [name for name, value in given.items() if value])
+
+
+def _are_names(labels: Any) -> bool:
+    return isinstance(labels, list) and bool(labels) and all(
+        isinstance(label, str) for label in labels)
+
+
+def _beside(settings, home):
+    """The settings with the architecture and the vocabulary that lie beside the checkpoint, where
+    no others were given."""
+    for name, file in (("model_config_path", CONFIG_NAME), ("spiece_model_file", SPIECE_NAME)):
+        if not getattr(settings, name):
+            path = os.path.join(home, file)
+            if not os.path.exists(path):
+                raise UserError("load: no %s in %s; give %s" % (file, home, name))
+            settings = dataclasses.replace(settings, **{name: path})
+    return settings
+
+
+def _tuned_for(path, settings, tokenizer):
+    task = task_json.find_task(settings)
+    described = task_json.describe(settings, task, tokenizer)
+    for each in (path, os.path.join(path, directory.BEST)):
+        task_json.check(each, described)
+    return TunedFor(task, settings, described["head"])

@@ -1,0 +1,115 @@
+"""The weights of a model in one session, restored once; any number of threads may ask it.
+
+Shape letters: B batch, T tokens of a record, C choices.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from xlnet.config import DeviceSettings
+from xlnet.engine import checkpoint, distribution, private_tf, training
+from xlnet.engine.restoring import Restoring
+from xlnet.errors import UserError
+from xlnet.models import layout
+from xlnet.records import feature_spec
+from xlnet.serving.loaded import TunedFor
+
+Tensors = dict[str, tf.Tensor]       # by name
+
+_DTYPES = {"int": tf.int32, "float": tf.float32}
+
+IDS = ("input_ids", "input_mask", "segment_ids")      # features of any number of tokens
+
+
+def placeholders(tuned: TunedFor) -> Tensors:
+    """The features of a record of this task, of any batch; those by token of any length too."""
+    task = tuned.task
+    length = layout.of_records(tuned.settings, task).max_seq_length
+    features = feature_spec.finetuning_features(
+        length, task.kind.label_features(task, length), task.kind.num_choices(task, False))
+    by_token = (*IDS, *task.kind.token_features)
+    return {name: tf.placeholder(
+        _DTYPES[dtype], [None, None] if name in by_token else [None, *shape], name)
+        for name, shape, dtype in features if name != "is_real_example"}
+
+
+class Part:
+    """One of the things that a `Restored` computes: the outputs of a batch of inputs."""
+
+    def __init__(self, session: tf.Session, inputs: Tensors, outputs: Tensors):
+        self._session = session
+        self._inputs = inputs
+        self._outputs = outputs
+
+    def __call__(self, names: Any, features: Mapping[str, np.ndarray]) -> Any:
+        """The outputs of these names, any structure of them, for a dict of arrays; arrays that
+        there is no input for are passed over."""
+        wanted = tf.nest.map_structure(self._outputs.__getitem__, names)
+        return self._session.run(wanted, {
+            tensor: features[name] for name, tensor in self._inputs.items()})
+
+
+class Restored:
+    """A session with the weights of a checkpoint and without anything of training.
+
+    Any number of threads may ask it. What it computes is added part by part, each as it is first
+    asked for; weights that parts share are there once.
+
+    Args:
+      prefix: of the checkpoint.
+
+    Raises:
+      UserError: there is no such device.
+    """
+
+    def __init__(self, prefix: str, device: DeviceSettings):
+        training.set_up_process()
+        self._prefix = prefix
+        self._graph = tf.Graph()
+        self._session = tf.Session(graph=self._graph, config=distribution.session_config(
+            distribution.connect(device)))
+        self._parts: dict[str, Part] = {}
+        self._lock = threading.Lock()
+
+    def part(self, name: str, build: Callable[[], tuple[Tensors, Tensors]]) -> Part:
+        """The part of this name.
+
+        Args:
+          build: function that builds it where it is not there yet; it returns dicts of inputs and
+            of outputs, tensors by name.
+
+        Raises:
+          UserError: the checkpoint is not whole, or lacks a variable of the part.
+        """
+        if name not in self._parts:
+            with self._lock:
+                if name not in self._parts:
+                    self._parts[name] = self._built(build)
+        return self._parts[name]
+
+    def _built(self, build):
+        with private_tf.gradients_forgotten(), self._graph.as_default():
+            before = set(tf.global_variables())
+            part = Part(self._session, *build())
+            new = [variable for variable in tf.global_variables() if variable not in before]
+            if new:
+                self._check(new)
+                Restoring(new)(self._session, self._prefix)
+        return part
+
+    def _check(self, variables):
+        missing = checkpoint.compare(self._prefix, variables).missing
+        if missing:
+            raise UserError("checkpoint %s lacks %d of the model's variables: %s" % (
+                self._prefix, len(missing),
+                ", ".join(missing[:3]) + ", ..." * (len(missing) > 3)))
+
+    def close(self) -> None:
+        """Frees the session; nothing can be asked any more."""
+        self._session.close()
