@@ -46,7 +46,7 @@ def require_tensorflow_text() -> Any:
 
 
 class GraphTokenizer:
-    """The ids of a `Tokenizer`, computed in the graph.
+    """The ids of a `Tokenizer`, computed in the graph. sep_id, cls_id: as its own.
 
     Raises:
       UserError: tensorflow-text is not installed.
@@ -55,6 +55,7 @@ class GraphTokenizer:
     def __init__(self, tokenizer: Tokenizer):
         self._text = require_tensorflow_text()
         self._tokenizer = tokenizer
+        self.sep_id, self.cls_id = tokenizer.sep_id, tokenizer.cls_id
         self._cleaning = [_joined_spaces, _joined_quotes]
         if not tokenizer.keep_accents:
             self._cleaning.append(_Table(_decomposed, "decomposition"))

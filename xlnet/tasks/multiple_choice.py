@@ -55,6 +55,12 @@ class MultipleChoice(Classification):
             return None, "%d answers, expected %d" % (len(options), len(task.labels))
         return tuple((text_a, _answered(text_b, option)) for option in options), None
 
+    def texts_of_row(self, task: Task) -> tuple[str, ...]:
+        return (*super().texts_of_row(task), "choices")
+
+    def graph_features(self, encoder: Any, task: Task, texts: dict) -> dict:
+        return encoder.choices(texts["text_a"], texts.get("text_b"), texts["choices"])
+
     def num_choices(self, task: Task, is_training: bool) -> int:
         return len(task.class_names)
 
