@@ -152,7 +152,7 @@ def test_help_is_quick(program):
 def test_the_documented_api_is_there():
     import xlnet
     assert set(xlnet.__all__) == {"XLNetConfig", "RunConfig", "create_run_config", "XLNetModel",
-                                  "UserError"}
+                                  "UserError", "load"}
     assert issubclass(xlnet.UserError, ValueError)
     assert re.fullmatch(r"\d+\.\d+\.\d+", xlnet.__version__)
     for name in xlnet.__all__:

@@ -1,7 +1,8 @@
 """XLNet: generalized autoregressive pretraining (https://arxiv.org/abs/1906.08237).
 
-The documented API: `XLNetConfig`, `RunConfig`, `create_run_config`, `XLNetModel`; `UserError` is
-what all of the library raises for bad input, a `ValueError`.
+The documented API: `load`, a trained model as an object; `XLNetConfig`, `RunConfig`,
+`create_run_config`, `XLNetModel`, the network to be built upon; `UserError` is what all of the
+library raises for bad input, a `ValueError`.
 """
 
 import importlib
@@ -13,12 +14,13 @@ if TYPE_CHECKING:
     from xlnet.api import XLNetModel
     from xlnet.config import RunConfig, XLNetConfig, create_run_config
     from xlnet.errors import UserError
+    from xlnet.serving.load import load
 
 _HOME = {"XLNetConfig": "xlnet.config", "RunConfig": "xlnet.config",
          "create_run_config": "xlnet.config", "XLNetModel": "xlnet.api",
-         "UserError": "xlnet.errors"}
+         "UserError": "xlnet.errors", "load": "xlnet.serving.load"}
 
-__all__ = ["RunConfig", "UserError", "XLNetConfig", "XLNetModel", "create_run_config"]
+__all__ = ["RunConfig", "UserError", "XLNetConfig", "XLNetModel", "create_run_config", "load"]
 
 
 def __getattr__(name: str) -> object:

@@ -15,10 +15,11 @@ SETTINGS = dict(train_steps=STEPS, next_segment_loss=1., position_dropout="row")
 @pytest.fixture(scope="module")
 def runs(place):
     """The same run four times; name to model directory."""
-    hosts = start_hosts(place, "hosts", **SETTINGS)
+    settings = dict(SETTINGS, eval_record_info_dir=place / "train")
+    hosts = start_hosts(place, "hosts", **settings)
     for name, changes in (("one", {}), ("replicas", dict(num_core_per_host=2)),
                           ("micro", dict(grad_accum_steps=2))):
-        done = train(place, name, **SETTINGS, **changes)
+        done = train(place, name, **settings, **changes)
         assert done.returncode == 0, done.stderr
     printed = [host.communicate(timeout=300)[0] for host in hosts]
     assert [host.returncode for host in hosts] == [0, 0], printed
@@ -37,6 +38,19 @@ def test_devices_change_nothing(runs, other):
     assert set(ours) == set(theirs)
     for name, value in theirs.items():
         np.testing.assert_allclose(ours[name], value, rtol=0, atol=1e-6, err_msg=name)
+
+
+@pytest.mark.parametrize("other", ("replicas", "hosts", "micro"))
+def test_devices_evaluate_alike(runs, other):
+    """Each device has rows of its own and carries their memories; every window is judged once."""
+    judged, expected = held_out(runs, other), held_out(runs, "one")
+    assert list(expected[:, 0]) == [0, STEPS]
+    np.testing.assert_allclose(judged, expected, rtol=1e-5)
+
+
+def held_out(place, name):
+    """The table of a run's evaluations: step, loss and what follows from it."""
+    return np.loadtxt(place / name / "held_out.tsv", skiprows=1)
 
 
 def test_each_host_saves_the_memories_of_its_rows(runs):

@@ -118,10 +118,10 @@ def test_all_devices_work_and_each_example_comes_once(tmp_path):
 
     def make_batches(path):
         return tf.data.Dataset.range(tf.strings.to_number(path, tf.int64)).batch(2)
-    answering = Answering(two_at_a_time(counts), make_batches, devices)
+    answering = Answering(two_at_a_time(counts), [make_batches], devices)
     for rows, value in ((7, 2), (3, 5), (7, 2)):        # other files, other checkpoints
         counts.clear()
-        batches = list(answering(str(rows), make_checkpoint(tmp_path, value)))
+        batches = [batch for _, batch in answering(str(rows), make_checkpoint(tmp_path, value))]
         assert sorted(counts) == [1] + [2] * (rows // 2)
         number, values = (np.concatenate([batch[name] for batch in batches])
                           for name in ("index", "values"))

@@ -55,6 +55,7 @@ def models(tmp_path_factory, vocabulary):
         if kind not in made:
             settings, labels = KINDS[kind]
             made[kind] = make_model(directory / kind, vocabulary, ClassifierSettings(
+                model_dir="",
                 text_a_column="first", max_seq_length=16, **settings), labels)
         return made[kind]
     return get

@@ -12,7 +12,7 @@ import logging
 import os
 import re
 import signal
-from typing import Any
+from typing import Any, Union
 
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
@@ -54,10 +54,18 @@ class Devices:
             raise UserError("train_batch_size is %d, which %d replicas of %d micro-batches do not "
                             "divide" % (batch_size, self.replicas, micro_batches))
 
-    def alone(self) -> Devices:
-        """The first of them, for what one device does beside the others."""
-        return dataclasses.replace(self, strategy=None, per_host=1, hosts=1, host=0,
-                                   gpus=self.gpus[:1])
+    def here(self, most: int) -> Devices:
+        """Up to `most` of this host's, as if there were no others.
+
+        On TPUs, and where a host is one of several, that is one.
+        """
+        count = min(most, self.per_host)
+        if not isinstance(self.strategy, tf2.distribute.MirroredStrategy):
+            count = 1
+        used = self.gpus[:count]
+        return dataclasses.replace(
+            self, strategy=_one_host(used, count) if count > 1 else None, per_host=count, hosts=1,
+            host=0, gpus=used)
 
     def rows(self, batch_size: int) -> slice:
         """The rows of the global batch that are this host's, as a slice."""
@@ -201,9 +209,14 @@ def session_config(devices: Devices) -> tf.ConfigProto:
     return config
 
 
-def replica_index() -> int:
-    """The number of the replica whose graph is being built, among all of all hosts: 0, 1, ..."""
-    return tf2.distribute.get_replica_context().replica_id_in_sync_group
+def replica_index() -> Union[int, tf.Tensor]:
+    """The number of the replica whose graph is being built, among all of all hosts: 0, 1, ...
+
+    On a TPU, whose replicas share a graph, a tensor.
+    """
+    index = tf2.distribute.get_replica_context().replica_id_in_sync_group
+    known = tf.get_static_value(index)
+    return index if known is None else int(known)
 
 
 def mean_over_replicas(tensors: list[tf.Tensor]) -> list[tf.Tensor]:

@@ -28,25 +28,25 @@ _SECONDS_BETWEEN_LINES = 15
 class Answering:
     """A copy of the network on each device, built once for all files and checkpoints of a run.
 
-    Each device takes the next whole batch as soon as it is done with one. So every example is in
-    one batch of one device, there is no remainder to fill up, and the batches, and with them the
-    answers, are those of a single device. Where a checkpoint has moving averages of the weights
-    they are used. Local variables, such as a memory, are zero where a file begins and carried
-    from batch to batch; that is for one device, whose batches come in order.
+    With one source of batches each device takes the next whole one as soon as it is done with one.
+    So every example is in one batch of one device, there is no remainder to fill up, and the
+    batches, and with them the answers, are those of a single device. With a source for each device
+    local variables, such as a memory, are zero where a file begins and carried from batch to batch.
+    Where a checkpoint has moving averages of the weights they are used.
 
     Args:
       answers: function from a batch, a dict of tensors, to a dict of tensors [B,...].
-      make_batches: function from the path of a record file, a string tensor, to a
-        `tf.data.Dataset` of batches.
+      sources: functions from the path of a record file, a string tensor, to a `tf.data.Dataset` of
+        batches: one for all devices, or one for each.
       seed: of the weights that a run begins with.
     """
 
     def __init__(self, answers: Callable[[dict[str, tf.Tensor]], dict[str, Any]],
-                 make_batches: Callable[[tf.Tensor], tf.data.Dataset],
+                 sources: Sequence[Callable[[tf.Tensor], tf.data.Dataset]],
                  devices: distribution.Devices, seed: int = 0):
         self._seed = seed
         self._answers = answers
-        self._make_batches = make_batches
+        self._sources = sources
         self._devices = devices
         self._session: Any = None       # a `tf.Session`, once `build` has made it
 
@@ -61,7 +61,7 @@ class Answering:
         """
         parts, done, began, said = [], 0, time.time(), time.time()
         with failures.explained(records=made.path):
-            for batch in self(made.path, prefix):
+            for _, batch in self(made.path, prefix):
                 parts.append(_real_rows(batch))
                 done += len(parts[-1]["loss"])
                 if time.time() - said > _SECONDS_BETWEEN_LINES:
@@ -72,8 +72,9 @@ class Answering:
             raise RuntimeError("%s: %d answers to %d rows" % (name, done, made.count))
         return in_order(parts)
 
-    def __call__(self, path: str, prefix: Optional[str]) -> Iterator[dict[str, Any]]:
-        """Yields dicts of arrays, the batches of `path`; with one device, in their order.
+    def __call__(self, path: str, prefix: Optional[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yields the number of a device and a dict of arrays, its answers to its next batch of
+        `path`.
 
         Args:
           prefix: of a checkpoint; None: the weights that a run begins with.
@@ -101,34 +102,38 @@ class Answering:
             tf.set_random_seed(self._seed)
             with tf.device("/cpu:0"):
                 self._path = tf.placeholder(tf.string, [])
-                source = tf.data.make_initializable_iterator(self._make_batches(self._path))
+                sources = [tf.data.make_initializable_iterator(make_batches(self._path))
+                           for make_batches in self._sources]
 
             def copy():
+                source = sources[distribution.replica_index() % len(sources)]
                 with tf.device("/cpu:0"):
                     batch = source.get_next()
                 return self._answers(batch)
             self._copies = strategy.experimental_local_results(
                 strategy.extended.call_for_each_replica(copy))
-            self._begin = tf.group(source.initializer, tf.local_variables_initializer())
+            self._begin = tf.group(tf.local_variables_initializer(),
+                                   *[source.initializer for source in sources])
             self._initialize = tf.global_variables_initializer()
             self._restore = Restoring()
         self._session = tf.Session(graph=graph, config=distribution.session_config(self._devices))
 
     def _side_by_side(self):
-        """Yields what the copies of the network compute until the file is at its end."""
+        """Yields what the copies of the network compute, with their numbers, until there are no
+        more batches."""
         with concurrent.futures.ThreadPoolExecutor(len(self._copies)) as pool:
-            def start(copy):
-                return pool.submit(self._session.run, copy)
-            running = {start(copy): copy for copy in self._copies}
+            def start(number):
+                return pool.submit(self._session.run, self._copies[number])
+            running = {start(number): number for number in range(len(self._copies))}
             while running:
                 done, _ = concurrent.futures.wait(
                     running, return_when=concurrent.futures.FIRST_COMPLETED)
                 for future in done:
-                    copy = running.pop(future)
+                    number = running.pop(future)
                     with contextlib.suppress(tf.errors.OutOfRangeError):
                         answers = future.result()
-                        running[start(copy)] = copy
-                        yield answers
+                        running[start(number)] = number
+                        yield number, answers
 
 
 def _real_rows(batch):

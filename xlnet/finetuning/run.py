@@ -80,7 +80,7 @@ class Run:
                                      self._devices.xla)
         self._answering = Answering(
             self._model.answers,
-            lambda path: self._rows.batches(path, batch_size=self._settings.eval_batch_size),
+            [lambda path: self._rows.batches(path, batch_size=self._settings.eval_batch_size)],
             self._devices)
         self._evaluation = Evaluation(self._task, self._settings.model_dir,
                                       self._settings.predict_threshold)

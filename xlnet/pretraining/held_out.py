@@ -6,6 +6,7 @@ Shape letters: B batch, P prediction slots.
 
 from __future__ import annotations
 
+import functools
 import logging
 import math
 from collections.abc import Callable
@@ -25,18 +26,25 @@ _log = logging.getLogger(__name__)
 class HeldOut:
     """Evaluates checkpoints on held-out records: a `trainer.Evaluator`.
 
-    One device does it: the rows of a batch go on from those of the batch before.
+    The rows of a batch go on from those of the batch before, so each device has rows of its own.
 
     Args:
-      make_batches: function to a `tf.data.Dataset` of one epoch.
+      make_batches: function from the batch size and the slice of its rows that are wanted to a
+        `tf.data.Dataset` of one epoch.
+      num_streams: of the records.
+      rows: of a batch on one device, at most.
       devices: those of training.
     """
 
-    def __init__(self, model: PretrainingModel, make_batches: Callable[[], tf.data.Dataset],
-                 devices: distribution.Devices):
+    def __init__(self, model: PretrainingModel,
+                 make_batches: Callable[[int, slice], tf.data.Dataset], num_streams: int,
+                 rows: int, devices: distribution.Devices):
         self._model = model
-        self._inference = Answering(
-            model.held_out, lambda path: make_batches(), devices.alone(), model.settings.seed)
+        used = devices.here(_largest_divisor(num_streams, devices.per_host))
+        each = _largest_divisor(num_streams // used.per_host, rows)
+        self._inference = Answering(model.held_out, [
+            functools.partial(_of_device, make_batches, each, number, used.per_host)
+            for number in range(used.per_host)], used, model.settings.seed)
 
     def build(self) -> None:
         """Makes graph and session; see `trainer.Evaluator`."""
@@ -45,13 +53,15 @@ class HeldOut:
     def __call__(self, step: int, prefix: Optional[str]) -> dict[str, Any]:
         """The mean loss [nats per target] and what follows from it; printed, and added to
         TensorBoard with a window that the network has filled in."""
-        batches = list(self._inference("", prefix))
+        answered = list(self._inference("", prefix))
+        batches = [batch for _, batch in answered]
         result = _result(batches)
         _log.info("held out: step %d  loss %.4f  ppl %.2f  bits/token %.4f%s", step,
                   result["loss"], result["perplexity"], result["bits_per_token"],
                   "  next segment %.4f" % result["next_segment_accuracy"]
                   if "next_segment_accuracy" in result else "")
-        window = {name: batches[0]["window"][name] for name in filled_window.NAMES}
+        shown = next(batch["window"] for device, batch in answered if device == 0)
+        window = {name: shown[name] for name in filled_window.NAMES}
         reports.add_to_board(
             self._model.settings.model_dir, step,
             {"held_out/" + name: result[name] for name in ("loss", "perplexity", "bits_per_token")},
@@ -59,10 +69,22 @@ class HeldOut:
         return result
 
 
+def _of_device(make_batches, each, number, count, path):
+    """The batches of a device, `each` rows of all; `path` is not needed: there is one data set."""
+    del path
+    return make_batches(each * count, slice(number * each, (number + 1) * each))
+
+
+def _largest_divisor(number, limit):
+    return max(n for n in range(1, min(number, limit) + 1) if number % n == 0)
+
+
 def _result(batches):
-    """The metrics of all batches, dicts of arrays as of `PretrainingModel.held_out`."""
-    total = sum(np.sum(batch["losses"] * batch["weights"], dtype=np.float64) for batch in batches)
-    loss = float(total / sum(np.sum(batch["weights"], dtype=np.float64) for batch in batches))
+    """The metrics of all batches, dicts of arrays as of `PretrainingModel.held_out`; whichever
+    device was first."""
+    total = math.fsum(np.sum(batch["losses"] * batch["weights"], dtype=np.float64)
+                      for batch in batches)
+    loss = total / math.fsum(np.sum(batch["weights"], dtype=np.float64) for batch in batches)
     result = {"loss": loss, "perplexity": math.exp(min(loss, 50)),
               "bits_per_token": loss / math.log(2)}
     if "continues" in batches[0]:

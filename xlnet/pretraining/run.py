@@ -118,7 +118,16 @@ class Run:
         directory, manifest = self._settings.eval_record_info_dir, self._held_out
         if not directory:
             return None
-        return HeldOut(model, lambda: self._held_out_batches(directory, manifest), self._devices)
+
+        def make_batches(batch_size, rows):
+            return input_pipeline.pretraining_batches(
+                directory, manifest, permutation=self._permutation, batch_size=batch_size,
+                **self._reading(), seed=0, epochs=1, rows=rows)
+        settings = self._settings
+        return HeldOut(
+            model, make_batches, manifest.num_streams,
+            settings.train_batch_size // self._devices.replicas // settings.grad_accum_steps,
+            self._devices)
 
     def _begin(self):
         training.keep_architecture(self._settings.model_dir, self._config, self._tokenizer)
@@ -133,14 +142,6 @@ class Run:
             batch_size=settings.train_batch_size, **self._reading(),
             seed=settings.seed, start_step=start,
             rows=devices.rows(settings.train_batch_size)), devices.per_host)
-
-    def _held_out_batches(self, directory, manifest):
-        settings = self._settings
-        most = settings.train_batch_size // self._devices.replicas // settings.grad_accum_steps
-        return input_pipeline.pretraining_batches(
-            directory, manifest, permutation=self._permutation,
-            batch_size=_largest_divisor(manifest.num_streams, most),
-            **self._reading(), seed=0, epochs=1)
 
     def _reading(self):
         """What reading windows and drawing targets needs to know: of the pieces, of damage."""
@@ -160,7 +161,3 @@ class Run:
                 manifest.seq_len, manifest.reuse_len, settings.mem_len, settings.num_predict),
             "settings": " ".join("%s=%s" % item for item in self._kept.values.items()),
         }
-
-
-def _largest_divisor(number, limit):
-    return max(n for n in range(1, min(number, limit) + 1) if number % n == 0)

@@ -41,9 +41,10 @@ def placeholders(tuned: TunedFor) -> Tensors:
 
 
 class Part:
-    """One of the things that a `Restored` computes: the outputs of a batch of inputs."""
+    """One thing that a `Restored` computes: the outputs, by `names`, of a batch of inputs."""
 
     def __init__(self, session: tf.Session, inputs: Tensors, outputs: Tensors):
+        self.names = tuple(outputs)
         self._session = session
         self._inputs = inputs
         self._outputs = outputs

@@ -15,6 +15,7 @@ from xlnet.records.feature_spec import CLASS_ID
 from xlnet.tasks import confusion, metrics
 from xlnet.tasks.kind import THRESHOLD, Kind, LossOptions
 from xlnet.tasks.readers import to_text
+from xlnet.tasks.results import Label
 from xlnet.tasks.task import Row, Task
 
 _SEPARATORS = (",", ";", "|")      # of labels in a cell
@@ -24,6 +25,7 @@ class Classification(Kind):
     """A softmax over the labels. An answer is their probabilities, float32 [L]; a decision and the
     truth are a label's id."""
     name = "classification"
+    verb = "classify"
     has_labels = True
     smooths_labels = True
     default_metrics: ClassVar[tuple[str, ...]] = ("accuracy", "macro_f1", "auc")
@@ -132,6 +134,14 @@ class Classification(Kind):
         confusion.draw(path, names, confusion.pairs(
             self.decide(task, values, threshold), truth, len(names)))
 
+    # ---- from Python
+
+    def results(self, task: Task, rows: Sequence[Row], values: Any,
+                threshold: float = THRESHOLD) -> list:
+        values = self.checked(task, values, len(rows))
+        return [Label(task.class_names[id], float(row[id]), by_label(task, row))
+                for id, row in zip(self.decide(task, values, threshold), values)]
+
     # ---- prediction files
 
     def prediction_columns(self, task: Task, rows: Sequence[Row], values: np.ndarray,
@@ -198,6 +208,11 @@ def sorted_names(names: set) -> tuple:
 def differ(values: Any) -> bool:
     """Whether two rows have different values [n, ...]."""
     return len(values) > 1 and bool(np.ptp(np.asarray(values), axis=0).any())
+
+
+def by_label(task: Task, probabilities: np.ndarray) -> dict[str, float]:
+    """The probabilities [L] of a row by the labels' names."""
+    return dict(zip(task.class_names, probabilities.tolist()))
 
 
 def probability_columns(task: Task, values: np.ndarray) -> list:

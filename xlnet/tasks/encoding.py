@@ -98,6 +98,11 @@ _EXAMPLES_AT_ONCE = 1000
 _EXAMPLES_FOR_WORKERS = 20000     # below this the workers' start takes longer than the work
 
 
+def has_windows(layout: Layout) -> bool:
+    """Whether an example may have several records."""
+    return layout.long_document in ("sliding", "split")
+
+
 def check_max_seq_length(max_seq_length: int) -> None:
     """Raises UserError where not even one token of text would fit."""
     if max_seq_length < MIN_SEQ_LENGTH:
@@ -259,18 +264,18 @@ def write_records(directory: str, name: str, examples: Sequence[Any], tokenizer:
     settings = [_RECORDS_VERSION, tokenizer.sha256, tokenizer.uncased, tokenizer.keep_accents,
                 layout, label_names, label_features, *options]
     stem = os.path.join(directory, "%s.%s" % (name, _content_hash(settings, examples)))
-    has_windows = layout.long_document in ("sliding", "split")
-    found = None if overwrite else _found(stem, has_windows, len(examples))
+    found = None if overwrite else _found(stem, has_windows(layout), len(examples))
     if found is None:
         encoder = _Encoder(encode, tokenizer, layout, feature_spec.finetuning_features(
             layout.max_seq_length, label_features, num_choices))
         path, windows_path, seen_path = _paths(stem)
         windows, seen = _write(path, _encoded(encoder, examples, workers))
-        if has_windows:
+        if has_windows(layout):
             with files.replacing(windows_path) as temporary, open(temporary, "wb") as f:
                 np.save(f, windows)
         files.write_json(seen_path, dataclasses.asdict(seen))
-        found = Records(path, int(windows.sum()), windows if has_windows else None, seen)
+        found = Records(path, int(windows.sum()), windows if has_windows(layout) else None,
+                        seen)
     return found
 
 

@@ -34,7 +34,7 @@ import numpy as np
 from xlnet.errors import UserError, did_you_mean
 from xlnet.tasks import encoding, parsing, readers
 from xlnet.tasks.prediction_files import PredictionFile, json_lines, tsv
-from xlnet.tasks.task import Row, Task
+from xlnet.tasks.task import Asked, Row, Task
 
 THRESHOLD = 0.5      # of a label's probability, where labels are independent or there are two
 LABELS_SHOWN = 20    # labels of a task that are named, and whose tables are shown
@@ -70,6 +70,7 @@ class Kind:
     token_features: ClassVar[tuple[str, ...]] = ()      # those of `label_features` by token, [T]
     targets: ClassVar[tuple[str, ...]] = ("label_ids",)     # those that say what is right: `loss`
                                                             # has them, no answer depends on them
+    verb: ClassVar[str] = "predict"         # the method of a loaded model that asks it
 
     # ---- from the command line to a task, for own files
 
@@ -353,6 +354,19 @@ class Kind:
     def answer_texts(self, task: Task, values: np.ndarray, threshold: float) -> list:
         """The predicted label(s) or the score of each row as text."""
         raise NotImplementedError
+
+    # ---- from Python: rows without a file, answers without one
+
+    def row(self, task: Task, id: str, asked: Asked) -> tuple:
+        """Returns (`Row`, None) or (None, fault in words)."""
+        pairs, fault = parsing.parse_texts(task, asked.text_a, asked.text_b, list(asked.choices))
+        return (None, fault) if fault else (Row(id, pairs, None), None)
+
+    def results(self, task: Task, rows: Sequence[Row], values: Any,
+                threshold: float = THRESHOLD) -> list:
+        """What is said of each row, the same as in the prediction file: n plain values, or tuples
+        of `tasks.results`."""
+        return self.answer_texts(task, self.checked(task, values, len(rows)), threshold)
 
     # ---- words
 

@@ -11,9 +11,16 @@ import numpy as np
 from xlnet.errors import UserError
 from xlnet.records.feature_spec import Feature
 from xlnet.tasks import metrics
-from xlnet.tasks.classification import differ, probability_columns, sorted_names, unknown_label
+from xlnet.tasks.classification import (
+    by_label,
+    differ,
+    probability_columns,
+    sorted_names,
+    unknown_label,
+)
 from xlnet.tasks.kind import THRESHOLD, Kind, LossOptions
 from xlnet.tasks.readers import to_text
+from xlnet.tasks.results import Labels
 from xlnet.tasks.task import Row, Task
 
 
@@ -25,6 +32,7 @@ class MultiLabel(Kind):
     separator: str = ","
 
     name = "multi_label"
+    verb = "classify"
     has_labels = True
     smooths_labels = True
     default_metrics = ("micro_f1", "macro_f1", "accuracy", "auc")
@@ -125,6 +133,15 @@ class MultiLabel(Kind):
 
     def table(self, task: Task, values: Any, truth: Any, threshold: float) -> str:
         return metrics.class_table(task, self.decide(task, values, threshold), truth)
+
+    # ---- from Python
+
+    def results(self, task: Task, rows: Sequence[Row], values: Any,
+                threshold: float = THRESHOLD) -> list:
+        values = self.checked(task, values, len(rows))
+        return [Labels(tuple(name for name, is_on in zip(task.class_names, decision) if is_on),
+                       by_label(task, row))
+                for decision, row in zip(self.decide(task, values, threshold), values)]
 
     # ---- prediction files
 

@@ -10,8 +10,9 @@ from typing import Any, Optional
 from xlnet.errors import UserError
 from xlnet.tasks import metrics
 from xlnet.tasks.classification import Classification
-from xlnet.tasks.kind import Kind
+from xlnet.tasks.kind import THRESHOLD, Kind
 from xlnet.tasks.readers import to_text
+from xlnet.tasks.results import Choice
 from xlnet.tasks.task import Row, Task
 
 
@@ -19,6 +20,7 @@ class MultipleChoice(Classification):
     """A classification whose labels are the C answers of a row, each read with the text, and each
     scored by the same weights."""
     name = "multiple_choice"
+    verb = "choose"
     default_metrics = ("accuracy",)
     metrics = {"accuracy": metrics.accuracy}
     class_weights = Kind.class_weights
@@ -55,11 +57,23 @@ class MultipleChoice(Classification):
             return None, "%d answers, expected %d" % (len(options), len(task.labels))
         return tuple((text_a, _answered(text_b, option)) for option in options), None
 
+    # ---- served as a graph
+
     def texts_of_row(self, task: Task) -> tuple[str, ...]:
         return (*super().texts_of_row(task), "choices")
 
     def graph_features(self, encoder: Any, task: Task, texts: dict) -> dict:
         return encoder.choices(texts["text_a"], texts.get("text_b"), texts["choices"])
+
+    # ---- from Python
+
+    def results(self, task: Task, rows: Sequence[Row], values: Any,
+                threshold: float = THRESHOLD) -> list:
+        values = self.checked(task, values, len(rows))
+        return [Choice(int(id), task.class_names[id], tuple(row.tolist()))
+                for id, row in zip(self.decide(task, values, threshold), values)]
+
+    # ---- the output layer
 
     def num_choices(self, task: Task, is_training: bool) -> int:
         return len(task.class_names)

@@ -175,10 +175,10 @@ def _parse_row(task, columns, values, index, need_labels):
     if any(values[position] != value for position, value in columns.only):
         return _LEFT_OUT, None
     pairs, fault = _parse_pairs(task, columns, values)
+    if not fault:
+        pairs, fault = _checked_characters(pairs)
     if fault:
         return None, fault
-    if not all(decoding.is_text(text) for pair in pairs for text in pair if text):
-        return None, "not UTF-8: bytes or escapes that are no characters"
     label, fault = task.kind.parse_label(task, [values[position] for position in columns.label])
     if label in task.skipped_labels:
         return _LEFT_OUT, None
@@ -203,19 +203,43 @@ def _without_texts(columns, values, index):
 
 def _parse_pairs(task, columns, values):
     text_a = _text(task, values, columns.text_a)
+    text_b = _text(task, values, columns.text_b) if columns.text_b else None
+    return _checked_pairs(task, text_a, text_b,
+                          [values[position] for position in columns.choices])
+
+
+def parse_texts(task: Task, text_a: str, text_b: Optional[str], choices: list) -> tuple:
+    """(pairs of a `Row`, None) or (None, fault in words) of texts that stand in no file; choices: a
+    str each."""
+    if (text_b is None) != (not task.text_b):
+        return None, "expected %s" % ("a pair of texts" if task.text_b else "one text, not a pair")
+    texts = [None if text is None else _with_replacements(task, text) for text in (text_a, text_b)]
+    pairs, fault = _checked_pairs(task, *texts, choices)
+    return (None, fault) if fault else _checked_characters(pairs)
+
+
+def _checked_pairs(task, text_a, text_b, choices):
     if not text_a.strip():
         return None, "column '%s' is empty" % " ".join(task.text_a)
-    text_b = _text(task, values, columns.text_b) if columns.text_b else None
     if text_b is not None and not text_b.strip() and not task.kind.takes_empty_text_b:
         return None, "column '%s' is empty" % " ".join(task.text_b)
-    return task.kind.parse_pairs(task, text_a, text_b,
-                                 [values[position] for position in columns.choices])
+    return task.kind.parse_pairs(task, text_a, text_b, choices)
+
+
+def _checked_characters(pairs):
+    if not all(decoding.is_text(text) for pair in pairs for text in pair if text):
+        return None, "not UTF-8: bytes or escapes that are no characters"
+    return pairs, None
 
 
 def _text(task, values, positions):
     """The text of one or several columns, joined with a blank."""
     parts = [to_text(values[position]) for position in positions]
-    text = parts[0] if len(parts) == 1 else " ".join(filter(None, parts))
+    return _with_replacements(task, parts[0] if len(parts) == 1 else " ".join(
+        filter(None, parts)))
+
+
+def _with_replacements(task, text):
     for old, new in task.replacements:
         text = text.replace(old, new)
     return text

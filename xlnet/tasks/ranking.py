@@ -40,6 +40,7 @@ class Ranking(Regression):
     name = "ranking"
     default_metrics = ("ndcg@10", "map", "err@10")
     baseline_words = "random order"
+    verb = "rank"
 
     def is_asked_for(self, settings: Any) -> bool:
         return bool(settings.query_id_column)

@@ -11,7 +11,7 @@ import numpy as np
 from xlnet.records.feature_spec import Feature
 from xlnet.tasks import metrics
 from xlnet.tasks.classification import differ
-from xlnet.tasks.kind import Kind, LossOptions
+from xlnet.tasks.kind import THRESHOLD, Kind, LossOptions
 from xlnet.tasks.readers import to_text
 from xlnet.tasks.task import Row, Task
 
@@ -21,6 +21,7 @@ _NARROW = 0.01       # scores whose spread is less than this share of the labels
 class Regression(Kind):
     """The squared error of a score. Answer, decision and truth are a float32."""
     name = "regression"
+    verb = "score"
     default_metrics: ClassVar[tuple[str, ...]] = ("pearson", "spearman", "mse", "mae")
     metrics = {"pearson": metrics.pearson, "spearman": metrics.spearman, "mse": metrics.mse,
                "mae": metrics.mae}
@@ -80,6 +81,13 @@ class Regression(Kind):
         if not differ(truth) or np.std(values) >= _NARROW * np.std(truth):
             return None
         return "all scores are about %.2f" % np.mean(values)
+
+    # ---- from Python
+
+    def results(self, task: Task, rows: Sequence[Row], values: Any,
+                threshold: float = THRESHOLD) -> list:
+        """Floats."""
+        return self.checked(task, values, len(rows)).tolist()
 
     # ---- prediction files, words
 

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xlnet.tasks import results
+from xlnet.tasks.results import Answer
 from xlnet.tasks.task import Row
 
 
@@ -100,6 +102,27 @@ def official(rows: Sequence[Row], values: Sequence[Found], n_best_size: int,
              "end_log_prob": span.end_log_prob, "start": span.start}
             for (text, span), share in zip(best, _shares([span.score for _, span in best]))]
     return answers, n_best, null
+
+
+def answers(rows: Sequence[Row], values: Sequence[Found], n_best_size: int,
+            threshold: float) -> list[Answer]:
+    """What `official` says, of each question."""
+    made = []
+    for row, found in zip(rows, values):
+        context = row.pairs[0][0]
+        best = distinct(context, found.spans, n_best_size)
+        shares = _shares([span.score for _, span in best])
+        spans = tuple(_placed(context, text, span, share)
+                      for (text, span), share in zip(best, shares))
+        has_none = not best or found.null_score > null_threshold(threshold)
+        text, start, end = ("", None, None) if has_none else spans[0][:3]
+        made.append(Answer(text, start, end, spans, found.null_score))
+    return made
+
+
+def _placed(context, text, span, share):
+    start = context.index(text, span.start)        # a span may begin with spaces
+    return results.Span(text, start, start + len(text), share)
 
 
 def _shares(scores):

@@ -48,6 +48,7 @@ class Spans(Kind):
     scoring: Optional[str] = None    # key of `span_scoring.RULES`; None: as the file's version has
 
     name = "spans"
+    verb = "answer"
     default_metrics = ("f1", "exact")
     baseline_words = "sentence that shares most words"
     metrics: ClassVar[Mapping[str, Any]] = dict.fromkeys(
@@ -273,6 +274,12 @@ class Spans(Kind):
                                       for row in truth.rows], truth)
         return {name: value for name, value in result.items()
                 if name in task.metrics or not name.startswith("best_")}
+
+    # ---- from Python
+
+    def results(self, task: Task, rows: Sequence[Row], values: Any,
+                threshold: float = THRESHOLD) -> list:
+        return span_answers.answers(rows, values, self.n_best_size, threshold)
 
     # ---- prediction files, words
 

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple, Optional, Union
 from xlnet.errors import UserError, did_you_mean
 from xlnet.tasks import readers, schemes
 from xlnet.tasks.faults import refuse
+from xlnet.tasks.results import Entity, Tagged
 from xlnet.tokenization import is_unspaced
 
 _log = logging.getLogger(__name__)
@@ -246,19 +247,61 @@ def _json_sentence(number, line, text_key, entities_key, need_tags, notes):
     if not isinstance(text, str) or not text.strip():
         raise ValueError("'%s' is %s, expected a text" % (
             text_key, "empty" if isinstance(text, str) else "no text"))
-    words = list(find_words(text))
-    if not words:
-        raise ValueError("'%s' has no word" % text_key)
+    words = _words_of(text, text_key)
     entities, tags = value.get(entities_key), None
     if entities is None and need_tags:
         raise ValueError("no '%s'" % entities_key)
     if entities is not None:
         tags = _tags_of_entities(text, words, _checked_entities(text, entities, entities_key),
                                  number, notes)
+    return _sentence(text, words, tags, number, line)
+
+
+def _words_of(text, text_key):
+    words = list(find_words(text))
+    if not words:
+        raise ValueError("'%s' has no word" % text_key)
+    return words
+
+
+def _sentence(text, words, tags, number, line):
     return Sentence(
         words=tuple(text[start:end] for start, end in words),
         after_space=tuple(start == 0 or text[start - 1].isspace() for start, _ in words),
         tags=tags, numbers=(number,) * len(words), source=JsonLine(line, *zip(*words)))
+
+
+# ---- without a file
+
+def of_text(text: str) -> Sentence:
+    """The sentence of a text, whose words are those of JSON lines. Raises ValueError for a text
+    without words."""
+    return _sentence(text, _words_of(text, _TEXT), None, 1,
+                     json.dumps({_TEXT: text}, ensure_ascii=False))
+
+
+def of_words(words: Sequence[str]) -> Sentence:
+    """The sentence of given words, as the lines of a CoNLL-style file. Raises ValueError unless
+    each is a word."""
+    if not words or not all(isinstance(word, str) and word.strip() for word in words):
+        raise ValueError("expected one or more words, none of them empty")
+    return Sentence(tuple(words), None, None, tuple(range(1, len(words) + 1)),
+                    Lines((), tuple(words), (), "\t", 1))
+
+
+def tagged(sentence: Sentence, spans: Sequence[schemes.Span], scheme: str) -> Tagged:
+    """A sentence with the entities that were found, and their tags in a scheme. Entities are places
+    in the text, or, where there is none, among the words."""
+    source, words = sentence.source, sentence.words
+    if isinstance(source, JsonLine):
+        text = json.loads(source.line)[_TEXT]
+        places = [(source.starts[first], source.ends[last - 1]) for first, last, _ in spans]
+        texts = [text[start:end] for start, end in places]
+    else:
+        places = [(first, last) for first, last, _ in spans]
+        texts = [" ".join(words[first:last]) for first, last in places]
+    return Tagged(words, tuple(schemes.tags_of(spans, len(words), scheme)), tuple(
+        Entity(label, text, *place) for (_, _, label), text, place in zip(spans, texts, places)))
 
 
 def _checked_entities(text, entities, key):

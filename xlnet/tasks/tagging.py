@@ -16,7 +16,7 @@ from xlnet.tasks import encoding, entity_metrics, faults, schemes, tagged_files,
 from xlnet.tasks.classification import weights_of
 from xlnet.tasks.kind import THRESHOLD, Answers, Kind, LossOptions, mean_over_windows
 from xlnet.tasks.prediction_files import PredictionFile
-from xlnet.tasks.task import Row, Task
+from xlnet.tasks.task import Asked, Row, Task
 from xlnet.tokenization import is_unspaced
 
 _log = logging.getLogger(__name__)
@@ -61,6 +61,7 @@ class Tagging(Kind):
     all_pieces: bool = False         # the loss is at all pieces of a word, not at the first
 
     name = "tagging"
+    verb = "tag"
     has_labels = True
     smooths_labels = True
     baseline_words = "most frequent tag"
@@ -275,6 +276,21 @@ class Tagging(Kind):
         counts = entity_metrics.by_label(*(
             list(map(schemes.spans, tags)) for tags in (found, truth)))
         return "%s\n\n%s" % (entity_metrics.table(counts), _repairs(values))
+
+    # ---- from Python
+
+    def row(self, task: Task, id: str, asked: Asked) -> tuple:
+        try:
+            sentence = tagged_files.of_text(asked.text_a) if isinstance(asked.text_a, str) \
+                else tagged_files.of_words(asked.text_a)
+        except ValueError as e:
+            return None, str(e)
+        return self._row(id, sentence, None), None
+
+    def results(self, task: Task, rows: Sequence[Row], values: Any,
+                threshold: float = THRESHOLD) -> list:
+        return [tagged_files.tagged(row.source, schemes.spans(tags), self.scheme)
+                for row, tags in zip(rows, self.decide(task, values))]
 
     # ---- prediction files, words
 

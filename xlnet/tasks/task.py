@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 # for; None in other tasks. source: what else a kind keeps of a file that it reads itself.
 Row = collections.namedtuple("Row", "id pairs label query source", defaults=(None, None))
 
+# What is asked of a model from Python: the cells of a row without a file. text_a: a text, or a
+# tuple of words to be tagged. text_b: the second text or None. choices: the answers to choose from.
+Asked = collections.namedtuple("Asked", "text_a text_b choices", defaults=(None, ()))
+
 _THREE_FILES = {"train": "train.tsv", "dev": "dev.tsv", "test": "test.tsv"}
 
 

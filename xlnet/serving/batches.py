@@ -1,0 +1,50 @@
+"""Records in memory as batches of about equal length.
+
+Shape letters: m records, B of a batch, T tokens of one of the C texts of a record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+Arrays = dict[str, np.ndarray]      # by name, [m, ...]
+
+
+class Shape(NamedTuple):
+    """How records lie in arrays. row_length: T. pads: "left" or "right", where padding is.
+    by_token: names of the arrays [m,C*T]. multiple: batches are as long as their longest text,
+    rounded up to a multiple of it [tokens]."""
+    row_length: int
+    pads: str
+    by_token: tuple[str, ...]
+    multiple: int
+
+
+def by_length(records: Arrays, shape: Shape,
+              batch_size: int) -> Iterator[tuple[np.ndarray, Arrays]]:
+    """Yields the numbers of some records, int [B], and these records without the columns in which
+    none of them has a token."""
+    lengths = _split(1 - records["input_mask"], shape).sum(axis=2).max(axis=1).astype(int)   # [m]
+    order = np.argsort(lengths, kind="stable")
+    for begin in range(0, len(order), batch_size):
+        numbers = order[begin:begin + batch_size]
+        longest = -(-int(lengths[numbers[-1]]) // shape.multiple) * shape.multiple
+        length = min(longest, shape.row_length)
+        kept = slice(None, length) if shape.pads == "right" else slice(-length, None)
+        yield numbers, {
+            name: _split(values[numbers], shape)[:, :, kept].reshape(len(numbers), -1)
+            if name in shape.by_token else values[numbers] for name, values in records.items()}
+
+
+def _split(values, shape):
+    """[m,C*T] -> [m,C,T]."""
+    return values.reshape(len(values), -1, shape.row_length)
+
+
+def in_order(numbers: Sequence[np.ndarray], parts: Sequence[Arrays]) -> Arrays:
+    """Joins what was computed of batches, in the order of the records."""
+    order = np.argsort(np.concatenate(numbers), kind="stable")
+    return {name: np.concatenate([part[name] for part in parts])[order] for name in parts[0]}

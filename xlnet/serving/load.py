@@ -1,0 +1,42 @@
+"""`xlnet.load`: a trained model as a Python object. TensorFlow is imported when it is called."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Optional
+
+from xlnet.config import DeviceSettings, NetworkSettings
+
+if TYPE_CHECKING:
+    from xlnet.serving.model import Model
+
+
+def load(path: str, *, model_config_path: Optional[str] = None,
+         spiece_model_file: Optional[str] = None, use_checkpoint: str = "best",
+         batch_size: int = 32, device: str = "auto", precision: str = "fp32") -> Model:
+    """Loads a trained model.
+
+    Args:
+      path: a model directory of any of the programs; a directory with a released checkpoint, its
+        config and its vocabulary; or a checkpoint prefix.
+      model_config_path, spiece_model_file: the architecture and the vocabulary, where they do not
+        lie beside the checkpoint as xlnet_config.json and spiece.model.
+      use_checkpoint: "best": that of `best/` if it is there, or else the newest; or "newest".
+      batch_size: texts that go through the network together.
+      device: "auto": the first GPU, or the CPU where there is none; "gpu"; "cpu".
+      precision: number format of the matrix products, "fp32", "bf16" or "fp16".
+
+    Returns:
+      A `serving.model.Model`; it knows what it was trained for. To be closed, or used as a context
+      manager.
+
+    Raises:
+      UserError: there is no model, or it is damaged or contradicts itself.
+    """
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    from xlnet.serving import loaded
+    from xlnet.serving.model import Model
+    found = loaded.read(path, model_config_path=model_config_path,
+                        spiece_model_file=spiece_model_file, use_checkpoint=use_checkpoint,
+                        network=NetworkSettings(precision=precision))
+    return Model(found, DeviceSettings(device=device), batch_size)

@@ -1,0 +1,333 @@
+"""A trained model as a Python object: what `xlnet.load` returns.
+
+Shape letters: n texts, m records, T tokens, D d_model, L labels, k layers.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any, Optional, Union
+
+import numpy as np
+
+from xlnet import failures
+from xlnet.config import DeviceSettings
+from xlnet.errors import UserError
+from xlnet.models import layout
+from xlnet.serving import batches, session, vectors
+from xlnet.serving.loaded import LoadedModel, TunedFor
+from xlnet.tasks import encoding, ranking, results
+from xlnet.tasks.task import Asked, Row
+from xlnet.tokenization import Tokenizer
+
+_log = logging.getLogger(__name__)
+
+Text = Union[str, tuple[str, str]]          # a text, or a pair of texts
+Texts = Union[Text, Sequence[Text], np.ndarray]
+
+_ROWS_AT_ONCE = 1000     # that are encoded before the network sees the first one
+_MAX_SEQ_LENGTH = 512    # of a model that is pretrained alone: that of its pretraining [tokens]
+
+
+class Model:
+    """A trained model: one session, restored once, which any number of threads may ask.
+
+    Every method takes one text or a list of them (or a NumPy array of str), and returns one answer
+    or a list (or array) of answers in the same order. A pair of texts is a tuple. Texts go through
+    the network in batches of about equal length. Answers are those of the prediction files.
+
+    Attributes:
+      task: name of the task that it was trained for; None: it is pretrained alone.
+      verb: name of the method that asks it what it was trained for; None: pretrained alone.
+      labels: names of its labels; None: it has none.
+      tokenizer: the `Tokenizer` of its vocabulary.
+      max_seq_length: tokens of a text, special ones included.
+
+    Methods raise UserError for a text that no program would take, and for what the model was not
+    trained for.
+    """
+
+    def __init__(self, loaded: LoadedModel, device: DeviceSettings, batch_size: int):
+        if batch_size < 1:
+            raise UserError("batch_size is %d, expected at least 1" % batch_size)
+        self._loaded = loaded
+        self._batch_size = batch_size
+        tuned = loaded.tuned
+        self.task: Optional[str] = tuned.task.name if tuned else None
+        self.verb: Optional[str] = tuned.task.kind.verb if tuned else None
+        self.labels: Optional[tuple[str, ...]] = tuned.task.labels if tuned else None
+        self.tokenizer: Tokenizer = loaded.tokenizer
+        self.max_seq_length: int = tuned.settings.max_seq_length if tuned else _MAX_SEQ_LENGTH
+        self._restored: Optional[session.Restored] = session.Restored(loaded.prefix, device)
+        # What is asked for first is built now, so that its first answer does not wait.
+        if tuned:
+            self._task_part(tuned)
+        else:
+            self._vectors_part()
+
+    def __enter__(self) -> Model:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        tuned = self._loaded.tuned
+        what = "pretrained" if tuned is None else "%s, %s(): %s" % (
+            self.task, self.verb, tuned.task.kind.words(tuned.task))
+        return "<xlnet model %s: %s>" % (self._loaded.prefix, what)
+
+    def close(self) -> None:
+        """Frees the memory of the weights; nothing can be asked any more."""
+        if self._restored:
+            self._restored.close()
+            self._restored = None
+
+    # ---- text in, numbers out: any model
+
+    def encode(self, texts: Texts) -> Any:
+        """The ids that the network sees: pieces of the text(s), <sep>, <cls>; int32 [T] of one
+        text, a list of n such arrays of several."""
+        items, is_one = _listed(texts)
+        arrays, lengths = self._laid_out(items, self.max_seq_length)
+        ids = [row[len(row) - length:] for row, length in zip(arrays["input_ids"], lengths)]
+        return ids[0] if is_one else ids
+
+    def vectors(self, texts: Texts, layers: Union[int, Sequence[int]] = -1,
+                pooling: str = "mean") -> Any:
+        """What the network makes of texts, before any output layer.
+
+        Args:
+          layers: one or several. 0 are the embeddings, 1 to n_layer the layers; -1 is the last one.
+          pooling: "mean" over the tokens of a text, <sep> and <cls> among them, padding not;
+            "first" token; "last" one, which is <cls>; "none": all tokens.
+
+        Returns:
+          float32 [D] of one text, [n,D] of several; with several layers [k,D], [n,k,D]. With "none"
+          [T,D] or [k,T,D] of one text, a list of n such arrays of several, T as in `encode`.
+        """
+        wanted = vectors.wanted(layers, pooling, self._loaded.config.n_layer)
+        items, is_one = _listed(texts)
+        found = []
+        for begin in range(0, len(items), _ROWS_AT_ONCE):
+            arrays, lengths = self._laid_out(items[begin:begin + _ROWS_AT_ONCE],
+                                             self.max_seq_length)
+            found += self._vectors_of(arrays, lengths, wanted, pooling)
+        if not isinstance(layers, (list, tuple, np.ndarray)):
+            found = [layer for layer, in found]
+        return found[0] if is_one else found if pooling == "none" or not found else np.stack(found)
+
+    def _vectors_of(self, arrays, lengths, wanted, pooling):
+        """n arrays [k,D], or [k,T,D] of each text's own tokens."""
+        shape = batches.Shape(self.max_seq_length, "left", session.IDS, 8)
+        found: list[Any] = [None] * len(lengths)
+        for numbers, batch in batches.by_length(arrays, shape, self._batch_size):
+            for number, values in zip(numbers, np.stack(
+                    self._run(self._vectors_part(), wanted, batch), axis=1)):     # [k,D], [k,T',D]
+                found[number] = values if pooling != "none" else \
+                    values[:, values.shape[1] - lengths[number]:]
+        return found
+
+    def _laid_out(self, items, length):
+        """(arrays [n,T] of texts or pairs, int [n]: their tokens)."""
+        examples = [encoding.Example((_pair(item),), 0) for item in items]
+        arrays, _ = encoding.arrays_of(examples, self.tokenizer, encoding.Layout(length)) \
+            if examples else ({name: np.zeros((0, length)) for name in session.IDS}, None)
+        self._note_cut(arrays)
+        return ({name: arrays[name] for name in session.IDS},
+                (1 - arrays["input_mask"]).sum(axis=1).astype(int))
+
+    def _vectors_part(self):
+        loaded = self._loaded
+        return self._open().part("vectors", lambda: vectors.build(loaded.config, loaded.network))
+
+    # ---- what it was trained for
+
+    def classify(self, texts: Texts, threshold: Optional[float] = None) -> Any:
+        """The label of each text, or pair, with the probabilities of all: `results.Label`, or
+        `results.Labels` of a model that gives any number of them.
+
+        Args:
+          threshold: least probability for the second of two labels, or for each of any number; the
+            model's own if not given.
+        """
+        items, is_one = _listed(texts)
+        found = self._results("classify", [Asked(*_pair(item)) for item in items], threshold)
+        return found[0] if is_one else found
+
+    def probabilities(self, texts: Texts) -> np.ndarray:
+        """The same as numbers: float32 [L] of one text, [n,L] of several, in the order of
+        `labels`."""
+        items, is_one = _listed(texts)
+        found = [list(one.probabilities.values())
+                 for one in self._results("classify", [Asked(*_pair(item)) for item in items])]
+        array = np.array(found, np.float32).reshape(len(found), len(self.labels or ()))
+        return array[0] if is_one else array
+
+    def score(self, texts: Texts) -> Any:
+        """The score of each text, or pair: a float of one, float32 [n] of several."""
+        items, is_one = _listed(texts)
+        found = self._results("score", [Asked(*_pair(item)) for item in items])
+        return found[0] if is_one else np.array(found, np.float32)
+
+    def choose(self, texts: Union[str, Sequence[str]], choices: Sequence[Any],
+               questions: Union[None, str, Sequence[str]] = None) -> Any:
+        """The right one of several answers to a text, or to a text and a question on it:
+        `results.Choice`.
+
+        Args:
+          choices: the answers to one text; of several texts a list of such lists. questions: one,
+            or as many as there are texts.
+        """
+        is_one = isinstance(texts, str)
+        items, listed = ([texts], [choices]) if is_one else (list(texts), choices)
+        asked = questions if isinstance(questions, (list, tuple, np.ndarray)) \
+            else [questions] * len(items)
+        found = self._results("choose", [
+            Asked(_str(text), question, tuple(map(_str, each)))
+            for text, each, question in _together(items, listed, asked)])
+        return found[0] if is_one else found
+
+    def rank(self, queries: Union[str, Sequence[str]], documents: Sequence[Any]) -> Any:
+        """The documents of a query, best first: a list of `results.Ranked`.
+
+        Args:
+          documents: those of one query; of several queries a list of such lists.
+        """
+        is_one = isinstance(queries, str)
+        pairs = _together([queries], [documents]) if is_one else _together(queries, documents)
+        sizes = [len(each) for _, each in pairs]
+        scores = self._results("rank", [Asked(_str(query), _str(document))
+                                        for query, each in pairs for document in each])
+        parts = np.split(np.array(scores), np.cumsum(sizes)[:-1]) if sizes else []
+        found = [[results.Ranked(int(index), float(part[index])) for index in ranking.best_first(
+            part, np.arange(len(part)))] for part in parts]
+        return found[0] if is_one else found
+
+    def answer(self, questions: Union[str, Sequence[str]], contexts: Union[str, Sequence[str]],
+               threshold: Optional[float] = None) -> Any:
+        """Where a text answers a question: `results.Answer`.
+
+        Args:
+          contexts: one text for all questions, or one for each.
+          threshold: probability that there is no answer above which none is given; the model's own
+            if not given.
+        """
+        is_one = isinstance(questions, str)
+        items = [questions] if is_one else list(questions)
+        texts = [contexts] * len(items) if isinstance(contexts, str) else contexts
+        found = self._results("answer", [Asked(_str(context), _str(question))
+                                         for question, context in _together(items, texts)],
+                              threshold)
+        return found[0] if is_one else found
+
+    def tag(self, texts: Any) -> Any:
+        """The words of each text with their tags and the entities that these mean:
+        `results.Tagged`. A tuple of str is the words of one text."""
+        items, is_one = _listed(texts)
+        found = self._results("tag", [
+            Asked(tuple(map(_str, item)) if isinstance(item, (list, tuple, np.ndarray))
+                  else _str(item)) for item in items])
+        return found[0] if is_one else found
+
+    # ---- how
+
+    def _results(self, verb: str, asked: Sequence[Asked],
+                 threshold: Optional[float] = None) -> list:
+        """What the kind of task says of each row that is asked about."""
+        tuned = self._tuned(verb)
+        threshold = tuned.settings.predict_threshold if threshold is None else threshold
+        rows = [_row(tuned, number, one) for number, one in enumerate(asked)]
+        found: list[Any] = []
+        for begin in range(0, len(rows), _ROWS_AT_ONCE):
+            part = rows[begin:begin + _ROWS_AT_ONCE]
+            found += tuned.task.kind.results(tuned.task, part, self._values(tuned, part), threshold)
+        return found
+
+    def _tuned(self, verb: str) -> TunedFor:
+        tuned = self._loaded.tuned
+        if tuned is None:
+            raise UserError("%s: the model is pretrained alone, expected one that was fine-tuned; "
+                            "it has encode and vectors" % verb)
+        if tuned.task.kind.verb != verb:
+            raise UserError("%s: the model was trained for %s (%s), its method is %s" % (
+                verb, tuned.task.kind.name, tuned.task.name, tuned.task.kind.verb))
+        return tuned
+
+    def _values(self, tuned: TunedFor, rows: list[Row]) -> Any:
+        """The `kind.Answers.values` of some rows."""
+        task, kind = tuned.task, tuned.task.kind
+        how = layout.of_records(tuned.settings, task)
+        records, windows = kind.encode(kind.examples(task, rows), self.tokenizer, how)
+        self._note_cut(records)
+        shape = batches.Shape(how.max_seq_length, kind.pads,
+                              (*session.IDS, *kind.token_features), layout.multiple(tuned.settings))
+        part, numbers, outputs = self._task_part(tuned), [], []
+        for some, batch in batches.by_length(records, shape, self._batch_size):
+            numbers.append(some)
+            outputs.append(self._run(part, {name: name for name in part.names}, batch))
+        joined = batches.in_order(numbers, outputs)
+        joined["loss"] = np.zeros(len(records["input_ids"]), np.float32)    # without labels
+        return kind.join(task, joined, windows if encoding.has_windows(how) else None).values
+
+    def _task_part(self, tuned):
+        def build():
+            inputs = session.placeholders(tuned)
+            return inputs, self._loaded.task_model().predictions(inputs)
+        return self._open().part("task", build)
+
+    def _open(self) -> session.Restored:
+        if self._restored is None:
+            raise UserError("the model is closed")
+        return self._restored
+
+    def _run(self, part, names, batch):
+        with failures.explained():
+            return part(names, batch)
+
+    def _note_cut(self, records):
+        cut = records.pop(encoding.CUT, np.zeros(0, bool))
+        if cut.any():
+            _log.warning("note: %d of %d texts are cut to %d tokens", cut.sum(), len(cut),
+                         self.max_seq_length)
+
+
+# ---- what was given, as rows
+
+def _listed(texts):
+    """(list of texts, whether it was one). A tuple is one: a pair, or the words of one text."""
+    if isinstance(texts, np.ndarray):
+        texts = texts.tolist()
+    return (texts, False) if isinstance(texts, list) else ([texts], True)
+
+
+def _pair(item):
+    """(text, second text or None)."""
+    if isinstance(item, (tuple, list)):
+        if len(item) != 2:
+            raise UserError("found %d texts together, expected one text or a pair" % len(item))
+        return _str(item[0]), _str(item[1])
+    return _str(item), None
+
+
+def _str(text):
+    if not isinstance(text, str):
+        raise UserError("found %s, expected a text: str" % type(text).__name__)
+    return str(text)                                # not NumPy's
+
+
+def _together(*lists):
+    """Tuples of what belongs together."""
+    sizes = list(map(len, lists))
+    if len(set(sizes)) != 1:
+        raise UserError("found lists of %s, expected as many of each"
+                        % " and ".join(map(str, sizes)))
+    return list(zip(*lists))
+
+
+def _row(tuned, number, asked):
+    row, fault = tuned.task.kind.row(tuned.task, str(number), asked)
+    if fault:
+        raise UserError("text %d: %s" % (number, fault))
+    return row

@@ -1,0 +1,66 @@
+"""What each layer of the network makes of a text, as one vector or as one of each token.
+
+Shape letters: B batch, T tokens, D d_model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Union
+
+import tensorflow.compat.v1 as tf
+
+from xlnet.config import NetworkSettings, XLNetConfig
+from xlnet.engine import training
+from xlnet.errors import UserError
+from xlnet.network import modeling
+from xlnet.serving.session import IDS, Tensors
+
+POOLINGS = ("mean", "first", "last", "none")
+_ALL = 1 << 30          # a memory of so many positions is of all of them
+
+
+def build(config: XLNetConfig, network: NetworkSettings) -> tuple[Tensors, Tensors]:
+    """The inputs, `session.IDS` [B,T], and the outputs, float32 [B,D] or, with "none", [B,T,D], by
+    the names of `wanted`."""
+    inputs = {name: tf.placeholder(dtype, [None, None], "texts/" + name)
+              for name, dtype in zip(IDS, (tf.int32, tf.float32, tf.int32))}
+    ids, padding, segments = (inputs[name] for name in IDS)
+    with training.model_scope():
+        # The memory of a layer is what enters it: the embeddings, then the layers but the last one.
+        found = modeling.transformer_xl(
+            config, network.run_config(False, mem_len=_ALL), input_ids=ids, seg_ids=segments,
+            hidden=padding[:, None] > 0)
+    outputs = {}
+    for layer, sequence in enumerate([*found.new_mems, found.sequence]):
+        sequence = tf.cast(sequence, tf.float32)                                      # [B,T,D]
+        for pooling in POOLINGS:
+            outputs[_name(layer, pooling)] = sequence if pooling == "none" else \
+                modeling.summarize(config, network.run_config(False), sequence,
+                                   summary_type=pooling, padding=padding, use_proj=False)
+    return inputs, outputs
+
+
+def wanted(layers: Union[int, Sequence[int]], pooling: str, n_layer: int) -> list[str]:
+    """The names of outputs.
+
+    Args:
+      layers: one or several, 0 to `n_layer`, or from -1 down, counted from the last one.
+
+    Raises:
+      UserError: there is no such layer or pooling.
+    """
+    if pooling not in POOLINGS:
+        raise UserError("pooling is %r, expected one of %s" % (pooling, ", ".join(POOLINGS)))
+    listed = [layers] if isinstance(layers, int) else list(layers)
+    for layer in listed:
+        if not -n_layer - 1 <= layer <= n_layer:
+            raise UserError("layers: %d, expected 0 (embeddings) to %d, or -1 (the last one) down "
+                            "to %d" % (layer, n_layer, -n_layer - 1))
+    if not listed:
+        raise UserError("layers: expected one or more")
+    return [_name(layer % (n_layer + 1), pooling) for layer in listed]
+
+
+def _name(layer, pooling):
+    return "%d/%s" % (layer, pooling)
