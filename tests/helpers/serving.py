@@ -6,7 +6,6 @@ import json
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from helpers.paths import RELEASED
 from xlnet.config import NetworkSettings, XLNetConfig
 from xlnet.engine import checkpoint
 from xlnet.models import layout, task_json
@@ -14,6 +13,13 @@ from xlnet.models.task_model import TaskModel
 from xlnet.serving import loaded, session
 from xlnet.tasks import custom
 from xlnet.tokenization import Tokenizer
+
+
+def quick_session():
+    """A session that runs its graph as it was built: see the fixture `quick_start`."""
+    config = tf.ConfigProto()
+    config.graph_options.rewrite_options.disable_meta_optimizer = True
+    return tf.Session(config=config)
 
 
 def make_model(directory, vocabulary, settings, labels=None, **described):
@@ -26,12 +32,14 @@ def make_model(directory, vocabulary, settings, labels=None, **described):
                                    task_name="custom", predict_file="-")
     tokenizer = Tokenizer(vocabulary)
     tokenizer.save(str(directory / "spiece.model"))
-    config = XLNetConfig(json_path=str(RELEASED / "xlnet_config.json"))
+    config = XLNetConfig(n_layer=1, d_model=16, n_head=2, d_head=12, d_inner=24,
+                         ff_activation="gelu", untie_r=True, n_token=tokenizer.vocab_size)
     config.to_json(str(directory / "xlnet_config.json"))
-    task = custom.get_task(settings, dict(described, labels=labels))
+    task = custom.get_task(settings, dict(described, labels=labels)) if labels else \
+        custom.get_task(settings)
     said = task_json.describe(settings, task, tokenizer)
     (directory / "task.json").write_text(json.dumps(said))
-    with tf.Graph().as_default(), tf.Session() as sess:
+    with tf.Graph().as_default(), quick_session() as sess:
         tf.set_random_seed(1)
         network = NetworkSettings(init_std=0.5)
         tuned = loaded.TunedFor(task, settings, said["head"])
@@ -49,7 +57,7 @@ def expected(directory, rows, precision="fp32"):
     task, tuned = model.tuned.task, model.tuned
     arrays, windows = task.kind.encode(task.kind.examples(task, rows), model.tokenizer,
                                        layout.of_records(tuned.settings, task))
-    with tf.Graph().as_default(), tf.Session() as sess:
+    with tf.Graph().as_default(), quick_session() as sess:
         inputs = session.placeholders(tuned)
         answers = model.task_model().predictions(inputs)
         session.restore(sess, model.prefix, tf.global_variables())

@@ -3,19 +3,15 @@
 import json
 import os
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
-from helpers import command
 from helpers.finetuning import make_vocabulary
-from helpers.serving import expected, make_model
+from helpers.serving import expected, make_model, quick_session
 
 from xlnet.config import ClassifierSettings
-from xlnet.errors import UserError
-from xlnet.serving import export, warm_up
+from xlnet.serving import export
 from xlnet.tasks.task import Row
 
 try:
@@ -61,12 +57,14 @@ def models(tmp_path_factory, vocabulary):
     return get
 
 
-def answer(saved, signature, inputs):
-    """Runs a signature of a SavedModel: dict of arrays in, dict of arrays out."""
-    with tf.Graph().as_default(), tf.Session() as session:
-        found = tf.saved_model.load(session, ["serve"], saved).signature_def[signature]
-        return session.run({name: info.name for name, info in found.outputs.items()}, {
-            info.name: inputs[name] for name, info in found.inputs.items()})
+def ask(saved, *requests):
+    """Loads a SavedModel and asks it: (signature, dict of arrays) each, dicts of arrays back."""
+    with tf.Graph().as_default(), quick_session() as session:
+        signatures = tf.saved_model.load(session, ["serve"], saved).signature_def
+        return [session.run(
+            {name: info.name for name, info in signatures[name].outputs.items()},
+            {info.name: inputs[key] for key, info in signatures[name].inputs.items()})
+            for name, inputs in requests]
 
 
 def in_bytes(texts):
@@ -90,13 +88,14 @@ def rows_of(kind):
 
 @has_text
 @pytest.mark.parametrize("kind", KINDS)
-def test_answers_are_those_of_predictions(models, tmp_path, kind):
+def test_answers_are_those_of_predictions(quick_start, models, tmp_path, kind):
     saved = export.export(str(models(kind)), str(tmp_path / "served"))
     assert saved == str(tmp_path / "served" / "1")
     rows, texts = rows_of(kind)
     values, arrays = expected(models(kind), rows)
-    by_text = answer(saved, "text", {name: in_bytes(value) for name, value in texts.items()})
-    by_ids = answer(saved, "ids", arrays)
+    texts = {name: in_bytes(value) for name, value in texts.items()}
+    by_text, by_ids, one = ask(saved, ("text", texts), ("ids", arrays), (
+        "serving_default", {name: value[:1] for name, value in texts.items()}))
     main = "score" if KINDS[kind][1] is None else "probabilities"
     for found in (by_text, by_ids):
         np.testing.assert_allclose(found[main], values, rtol=1e-6, atol=1e-6)
@@ -107,5 +106,4 @@ def test_answers_are_those_of_predictions(models, tmp_path, kind):
         labels = KINDS[kind][1]
         assert by_text["label"].tolist() == [labels[i].encode() for i in values.argmax(axis=1)]
         assert json.load(open(os.path.join(saved, "assets.extra", "labels.json"))) == labels
-    one = answer(saved, "serving_default", {name: in_bytes(value[:1]) for name, value in texts.items()})
     np.testing.assert_allclose(one[main], values[:1], rtol=1e-6, atol=1e-6)

@@ -20,7 +20,8 @@ released = pytest.mark.skipif(not SPIECE.exists(), reason="needs the released vo
 
 CLEANINGS = [dict(uncased=uncased, keep_accents=keep)
              for uncased in (False, True) for keep in (False, True)]
-GREEK = ["ΑΣ", "ΑΣ'Σ", "ΣΣ Σ", "ὈΔΥΣΣΕΎΣ", "Σ", "ΑΣ' Β", "aΣ\u02b0", "aΣ.Σb Σ.aΣ", "A\u0301Σ\u0301 b"]
+GREEK = ["ΑΣ", "ΑΣ'Σ", "ΣΣ Σ", "ὈΔΥΣΣΕΎΣ", "Σ", "ΑΣ' Β", "aΣ\u02b0", "aΣ.Σb Σ.aΣ",
+         "A\u0301Σ\u0301 b"]
 ODD = ["", "  ", "\u3000a\u00a0b\t\n c\x00d", "``x'' '' ` ``` ''''", "¨¨ a", "한국어", "ﷺ ﷺ",
        "İstanbul ẞ", "2010, 3, 4,5,6 １２，", "\ufdd0 \uffff", "ไทย ภาษา", "か\u3099が ｶﾞ", "ﬁ ① …"]
 

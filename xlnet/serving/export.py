@@ -18,8 +18,8 @@ import tensorflow.compat.v1 as tf
 
 import xlnet
 from xlnet import files
-from xlnet.config import CONFIG_NAME, NetworkSettings
-from xlnet.engine import private_tf, training
+from xlnet.config import CONFIG_NAME, DeviceSettings, NetworkSettings
+from xlnet.engine import distribution, private_tf, training
 from xlnet.errors import UserError, did_you_mean
 from xlnet.models import task_json
 from xlnet.models.settled import TASK_NAME
@@ -86,7 +86,9 @@ def _next_version(export_dir):
 
 
 def _write(model, directory, names, kept, dtype, served_as):
-    with private_tf.gradients_forgotten(), tf.Graph().as_default(), tf.Session() as session:
+    with private_tf.gradients_forgotten(), tf.Graph().as_default(), tf.Session(
+            config=distribution.session_config(distribution.connect(
+                DeviceSettings(device="cpu")))) as session:
         made = _build(signatures.Signatures(model, kept), names)
         variables = tf.global_variables()
         restore(session, model.prefix, variables)

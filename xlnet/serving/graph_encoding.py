@@ -33,8 +33,9 @@ class GraphEncoder:
     def __init__(self, tokenizer: GraphTokenizer, layout: encoding.Layout,
                  replacements: Sequence[tuple[str, str]] = ()):
         if layout.long_document not in _CUTS:
-            raise UserError("long_document %s cannot be expressed in the graph, which has %s; export "
-                            "with --signatures=ids" % (layout.long_document, " and ".join(_CUTS)))
+            raise UserError("long_document %s cannot be expressed in the graph, which has %s; "
+                            "export with --signatures=ids" % (
+                                layout.long_document, " and ".join(_CUTS)))
         self._tokenizer = tokenizer
         self._replacements = replacements
         self._layout = layout
@@ -79,11 +80,11 @@ class GraphEncoder:
             return kept_a, tf.minimum(length_b, budget - kept_a)
         half, shorter = budget // 2, tf.minimum(length_a, length_b)
         # The longer one gives way until both are equal, then both do, the second one first.
-        kept = [tf.where(length_a + length_b <= budget, own, tf.where(
-            shorter <= half, tf.where(own_is_longer, budget - shorter, shorter),
-            tf.fill(tf.shape(own), tf.cast(rest, tf.int64))))
-            for own, own_is_longer, rest in ((length_a, length_a > length_b, budget - half),
-                                             (length_b, length_a <= length_b, half))]
+        kept = [tf.where_v2(length_a + length_b <= budget, own, tf.where_v2(
+            shorter <= half, tf.where_v2(is_longer, budget - shorter, shorter),
+            tf.constant(rest, tf.int64))) for own, is_longer, rest in (
+                (length_a, length_a > length_b, budget - half),
+                (length_b, length_a <= length_b, half))]
         return kept[0], kept[1]
 
     def _cut(self, ids, kept):
@@ -92,9 +93,8 @@ class GraphEncoder:
         places = tf.ragged.range(kept, row_splits_dtype=tf.int64)
         place, row = places.flat_values, places.value_rowids()
         if self._layout.long_document == "head_tail":
-            left_out = tf.where(place < tf.gather(kept // 4, row), tf.zeros_like(place),
-                                tf.gather(length - kept, row))
-            place += left_out
+            is_head = place < tf.gather(kept // 4, row)
+            place += tf.where_v2(is_head, tf.constant(0, tf.int64), tf.gather(length - kept, row))
         flat = tf.gather(ids.flat_values, tf.gather(ids.row_starts(), row) + place)
         return tf.RaggedTensor.from_row_splits(flat, places.row_splits, validate=False)
 
@@ -109,12 +109,11 @@ class GraphEncoder:
         place = tf.range(length)[None] - (length - size)       # in the text; below 0: padding
         is_padding = place < 0                                                     # [N,T]
         where = joined.row_starts()[:, None] + tf.maximum(place, 0)
-        ids = tf.where(is_padding, tf.zeros_like(place, tf.int32),
-                       tf.gather(joined.flat_values, where))
-        segments = tf.where(place < ids_a.row_lengths()[:, None] + 1,
-                            encoding.SEG_A * tf.ones_like(ids), encoding.SEG_B * tf.ones_like(ids))
-        segments = tf.where(tf.equal(place, size - 1), encoding.SEG_CLS * tf.ones_like(ids), segments)
-        segments = tf.where(is_padding, encoding.SEG_PAD * tf.ones_like(ids), segments)
+        ids = tf.where_v2(is_padding, 0, tf.gather(joined.flat_values, where))
+        segments = tf.where_v2(place <= ids_a.row_lengths()[:, None],
+                               encoding.SEG_A, encoding.SEG_B)
+        segments = tf.where_v2(tf.equal(place, size - 1), encoding.SEG_CLS, segments)
+        segments = tf.where_v2(is_padding, encoding.SEG_PAD, segments)
         return dict(input_ids=ids, input_mask=tf.cast(is_padding, tf.float32),
                     segment_ids=segments)
 
@@ -132,11 +131,12 @@ def _literal(text):
 
 def _answered(questions, options):
     """Each option in the gaps of its question, or behind it: string [N], [N] -> [N]."""
-    parts = tf.strings.split(tf.strings.regex_replace(questions, "_+", "_"), "_")
-    row = parts.value_rowids()
-    is_last = tf.equal(tf.range(tf.size(row, tf.int64)), tf.gather(parts.row_limits(), row) - 1)
-    filled = tf.strings.join([parts.flat_values, tf.where(
-        is_last, tf.fill(tf.shape(row), ""), tf.gather(options, row))])
+    parts = tf.strings.split(tf.strings.regex_replace(questions, "_+", "_"), "_",
+                             result_type="RaggedTensor")
+    row, last = parts.value_rowids(), parts.row_limits() - 1
+    place = tf.range(tf.size(row, out_type=tf.int64))
+    filled = tf.strings.join([parts.flat_values, tf.where_v2(
+        tf.equal(place, tf.gather(last, row)), "", tf.gather(options, row))])
     filled = tf.strings.reduce_join(parts.with_flat_values(filled), axis=1)
     has_gap = parts.row_lengths() > 1
     return tf.where(has_gap, filled, tf.strings.join([questions, options], " "))

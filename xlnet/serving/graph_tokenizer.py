@@ -73,13 +73,9 @@ class GraphTokenizer:
         return self._cut(texts, has_prefix=True)
 
     def _cut(self, texts, has_prefix):
-        ids = self._model(has_prefix).tokenize(self.clean(texts))
-        return _split_commas(ids, self._tokenizer)
-
-    @functools.cache
-    def _model(self, has_prefix):
-        return self._text.SentencepieceTokenizer(
+        model = self._text.SentencepieceTokenizer(
             self._tokenizer.model_bytes(has_prefix), out_type=tf.int32)
+        return _split_commas(model.tokenize(self.clean(texts)), self._tokenizer)
 
 
 def _split_commas(ids, tokenizer):

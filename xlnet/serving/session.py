@@ -34,10 +34,12 @@ def placeholders(tuned: TunedFor) -> Tensors:
     length = layout.of_records(tuned.settings, task).max_seq_length
     features = feature_spec.finetuning_features(
         length, task.kind.label_features(task, length), task.kind.num_choices(task, False))
-    return {name: tf.placeholder(
-        _DTYPES[dtype], [None, *(None if name in IDS or size == length else size
-                                 for size in shape)], name)
-        for name, shape, dtype in features if name not in ("is_real_example", *task.kind.targets)}
+    inputs = {}
+    for name, shape, dtype in features:
+        if name not in ("is_real_example", *task.kind.targets):
+            sizes = [None if name in IDS or size == length else size for size in shape]
+            inputs[name] = tf.placeholder(_DTYPES[dtype], [None, *sizes], name)
+    return inputs
 
 
 class Part:

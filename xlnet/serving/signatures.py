@@ -95,8 +95,9 @@ class Signatures:
             sequence = modeling.transformer_xl(
                 config, network.run_config(False), input_ids=features["input_ids"],
                 seg_ids=features["segment_ids"], hidden=padding[:, None] > 0).sequence
-        vector = modeling.summarize(config, network.run_config(False), tf.cast(sequence, tf.float32),
-                                    summary_type="mean", padding=padding, use_proj=False)
+        vector = modeling.summarize(
+            config, network.run_config(False), tf.cast(sequence, tf.float32), summary_type="mean",
+            padding=padding, use_proj=False)
         return Signature({"text_a": texts}, {"vector": vector})
 
     def _kept_weights(self):

@@ -68,8 +68,7 @@ class Kind:
     pads: ClassVar[str] = "left"            # the side of a record where padding is
     takes_empty_text_b: ClassVar[bool] = False          # which otherwise is a fault of a row
     token_features: ClassVar[tuple[str, ...]] = ()      # those of `label_features` by token, [T]
-    targets: ClassVar[tuple[str, ...]] = ("label_ids",)     # those that say what is right: `loss`
-                                                            # has them, no answer depends on them
+    targets: ClassVar[tuple[str, ...]] = ("label_ids",)     # those that only `loss` depends on
     verb: ClassVar[str] = "predict"         # the method of a loaded model that asks it
 
     # ---- from the command line to a task, for own files
