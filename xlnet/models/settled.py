@@ -112,7 +112,9 @@ def _answered_by(task_name):
 def _kept(settings, described):
     """The settings that a `task.json` keeps; of an older one those that it has."""
     if "settings" in described:
-        kept = described["settings"]
+        kept = dict(described["settings"])
+        if kept.get("query_id_column"):     # own rankings once said True, which they refuse
+            kept["is_regression"] = False
     else:
         kept = dict(described, **_columns(described), task_name=described.get("task", ""),
                     multi_label=described.get("kind") == "multi_label")

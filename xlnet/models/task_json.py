@@ -38,7 +38,8 @@ def describe(settings: FineTuningSettings, task: Task, tokenizer: Tokenizer) -> 
         "kind": task.kind.name,
         "kind_options": dataclasses.asdict(task.kind),
         "columns": {name: getattr(task, name) for name in _COLUMNS},
-        "settings": dict(settled.kept_by_model(settings), is_regression=task.is_regression),
+        "settings": dict(settled.kept_by_model(settings), is_regression=(
+            settings.is_regression if task.name == known.CUSTOM else task.is_regression)),
     }
 
 

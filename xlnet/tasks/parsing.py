@@ -213,8 +213,9 @@ def parse_texts(task: Task, text_a: str, text_b: Optional[str], choices: list) -
     str each."""
     if (text_b is None) != (not task.text_b):
         return None, "expected %s" % ("a pair of texts" if task.text_b else "one text, not a pair")
-    texts = [None if text is None else _with_replacements(task, text) for text in (text_a, text_b)]
-    pairs, fault = _checked_pairs(task, *texts, choices)
+    if text_b is not None:
+        text_b = _with_replacements(task, text_b)
+    pairs, fault = _checked_pairs(task, _with_replacements(task, text_a), text_b, choices)
     return (None, fault) if fault else _checked_characters(pairs)
 
 

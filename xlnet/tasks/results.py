@@ -19,16 +19,16 @@ class Labels(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """The right one of several answers. index: from 0. label: how the files that the model learned
+    """The right one of several answers. number: from 0 on. label: how the files that the model learned
     from name it. probabilities: of all of them."""
-    index: int
+    number: int
     label: str
     probabilities: tuple[float, ...]
 
 
 class Ranked(NamedTuple):
-    """A document. index: which of those that were given. score: the higher the better."""
-    index: int
+    """A document. number: which of those that were given, from 0 on. score: the higher the better."""
+    number: int
     score: float
 
 

@@ -1,0 +1,76 @@
+"""Model directories as runs leave them, with random weights: for tests of models in use."""
+
+import json
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from helpers.finetuning import make_vocabulary
+from xlnet.config import (
+    ClassifierSettings,
+    NetworkSettings,
+    SpanSettings,
+    TaggerSettings,
+    XLNetConfig,
+)
+from xlnet.engine import checkpoint, distribution
+from xlnet.models import task_json
+from xlnet.models.task_model import TaskModel
+from xlnet.serving import session
+from xlnet.serving.loaded import TunedFor
+from xlnet.tasks import custom
+from xlnet.tokenization import Tokenizer
+
+CONFIG = XLNetConfig(n_layer=1, d_model=16, n_head=2, d_head=8, d_inner=24, ff_activation="gelu",
+                     untie_r=True, n_token=37)
+
+# The settings of a model of each kind, and what its task.json says of its files.
+KINDS = {
+    "classification": (ClassifierSettings, dict(
+        text_a_column="first", text_b_column="second", max_seq_length=24,
+        long_document="sliding"), dict(labels=["animal", "plant", "stone"])),
+    "multi_label": (ClassifierSettings, dict(multi_label=True, predict_threshold=0.4),
+                    dict(labels=["animal", "plant", "stone"])),
+    "regression": (ClassifierSettings, dict(
+        is_regression=True, long_document="memory", max_seq_length=8), {}),
+    "multiple_choice": (ClassifierSettings, dict(
+        text_b_column="question", choice_columns="a,b,c"), dict(labels=["a", "b", "c"])),
+    "ranking": (ClassifierSettings, dict(
+        query_id_column="query", text_b_column="document", id_column="name"), {}),
+    "tagging": (TaggerSettings, dict(max_seq_length=24), dict(
+        labels=["O", "B-PER", "I-PER"], columns=dict(label=["2"]),
+        kind_options=dict(scheme="bio2", is_spaced=True))),
+    "spans": (SpanSettings, dict(max_seq_length=32, max_query_length=12, doc_stride=8), {}),
+}
+
+
+def make_model(directory, kind):
+    """A model directory of a kind of task; returns its path as text."""
+    directory.mkdir(parents=True, exist_ok=True)
+    make_vocabulary(directory / "made.model", CONFIG.n_token)
+    tokenizer = Tokenizer(str(directory / "made.model"))
+    tokenizer.save(str(directory / "spiece.model"))
+    (directory / "made.model").unlink()
+    CONFIG.to_json(str(directory / "xlnet_config.json"))
+    group, values, stored = KINDS[kind]
+    settings = group(**dict(dict(max_seq_length=32), **values), model_dir=str(directory),
+                     task_name="custom", do_predict=True, predict_file="-")
+    task = custom.get_task(settings, stored)
+    described = task_json.describe(settings, task, tokenizer)
+    (directory / "task.json").write_text(json.dumps(described))
+    tuned = TunedFor(task, settings, described["head"])
+    with tf.Graph().as_default():
+        TaskModel(CONFIG, task, NetworkSettings(), settings, tuned.scope).predictions(
+            session.placeholders(tuned))
+        write_random(directory, tf.global_variables())
+    return str(directory)
+
+
+def write_random(directory, variables):
+    """A checkpoint of these variables, with numbers at random."""
+    random = np.random.default_rng(0)
+    checkpoint.write_arrays(str(directory / "model.ckpt-1"), {
+        distribution.base_name(variable): (
+            random.normal(variable.op.name.endswith("gamma"), .4, variable.shape.as_list())
+        ).astype(np.float32) for variable in variables})
+    checkpoint.note_newest(str(directory))

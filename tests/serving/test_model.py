@@ -1,0 +1,296 @@
+"""A model in use from Python: the answers of the prediction files, for one text or many."""
+
+import concurrent.futures
+import json
+import pathlib
+import shutil
+
+import numpy as np
+import pytest
+from helpers import command
+from helpers.models import make_model
+
+import xlnet
+
+pytestmark = pytest.mark.usefixtures("quick_start")
+
+FILES = {
+    "classification": ("new.tsv", "first\tsecond\nkamat telok rokmi kamat sol mitel solkat dakar"
+                       " laskit nokla nokla\tsol\nkamat\tmitel dakar\nnokla laskit nokla\tkamat\n"),
+    "multi_label": ("new.txt", "kamat telok\nsol\nmitel dakar laskit nokla\nrokmi\n"),
+    "regression": ("new.txt", "kamat telok rokmi kamat sol mitel solkat dakar laskit\nsol\n"),
+    "multiple_choice": ("new.tsv", "text_a\tquestion\ta\tb\tc\nkamat telok\tsol _ mi\tkamat\ttelok"
+                        "\trokmi\nmitel\tdakar\tnokla\tlaskit sol\tka\n"),
+    "ranking": ("new.tsv", "query\tname\ttext_a\tdocument\nq\t2\tkamat\tsol mitel\nq\t1\tkamat\t"
+                "telok\nq\t0\tkamat\tnokla laskit dakar\nr\t0\tsol\tmitel\nr\t1\tsol\trokmi\n"),
+    "tagging": ("new.conll", "kamat\ntelok\nsol\n\nmitel\ndakar\nlaskit\nnokla\nrokmi\nkamat\n"
+                "telok\nsolkat\nmitel\n\n"),
+    "spans": ("new.json", json.dumps({"data": [{"paragraphs": [
+        {"context": "kamat telok rokmi kamat sol mitel solkat dakar laskit nokla.",
+         "qas": [{"id": "1", "question": "sol?"}, {"id": "2", "question": "nokla mitel?"}]},
+        {"context": "dakar sol", "qas": [{"id": "3", "question": "kamat?"}]}]}]})),
+}
+PROGRAMS = {"tagging": "run_tagger.py", "spans": "run_squad.py"}
+
+
+class Kept:
+    """A model directory of a kind of task, its model, and what a program predicts with it."""
+
+    def __init__(self, directory, kind):
+        name, text = FILES[kind]
+        (directory / name).write_text(text)
+        self.path = make_model(directory / "model", kind)
+        done = command.run(PROGRAMS.get(kind, "run_classifier.py"), "--model_dir=" + self.path,
+                           "--do_predict", "--predict_file=%s" % (directory / name),
+                           "--device=cpu")
+        assert done.returncode == 0, done.stderr
+        self.stem = directory / "model" / "predictions_custom_new"
+        self.model = xlnet.load(self.path, device="cpu", batch_size=2)
+
+    def table(self):
+        """Rows of the prediction file, dicts."""
+        header, *lines = [line.split("\t") for line in self.stem.with_suffix(
+            ".tsv").read_text().splitlines()]
+        return [dict(zip(header, line)) for line in lines]
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """Function from the name of a kind to its `Kept`, made once."""
+    made = {}
+
+    def get(kind):
+        if kind not in made:
+            made[kind] = Kept(tmp_path_factory.mktemp(kind), kind)
+        return made[kind]
+    yield get
+    for each in made.values():
+        each.model.close()
+
+
+def cells(kind):
+    """The rows of a file, without its header."""
+    return [line.split("\t") for line in FILES[kind][1].splitlines()[1:]]
+
+
+def test_labels(kept):
+    """Also of texts that are read in several windows."""
+    found, pairs = kept("classification"), list(map(tuple, cells("classification")))
+    answers = found.model.classify(pairs)
+    for answer, row in zip(answers, found.table()):
+        assert answer.label == row["label"]
+        assert answer.probability == max(answer.probabilities.values())
+        for name, value in answer.probabilities.items():
+            assert value == pytest.approx(float(row["p_" + name]), abs=1e-6)
+    np.testing.assert_allclose(found.model.probabilities(pairs),
+                               [list(answer.probabilities.values()) for answer in answers])
+    assert found.model.classify(pairs[1])[2] == pytest.approx(answers[1][2])
+    assert found.model.probabilities(pairs[1]).shape == (3,)
+    assert repr(found.model) == "<xlnet model %s/model.ckpt-1: custom, classify(): labels " \
+        "animal, plant, stone>" % found.path
+
+
+def test_any_number_of_labels(kept):
+    found, texts = kept("multi_label"), FILES["multi_label"][1].split("\n")[:-1]
+    answers = found.model.classify(np.array(texts))
+    assert [",".join(answer.labels) for answer in answers] == [
+        row["labels"] for row in found.table()]
+    assert len({answer.labels for answer in answers}) > 1
+    np.testing.assert_allclose(
+        found.model.probabilities(texts),
+        [[float(row["p_" + name]) for name in found.model.labels] for row in found.table()],
+        atol=1e-6)
+    assert found.model.classify(texts[0], threshold=0).labels == found.model.labels
+
+
+def test_scores(kept):
+    """Also of texts that are read segment by segment."""
+    found, texts = kept("regression"), FILES["regression"][1].split("\n")[:-1]
+    scores = found.model.score(texts)
+    assert scores.dtype == np.float32
+    np.testing.assert_allclose(scores, [float(row["score"]) for row in found.table()], atol=1e-6)
+    assert found.model.score(texts[1]) == pytest.approx(scores[1])
+
+
+def test_choices(kept):
+    found, rows = kept("multiple_choice"), cells("multiple_choice")
+    texts, questions, choices = [row[0] for row in rows], [row[1] for row in rows], [
+        row[2:] for row in rows]
+    answers = found.model.choose(texts, choices, questions)
+    for answer, row in zip(answers, found.table()):
+        assert answer.label == row["label"] == "abc"[answer.number]
+        assert answer.probabilities == pytest.approx(
+            [float(row["p_" + name]) for name in "abc"], abs=1e-6)
+    one = found.model.choose(texts[1], choices[1], questions[1])
+    assert (one.number, one.probabilities) == (answers[1].number,
+                                              pytest.approx(answers[1].probabilities))
+    with pytest.raises(xlnet.UserError, match="text 0: 2 answers, expected 3"):
+        found.model.choose("a", ["b", "c"], "d")
+
+
+def test_ranks(kept):
+    found, rows = kept("ranking"), cells("ranking")
+    ranked = found.model.rank(["kamat", "sol"], [
+        [row[3] for row in rows if row[0] == query] for query in "qr"])
+    names = {query: [row[1] for row in rows if row[0] == query] for query in "qr"}
+    scores = {(row["query"], row["id"]): float(row["score"]) for row in found.table()}
+    for query, documents in zip("qr", ranked):
+        assert [each.score for each in documents] == sorted(
+            (each.score for each in documents), reverse=True)
+        for each in documents:
+            assert each.score == pytest.approx(scores[query, names[query][each.number]], abs=1e-6)
+    best = found.model.rank("sol", ["mitel", "rokmi"])
+    assert [each.number for each in best] == [each.number for each in ranked[1]]
+
+
+def test_tags(kept):
+    found = kept("tagging")
+    sentences = [tuple(lines.split("\n")) for lines in FILES["tagging"][1].strip().split("\n\n")]
+    answers = found.model.tag(sentences)
+    written = [[line.split()[1] for line in lines.split("\n")] for lines in
+               found.stem.with_suffix(".conll").read_text().strip().split("\n\n")]
+    assert [list(answer.tags) for answer in answers] == written
+    assert [answer.words for answer in answers] == sentences
+    text = "  " + " ".join(sentences[1]) + ". "
+    of_text = found.model.tag(text)
+    assert of_text.words == (*sentences[1], ".")
+    assert any(tag != "O" for tag in of_text.tags) and of_text.entities
+    for entity in of_text.entities:
+        assert text[entity.start:entity.end] == entity.text and entity.label == "PER"
+    with pytest.raises(xlnet.UserError, match="text 0: 'text' has no word"):
+        found.model.tag(" ")
+
+
+def test_answers(kept):
+    """Also on paragraphs that are read in several windows."""
+    found = kept("spans")
+    asked = [(question["question"], paragraph["context"]) for paragraph in
+             json.loads(FILES["spans"][1])["data"][0]["paragraphs"] for question in
+             paragraph["qas"]]
+    official, n_best, null = (json.loads(found.stem.with_suffix(end).read_text())
+                              for end in (".json", ".nbest.json", ".null_odds.json"))
+    answers = found.model.answer(*zip(*asked))
+    for id, (_, context), answer in zip("123", asked, answers):
+        assert answer.text == official[id]
+        assert answer.null_score == pytest.approx(null[id], abs=1e-6)
+        assert answer.start is None if not answer.text else \
+            context[answer.start:answer.end] == answer.text
+        assert [span.text for span in answer.best] == [best["text"] for best in n_best[id]]
+        assert [span.probability for span in answer.best] == pytest.approx(
+            [best["probability"] for best in n_best[id]], abs=1e-6)
+        assert all(context[span.start:span.end] == span.text for span in answer.best)
+    (question, context), (other, _) = asked[:2]
+    assert [each.text for each in found.model.answer([question, other], context)] == [
+        each.text for each in answers[:2]]
+    assert found.model.answer(question, context, threshold=1.0).text
+    assert not found.model.answer(question, context, threshold=0.0).text
+
+
+# ---- any model
+
+def sequences_of_the_network(model, texts):
+    """What the documented API computes of each text alone: arrays [k,T,D], the embeddings first."""
+    import tensorflow.compat.v1 as tf
+    config = model._loaded.config
+    run = xlnet.RunConfig(False, False, False, 0., 0., mem_len=99)
+    with tf.Graph().as_default(), tf.Session() as session:
+        ids = tf.placeholder(tf.int32, [None, 1])
+        segments = tf.placeholder(tf.int32, [None, 1])
+        network = xlnet.XLNetModel(config, run, ids, segments, None)
+        tf.train.Saver().restore(session, model._loaded.prefix)
+        layers = [*network.get_new_memory(), network.get_sequence_output()]
+        found = []
+        for text in texts:
+            of_text = model.encode(text)
+            found.append(np.stack(session.run(layers, {
+                ids: of_text[:, None],
+                segments: [[0]] * (len(of_text) - 1) + [[2]]}))[:, :, 0])
+    return found
+
+
+def test_vectors(kept):
+    model = kept("multi_label").model
+    texts = ["kamat telok sol", "mitel", "dakar laskit nokla rokmi"]
+    expected = sequences_of_the_network(model, texts)
+    tokens = model.vectors(texts, layers=[0, 1], pooling="none")
+    for ours, theirs in zip(tokens, expected):
+        np.testing.assert_allclose(ours, theirs, atol=1e-5)
+    pooled = {"mean": [layers.mean(axis=1) for layers in expected],
+              "first": [layers[:, 0] for layers in expected],
+              "last": [layers[:, -1] for layers in expected]}
+    for pooling, values in pooled.items():
+        np.testing.assert_allclose(model.vectors(texts, (-2, -1), pooling), values, atol=1e-5)
+        np.testing.assert_allclose(model.vectors(texts, pooling=pooling),
+                                   [layers[1] for layers in values], atol=1e-5)
+    one = model.vectors(texts[0], layers=0)
+    assert one.shape == (16,) and one.dtype == np.float32
+    np.testing.assert_allclose(one, pooled["mean"][0][0], atol=1e-5)
+    assert model.vectors([], pooling="none") == [] == model.vectors([])
+
+
+def test_ids(kept):
+    model = kept("classification").model
+    one, pair = model.encode(["kamat telok", ("kamat", "telok")])
+    sep, cls = model.tokenizer.sep_id, model.tokenizer.cls_id
+    assert one.tolist() == [*model.tokenizer.ids("kamat telok"), sep, cls]
+    assert pair.tolist() == [*model.tokenizer.ids("kamat"), sep, *model.tokenizer.ids("telok"),
+                             sep, cls]
+    assert (pair == model.encode(("kamat", "telok"))).all() and pair.dtype == np.int32
+
+
+def test_what_is_cut_is_said(kept, caplog):
+    kept("multi_label").model.vectors(["kamat " * 20, "sol"])
+    assert caplog.messages == ["note: 1 of 2 texts are cut to 32 tokens"]
+
+
+def test_threads_get_the_answers_of_one(kept):
+    """16 of them, the network's two parts at once."""
+    model = kept("multi_label").model
+    texts = [FILES["multi_label"][1].split("\n")[number % 4] for number in range(32)]
+
+    def ask(text):
+        return model.probabilities(text), model.vectors(text)
+    alone = list(map(ask, texts))
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:
+        together = list(pool.map(ask, texts))
+    for ours, others in zip(alone, together):
+        for one, other in zip(ours, others):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_a_model_says_what_it_cannot(kept):
+    model = kept("multi_label").model
+    for asked, said in (
+            (lambda: model.score("a"), "score: the model was trained for multi_label (custom), its "
+                                       "method is classify"),
+            (lambda: model.classify(("a", "b")), "text 0: expected one text, not a pair"),
+            (lambda: model.classify(["a", " "]), "text 1: column 'text_a' is empty"),
+            (lambda: model.classify(3), "found int, expected a text: str"),
+            (lambda: model.vectors(["a", None]), "found NoneType, expected a text: str"),
+            (lambda: model.vectors("a", layers=2), "layers: 2, expected 0 (embeddings) to 1, or -1 "
+                                                   "(the last one) down to -2"),
+            (lambda: model.vectors("a", pooling="max"), "pooling is 'max', expected one of mean, "
+                                                        "first, last, none"),
+            (lambda: kept("classification").model.classify("a"), "text 0: expected a pair of "
+                                                                 "texts"),
+            (lambda: kept("spans").model.answer(["a", "b"], ["c"]), "found lists of 2 and 1, "
+                                                                    "expected as many of each")):
+        with pytest.raises(xlnet.UserError) as raised:
+            asked()
+        assert str(raised.value) == said
+
+
+def test_a_model_that_is_pretrained_alone_is_closed_at_the_end(kept, tmp_path):
+    """Its directory has no task.json; it has vectors."""
+    tuned = kept("multi_label")
+    for path in pathlib.Path(tuned.path).iterdir():
+        if path.is_file() and path.name != "task.json":
+            shutil.copy(path, tmp_path)
+    with xlnet.load(str(tmp_path), device="cpu") as model:
+        assert (model.task, model.verb, model.labels) == (None, None, None)
+        np.testing.assert_array_equal(model.vectors("kamat"), tuned.model.vectors("kamat"))
+        with pytest.raises(xlnet.UserError, match="the model is pretrained alone"):
+            model.classify("kamat")
+    model.close()
+    with pytest.raises(xlnet.UserError, match="the model is closed"):
+        model.vectors("kamat")
