@@ -44,8 +44,8 @@ KINDS = {
 }
 
 
-def make_model(directory, kind):
-    """A model directory of a kind of task; returns its path as text."""
+def make_model(directory, kind, **changes):
+    """A model directory of a kind of task; returns its path as text. changes: of its settings."""
     directory.mkdir(parents=True, exist_ok=True)
     make_vocabulary(directory / "made.model", CONFIG.n_token)
     tokenizer = Tokenizer(str(directory / "made.model"))
@@ -53,7 +53,7 @@ def make_model(directory, kind):
     (directory / "made.model").unlink()
     CONFIG.to_json(str(directory / "xlnet_config.json"))
     group, values, stored = KINDS[kind]
-    settings = group(**dict(dict(max_seq_length=32), **values), model_dir=str(directory),
+    settings = group(**{"max_seq_length": 32, **values, **changes}, model_dir=str(directory),
                      task_name="custom", do_predict=True, predict_file="-")
     task = custom.get_task(settings, stored)
     described = task_json.describe(settings, task, tokenizer)
