@@ -38,6 +38,7 @@ def main(settings):
     from xlnet.serving import http_server
     from xlnet.serving.saved_model import SavedModel
     model = SavedModel(settings.model)
+    model.warm_up()
     name = settings.name or os.path.basename(os.path.abspath(settings.model))
     server = http_server.Server(model, name, (settings.host, settings.port), http_server.Limits(
         body=settings.max_body, rows=settings.max_rows, characters=settings.max_characters,

@@ -37,7 +37,7 @@ LABELS_NAME, VERSIONS_NAME = "labels.json", "versions.json"
 
 _TOKENS = 8     # of a request by ids
 _EXAMPLES = {"text_a": "A text to be answered.", "text_b": "Another one that goes with it.",
-             "choices": ["One answer."]}
+             "choices": "One answer."}
 
 
 def export(model_dir: str, export_dir: str, *, names: Optional[Sequence[str]] = None,
@@ -140,16 +140,10 @@ def _request(inputs, model):
         count = model.tuned.task.kind.num_choices(model.tuned.task, False)
     request = {}
     for name, tensor in inputs.items():
-        if tensor.dtype == tf.string:
-            value = _EXAMPLES[name]
-            request[name] = np.array([value * count if name == "choices" else value], object)
-            if name == "choices":
-                request[name] = request[name][:, :count]
-        else:
-            shape = [_TOKENS * count if size is None else size
-                     for size in tensor.shape.as_list()[1:]]
-            fill = model.tokenizer.cls_id if name == "input_ids" else 0
-            request[name] = np.full([1, *shape], fill, tensor.dtype.as_numpy_dtype)
+        shape = [_TOKENS * count if size is None else size for size in tensor.shape.as_list()[1:]]
+        fill = _EXAMPLES[name] if tensor.dtype == tf.string else \
+            model.tokenizer.cls_id if name == "input_ids" else 0
+        request[name] = np.full([1, *shape], fill, tensor.dtype.as_numpy_dtype)
     return request
 
 

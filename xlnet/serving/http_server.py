@@ -101,13 +101,13 @@ class Server(http.server.ThreadingHTTPServer):
         self.name = name
         self.limits = limits = limits or Limits()
         self.counts = Counts()
+        self.gathering = Gathering(model.run, max_rows=limits.batch, wait=limits.wait,
+                                   max_waiting=limits.waiting)
         try:
             super().__init__(address, _Handler)
         except (OSError, OverflowError) as e:
             raise UserError("cannot listen at %s port %d: %s" % (
                 *address, getattr(e, "strerror", None) or e)) from None
-        self.gathering = Gathering(model.run, max_rows=limits.batch, wait=limits.wait,
-                                   max_waiting=limits.waiting)
 
     def server_close(self) -> None:
         super().server_close()
@@ -133,11 +133,10 @@ class Server(http.server.ThreadingHTTPServer):
                 len(rows), self.limits.rows))
         try:
             arrays = self.model.arrays(signature, rows)
+            self._check_lengths(arrays)
+            answers = self.gathering.ask(signature, arrays)
         except BadRequest as e:
             raise Refused(400, str(e)) from None
-        self._check_lengths(arrays)
-        try:
-            answers = self.gathering.ask(signature, arrays)
         except Busy as e:
             raise Refused(503, str(e)) from None
         return {"predictions": saved_model.as_rows(answers)}, len(rows)

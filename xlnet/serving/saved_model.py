@@ -18,7 +18,9 @@ from xlnet.errors import UserError
 
 DEFAULT = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 
-_WORDS = {"U": "text", "i": "a whole number", "f": "a number", "b": "true or false"}
+# What a value of a row, and a list of such, is called.
+_WORDS = {"U": ("text", "texts"), "i": ("a whole number", "whole numbers"),
+          "f": ("a number", "numbers")}
 
 
 class BadRequest(UserError):
@@ -26,10 +28,10 @@ class BadRequest(UserError):
 
 
 class Input(NamedTuple):
-    """dtype: NumPy's, object for text. rank: dimensions of a row's value."""
+    """dtype: NumPy's, object for text. shape: of a row's value, -1 for any size."""
     tensor: str
     dtype: np.dtype
-    rank: int
+    shape: tuple[int, ...]
 
 
 class SavedModel:
@@ -45,6 +47,7 @@ class SavedModel:
 
     def __init__(self, path: str):
         self.path = newest_version(path)
+        tf.logging.set_verbosity(tf.logging.ERROR)
         with contextlib.suppress(ImportError):      # its operations, if there are any in the graph
             import tensorflow_text  # noqa: F401
         self._session = tf.Session(graph=tf.Graph())
@@ -68,15 +71,30 @@ class SavedModel:
             raise BadRequest("no signature '%s' (there are %s)" % (
                 signature, ", ".join(self.names)))
         return {name: Input(info.name, np.dtype(tf.as_dtype(info.dtype).as_numpy_dtype),
-                            len(info.tensor_shape.dim) - 1)
+                            tuple(dim.size for dim in info.tensor_shape.dim[1:]))
                 for name, info in sorted(self._signatures[signature].inputs.items())}
 
     def run(self, signature: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Answers: arrays [B, ...] by name for arrays [B, ...] by name."""
+        """Answers: arrays [B, ...] by name for arrays [B, ...] by name.
+
+        Raises:
+          BadRequest: the network has no answer to them, such as to ids beyond its vocabulary.
+        """
         inputs = self.inputs(signature)
-        return self._session.run(
-            {name: info.name for name, info in self._signatures[signature].outputs.items()},
-            {inputs[name].tensor: value for name, value in arrays.items()})
+        try:
+            return self._session.run(
+                {name: info.name for name, info in self._signatures[signature].outputs.items()},
+                {inputs[name].tensor: value for name, value in arrays.items()})
+        except tf.errors.InvalidArgumentError as e:
+            raise BadRequest(_reason(e.message)) from None
+
+    def warm_up(self) -> None:
+        """Asks each signature once, as a first answer takes longer than those after it."""
+        for signature in self.names:
+            self.run(signature, {
+                name: np.full([1, *map(abs, kind.shape)], "a" if kind.dtype == object else 0,
+                              kind.dtype)
+                for name, kind in self.inputs(signature).items()})
 
     def arrays(self, signature: str, rows: Sequence[Any]) -> dict[str, np.ndarray]:
         """Rows as JSON has them: dicts by name, or, of a signature with one input, its values.
@@ -93,6 +111,13 @@ class SavedModel:
                     number, ", ".join(map(str, row)) or "nothing", ", ".join(inputs)))
         return {name: _column(name, kind, [row[name] for row in rows])
                 for name, kind in inputs.items()}
+
+
+def _reason(message):
+    """The line of TensorFlow's message that says what is wrong."""
+    lines = [line.strip() for line in message.splitlines()]
+    return next((line for line in lines if line and not line.startswith(
+        ("Graph execution error", "Detected at", "Node:", "[["))), message)
 
 
 def _alone(number, value, inputs):
@@ -113,12 +138,14 @@ def _column(name, kind, values):
         except ValueError:
             array = np.zeros(0, object)                 # lists of different lengths
         fits = array.dtype.kind == expected or expected == "f" and array.dtype.kind == "i"
-        if array.ndim != kind.rank or not fits or is_text and not _are_texts(value):
-            raise BadRequest("row %d: '%s' is not %s%s" % (
-                number, name, "a list of " * kind.rank, _WORDS.get(expected, str(kind.dtype))))
-        if arrays and array.shape != arrays[0].shape:
-            raise BadRequest("row %d: '%s' has %s values, those before %s" % (
-                number, name, len(array), len(arrays[0])))
+        if array.ndim != len(kind.shape) or not fits or is_text and not _are_texts(value):
+            one, several = _WORDS[expected]
+            raise BadRequest("row %d: '%s' is not %s" % (
+                number, name, "a list of " + several if kind.shape else one))
+        for size, wanted in zip(array.shape, arrays[0].shape if arrays else kind.shape):
+            if wanted not in (size, -1):
+                raise BadRequest("row %d: '%s' has %d values, expected %d%s" % (
+                    number, name, size, wanted, " as in row 0" if -1 in kind.shape else ""))
         arrays.append(array)
     if is_text:
         encoded = np.array([_encoded(name, value) for value in values], object)
@@ -150,7 +177,8 @@ def _plain(array):
     if array.dtype == object:
         return [_plain(each) if isinstance(each, np.ndarray) else each.decode() for each in array]
     if array.dtype.kind == "f":         # the fewest digits that are this number
-        return np.vectorize(lambda value: float(str(value)), otypes=[object])(array).tolist()
+        digits = np.array([float(str(value)) for value in array.ravel()])
+        return digits.reshape(array.shape).tolist()
     return array.tolist()
 
 

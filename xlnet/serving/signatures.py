@@ -74,8 +74,9 @@ class Signatures:
         task = tuned.task
         encoder = GraphEncoder(self._tokenizer, layout.of_records(tuned.settings, task),
                                task.replacements)
-        texts = {name: tf.placeholder(tf.string, [None, None] if name == "choices" else [None],
-                                      name) for name in task.kind.texts_of_row(task)}
+        choices = [task.kind.num_choices(task, False)]
+        texts = {name: tf.placeholder(tf.string, [None] + choices * (name == "choices"), name)
+                 for name in task.kind.texts_of_row(task)}
         return Signature(texts, self._answers(task.kind.graph_features(encoder, task, texts)))
 
     def _answers(self, features):
