@@ -29,7 +29,7 @@ KINDS = {
     "classification": (ClassifierSettings, dict(
         text_a_column="first", text_b_column="second", max_seq_length=24,
         long_document="sliding"), dict(labels=["animal", "plant", "stone"])),
-    "multi_label": (ClassifierSettings, dict(multi_label=True, predict_threshold=0.4),
+    "multi_label": (ClassifierSettings, dict(multi_label=True, predict_threshold=0.98),
                     dict(labels=["animal", "plant", "stone"])),
     "regression": (ClassifierSettings, dict(
         is_regression=True, long_document="memory", max_seq_length=8), {}),
@@ -44,8 +44,9 @@ KINDS = {
 }
 
 
-def make_model(directory, kind, **changes):
-    """A model directory of a kind of task; returns its path as text. changes: of its settings."""
+def make_model(directory, kind, labels=None, **changes):
+    """A model directory of a kind of task; returns its path as text. labels: in place of the kind's
+    own; changes: of settings."""
     directory.mkdir(parents=True, exist_ok=True)
     make_vocabulary(directory / "made.model", CONFIG.n_token)
     tokenizer = Tokenizer(str(directory / "made.model"))
@@ -53,8 +54,10 @@ def make_model(directory, kind, **changes):
     (directory / "made.model").unlink()
     CONFIG.to_json(str(directory / "xlnet_config.json"))
     group, values, stored = KINDS[kind]
-    settings = group(**{"max_seq_length": 32, **values, **changes}, model_dir=str(directory),
-                     task_name="custom", do_predict=True, predict_file="-")
+    stored = dict(stored, labels=labels) if labels else stored
+    values = dict(dict(max_seq_length=32), **dict(values, **changes))
+    settings = group(**values, model_dir=str(directory), task_name="custom", do_predict=True,
+                     predict_file="-")
     task = custom.get_task(settings, stored)
     described = task_json.describe(settings, task, tokenizer)
     (directory / "task.json").write_text(json.dumps(described))
@@ -71,6 +74,6 @@ def write_random(directory, variables):
     random = np.random.default_rng(0)
     checkpoint.write_arrays(str(directory / "model.ckpt-1"), {
         distribution.base_name(variable): (
-            random.normal(variable.op.name.endswith("gamma"), .4, variable.shape.as_list())
+            random.normal(variable.op.name.endswith("gamma"), .8, variable.shape.as_list())
         ).astype(np.float32) for variable in variables})
     checkpoint.note_newest(str(directory))

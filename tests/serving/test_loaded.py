@@ -68,7 +68,7 @@ def test_a_released_checkpoint_with_its_config_and_vocabulary(vocabulary, tmp_pa
     for path in RELEASED.glob("xlnet_model.ckpt.*"):
         shutil.copy(path, tmp_path)
     prefix = str(tmp_path / "xlnet_model.ckpt")
-    with pytest.raises(UserError, match="load: no xlnet_config.json in .*; give model_config_path"):
+    with pytest.raises(UserError, match="model: no xlnet_config.json .*; give model_config_path"):
         loaded.read(prefix)
     found = loaded.read(prefix, spiece_model_file=vocabulary,
                         model_config_path=str(RELEASED / "xlnet_config.json"))
@@ -89,9 +89,9 @@ def test_what_no_program_has_written_is_refused(model, changes, said):
 
 
 def test_there_has_to_be_a_model(tmp_path):
-    with pytest.raises(UserError, match="load: no checkpoint in directory"):
+    with pytest.raises(UserError, match="model: no checkpoint in directory"):
         loaded.read(str(tmp_path))
-    with pytest.raises(UserError, match="load: no checkpoint .*none"):
+    with pytest.raises(UserError, match="model: no checkpoint .*none"):
         loaded.read(str(tmp_path / "none"))
 
 

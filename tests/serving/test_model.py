@@ -239,8 +239,13 @@ def test_ids(kept):
 
 
 def test_what_is_cut_is_said(kept, caplog):
-    kept("multi_label").model.vectors(["kamat " * 20, "sol"])
-    assert caplog.messages == ["note: 1 of 2 texts are cut to 32 tokens"]
+    """Once; then it is counted."""
+    model = kept("multi_label").model
+    for _ in range(2):
+        model.vectors(["kamat " * 20, "sol"])
+    assert model.cut == 2
+    assert caplog.messages == ["note: 1 text(s) of 2 are cut to 32 tokens; from now on they are "
+                               "counted in `cut` alone"]
 
 
 def test_threads_get_the_answers_of_one(kept):

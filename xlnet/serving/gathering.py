@@ -21,7 +21,7 @@ class Busy(Exception):
 class _Request(NamedTuple):
     key: Any                 # of those that may be in one batch: signature and shapes of a row
     arrays: Arrays
-    count: int
+    rows: int
     arrived: float           # [s]
     future: concurrent.futures.Future
 
@@ -83,7 +83,7 @@ class Gathering:
         self._thread.join()
 
     def _count(self):
-        return sum(request.count for request in self._waiting)
+        return sum(request.rows for request in self._waiting)
 
     def _work(self):
         while True:
@@ -100,12 +100,14 @@ class Gathering:
 
     def _taken(self):
         """The oldest request and those like it that fit, taken from those that wait."""
-        batch, left, rows = [], collections.deque(), 0
+        batch: list[_Request] = []
+        left: collections.deque[_Request] = collections.deque()
+        rows = 0
         for request in self._waiting:
             if not batch or (request.key == batch[0].key
-                             and rows + request.count <= self._max_rows):
+                             and rows + request.rows <= self._max_rows):
                 batch.append(request)
-                rows += request.count
+                rows += request.rows
             else:
                 left.append(request)
         self._waiting = left
@@ -127,6 +129,6 @@ class Gathering:
             return
         first = 0
         for request in batch:
-            request.future.set_result({name: value[first:first + request.count]
+            request.future.set_result({name: value[first:first + request.rows]
                                        for name, value in answers.items()})
-            first += request.count
+            first += request.rows

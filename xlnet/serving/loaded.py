@@ -108,7 +108,7 @@ def _beside(settings, home):
         if not getattr(settings, name):
             path = os.path.join(home, file)
             if not os.path.exists(path):
-                raise UserError("load: no %s in %s; give %s" % (file, home, name))
+                raise UserError("model: no %s in %s; give %s" % (file, home, name))
             settings = dataclasses.replace(settings, **{name: path})
     return settings
 

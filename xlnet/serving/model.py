@@ -6,12 +6,14 @@ Shape letters: n texts, m records, T tokens, D d_model, L labels, k layers.
 from __future__ import annotations
 
 import logging
+import os
+import threading
 from collections.abc import Sequence
 from typing import Any, Optional, Union
 
 import numpy as np
 
-from xlnet import failures
+from xlnet import failures, files
 from xlnet.config import DeviceSettings
 from xlnet.errors import UserError
 from xlnet.models import layout
@@ -43,6 +45,7 @@ class Model:
       labels: names of its labels; None: it has none.
       tokenizer: the `Tokenizer` of its vocabulary.
       max_seq_length: tokens of a text, special ones included.
+      cut: how many texts were longer and lost some of it.
 
     Methods raise UserError for a text that no program would take, and for what the model was not
     trained for.
@@ -58,6 +61,8 @@ class Model:
         self.verb: Optional[str] = tuned.task.kind.verb if tuned else None
         self.labels: Optional[tuple[str, ...]] = tuned.task.labels if tuned else None
         self.tokenizer: Tokenizer = loaded.tokenizer
+        self.cut = 0
+        self._lock = threading.Lock()
         self.max_seq_length: int = tuned.settings.max_seq_length if tuned else _MAX_SEQ_LENGTH
         self._restored: Optional[session.Restored] = session.Restored(loaded.prefix, device)
         # What is asked for first is built now, so that its first answer does not wait.
@@ -77,6 +82,12 @@ class Model:
         what = "pretrained" if tuned is None else "%s, %s(): %s" % (
             self.task, self.verb, tuned.task.kind.words(tuned.task))
         return "<xlnet model %s: %s>" % (self._loaded.prefix, what)
+
+    @property
+    def fingerprint(self) -> list[str]:
+        """What answers depend on: where the checkpoint is, its checksum, and the vocabulary's."""
+        prefix = self._loaded.prefix
+        return [os.path.abspath(prefix), files.sha256(prefix + ".index"), self.tokenizer.sha256]
 
     def close(self) -> None:
         """Frees the memory of the weights; nothing can be asked any more."""
@@ -287,9 +298,12 @@ class Model:
             return part(names, batch)
 
     def _note_cut(self, records):
-        cut = records.pop(encoding.CUT, np.zeros(0, bool))
-        if cut.any():
-            _log.warning("note: %d of %d texts are cut to %d tokens", cut.sum(), len(cut),
+        cut = int(np.count_nonzero(records.pop(encoding.CUT, False)))
+        with self._lock:
+            is_first, self.cut = cut and not self.cut, self.cut + cut
+        if is_first:
+            _log.warning("note: %d text(s) of %d are cut to %d tokens; from now on they are "
+                         "counted in `cut` alone", cut, len(records["input_ids"]),
                          self.max_seq_length)
 
 

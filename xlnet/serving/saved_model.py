@@ -131,7 +131,7 @@ def _column(name, kind, values):
     """The values of an input in all rows, an array [B, ...]."""
     is_text = kind.dtype == object
     expected = "U" if is_text else kind.dtype.kind
-    arrays = []
+    arrays: list[np.ndarray] = []
     for number, value in enumerate(values):
         try:
             array = np.array(value)

@@ -19,15 +19,15 @@ class Labels(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """The right one of several answers. number: from 0 on. label: how the files that the model learned
-    from name it. probabilities: of all of them."""
+    """The right one of several answers. number: from 0 on. label: its name in the files that the
+    model learned from. probabilities: of all of them."""
     number: int
     label: str
     probabilities: tuple[float, ...]
 
 
 class Ranked(NamedTuple):
-    """A document. number: which of those that were given, from 0 on. score: the higher the better."""
+    """A document. number: which of the given ones, from 0 on. score: the higher the better."""
     number: int
     score: float
 

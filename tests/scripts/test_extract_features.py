@@ -1,0 +1,99 @@
+"""scripts/extract_features.py: vectors of a file's texts, in each form, from where it stopped."""
+
+import json
+
+import numpy as np
+import pytest
+from helpers import command
+from helpers.models import make_model
+
+import xlnet
+
+pytestmark = pytest.mark.usefixtures("quick_start")
+TEXTS = ["kamat telok", "sol mitel dakar", "rokmi", "laskit nokla", "kamat"]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("features")
+    make_model(folder / "model", "multi_label")
+    (folder / "texts.txt").write_text("\n".join(TEXTS) + "\n")
+    (folder / "texts.tsv").write_text("name\tfirst\n" + "".join(
+        "n%d\t%s\n" % item for item in enumerate(TEXTS)))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(place):
+    with xlnet.load(str(place / "model"), device="cpu") as model:
+        yield model
+
+
+def extract(place, output, *arguments, texts="texts.txt"):
+    return command.run(
+        "scripts/extract_features.py", "--model=%s" % (place / "model"), "--device=cpu",
+        "--input_file=%s" % (place / texts), "--output_file=%s" % (place / output), *arguments)
+
+
+def test_json_lines(place, model):
+    done = extract(place, "v.jsonl", "--text_a_column=first", "--id_column=name",
+                   texts="texts.tsv")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("5 texts: %s\n" % (place / "v.jsonl"))
+    lines = [json.loads(line) for line in (place / "v.jsonl").read_text().splitlines()]
+    assert [line["id"] for line in lines] == ["n0", "n1", "n2", "n3", "n4"]
+    np.testing.assert_allclose([line["vector"] for line in lines], model.vectors(TEXTS), atol=1e-6)
+
+
+def test_records_of_tokens(place, model):
+    import tensorflow as tf
+    done = extract(place, "v.tfrecord", "--pooling=none", "--layers=0,1")
+    assert done.returncode == 0, done.stderr
+    examples = [tf.train.Example.FromString(record.numpy()).features.feature
+                for record in tf.data.TFRecordDataset(str(place / "v.tfrecord"))]
+    expected = model.vectors(TEXTS, layers=[0, 1], pooling="none")
+    assert len(examples) == len(TEXTS)
+    for number, (example, values) in enumerate(zip(examples, expected)):
+        assert example["id"].bytes_list.value == [b"%d" % number]
+        assert tuple(example["shape"].int64_list.value) == values.shape
+        np.testing.assert_allclose(
+            np.reshape(example["vector"].float_list.value, values.shape), values, atol=1e-6)
+        assert [piece.decode() for piece in example["pieces"].bytes_list.value] == [
+            model.tokenizer.id_to_piece(id) for id in model.encode(TEXTS[number])]
+
+
+def test_a_stopped_run_goes_on(place, model, monkeypatch):
+    """What was there is not made again; other settings are refused."""
+    from xlnet.serving.model import Model
+    whole, asked = Model.vectors, []
+
+    def vectors(self, texts, *more):
+        asked.append(texts)
+        if len(asked) == 3:
+            raise KeyboardInterrupt
+        return whole(self, texts, *more)
+    monkeypatch.setattr(Model, "vectors", vectors)
+    assert extract(place, "v.npy", "--rows_per_part=2").returncode
+    assert asked == [TEXTS[:2], TEXTS[2:4], TEXTS[4:]] and not (place / "v.npy").exists()
+    done = extract(place, "v.npy", "--rows_per_part=2", "--layers=0")
+    assert "were made with other layers; remove them, or give another name" in done.stderr
+    done = extract(place, "v.npy", "--rows_per_part=2")
+    assert done.returncode == 0, done.stderr
+    assert "2 of 3 parts are there, going on\n" in done.stdout and asked[3:] == [TEXTS[4:]]
+    monkeypatch.undo()
+    np.testing.assert_allclose(np.load(place / "v.npy"), model.vectors(TEXTS), atol=1e-6)
+    assert not (place / "v.npy.parts").exists()
+    done = extract(place, "v.npy")
+    assert done.errors == ["extract_features.py: output_file: %s is there already; remove it, or "
+                           "give another name" % (place / "v.npy")]
+
+
+@pytest.mark.parametrize("arguments, said", [
+    (["--output_file=v.csv"], "output_file: v.csv, expected a name that ends in .jsonl, .npy, "),
+    (["--output_file=n.npy", "--pooling=none"], "with pooling none each text has as many as"),
+    (["--layers=last"], "layers is 'last', expected numbers with commas between"),
+    (["--text_b_column=second"], "expected 2"),
+    (["--model=nowhere"], "model: no checkpoint nowhere (expected nowhere.index)")])
+def test_what_does_not_go(place, arguments, said):
+    done = extract(place, "other.jsonl", *arguments)
+    assert done.returncode == 1 and said in done.errors[-1], done.stderr

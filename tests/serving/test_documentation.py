@@ -1,0 +1,58 @@
+"""docs/python.md and the README's five lines, run as they stand."""
+
+import pathlib
+import re
+import shutil
+
+import pytest
+from helpers.models import make_model
+from helpers.paths import ROOT
+
+import xlnet
+
+PAGE, README = (ROOT.joinpath(*names).read_text(encoding="utf-8")
+                for names in (("docs", "python.md"), ("README.md",)))
+MODELS = {"topics": "multi_label", "scores": "regression", "choices": "multiple_choice",
+          "ranking": "ranking", "tags": "tagging", "answers": "spans", "pairs": "classification"}
+
+
+def blocks(text):
+    return re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """A working directory with the models that the page speaks of."""
+    for name, kind in MODELS.items():
+        make_model(tmp_path / "model" / name, kind)
+    make_model(tmp_path / "model" / "news", "classification", text_b_column=None,
+               labels=["asyncio", "email", "logging"])
+    shutil.copytree(tmp_path / "model" / "news", tmp_path / "sample_run" / "classifier_pretrained")
+    released = tmp_path / "released"
+    shutil.copytree(tmp_path / "model" / "news", released)
+    for path in released.glob("model.ckpt-1.*"):
+        path.rename(released / path.name.replace("model.ckpt-1", "xlnet_model.ckpt"))
+    (released / "task.json").unlink()
+    monkeypatch.chdir(tmp_path)
+
+
+def test_the_examples_run(place, quick_start, capsys, monkeypatch):
+    loaded = []
+
+    def load(*args, **options):
+        loaded.append(xlnet.serving.load.load(*args, **options))
+        return loaded[-1]
+    monkeypatch.setattr(xlnet, "load", load, raising=False)
+    names = {}
+    for block in blocks(PAGE):
+        exec(compile(block, "docs/python.md", "exec"), names)
+    said = capsys.readouterr().out
+    for shown in re.findall(r"print.*# (\(.*?\)|score: .*)", PAGE):
+        assert shown in said
+    assert len(loaded) == 10 and said.count("\n") > 15
+    five, = [block for block in blocks(README) if "xlnet.load" in block]
+    assert len([line for line in five.splitlines() if line.strip()]) <= 5
+    exec(compile(five, "README.md", "exec"), {})
+    for model in loaded:
+        model.close()
+    assert {path.name for path in pathlib.Path().iterdir()} == {"model", "released", "sample_run"}
