@@ -1,17 +1,26 @@
 """Exported models answer as `--do_predict` does, to ids and to raw text."""
 
 import functools
+import json
+import os
+import pathlib
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
+from helpers import command
+from helpers.finetuning import Workspace, make_files, make_vocabulary
 from helpers.models import make_model
 
 from xlnet.config import NetworkSettings
+from xlnet.errors import UserError
 from xlnet.models import layout
-from xlnet.serving import export, loaded, session
+from xlnet.serving import export, loaded, saved_model, session, warm_up
 from xlnet.tasks.task import Row
+from xlnet.tokenization import Tokenizer
 
 try:
     import tensorflow_text
@@ -113,3 +122,124 @@ def test_answers_are_those_of_predictions(quick_start, models, tmp_path, kind):
         labels = [task.labels[i].encode() for i in values.argmax(axis=1)]
         assert by_text["label"].tolist() == labels
     np.testing.assert_allclose(one[main], values[:1], rtol=1e-6, atol=1e-6)
+
+
+# ---- what is written
+
+_PLAIN = """
+import json, sys
+import tensorflow as tf
+{imports}
+for saved, signature, inputs in json.load(open(sys.argv[1])):
+    model = tf.saved_model.load(saved)
+    answer = model.signatures[signature](**{{name: tf.constant(value, dtype) for name, (
+        value, dtype) in inputs.items()}})
+    print(json.dumps({{name: value.numpy().tolist() for name, value in answer.items()
+                      if value.dtype != tf.string}}))
+assert "xlnet" not in sys.modules and ("tensorflow_text" in sys.modules) == {has_text}
+"""
+
+
+@has_text
+def test_a_process_with_tensorflow_alone_gives_the_same_answers(models, tmp_path):
+    """In bfloat16 too, to the rounding of its products."""
+    rows, texts = rows_of("classification")
+    values, arrays, _ = expected(models("classification"), rows)
+    saved = [export.export(models("classification"), str(tmp_path / "served"), dtype=dtype)
+             for dtype in ("float32", "bfloat16")]
+    assert [path[-1] for path in saved] == ["1", "2"]
+    ids = {name: (arrays[name].tolist(), str(arrays[name].dtype))
+           for name in ("input_ids", "input_mask", "segment_ids")}
+    words = {name: (value, "string") for name, value in texts.items()}
+    for signature, inputs in (("ids", ids), ("text", words)):
+        (tmp_path / "asked.json").write_text(json.dumps([[p, signature, inputs] for p in saved]))
+        program = _PLAIN.format(imports="import tensorflow_text" if signature == "text" else "",
+                                has_text=signature == "text")
+        done = subprocess.run(
+            [sys.executable, "-c", program, str(tmp_path / "asked.json")], cwd=tmp_path,
+            env=dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3"), capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        full, short = (np.array(json.loads(line)["probabilities"])
+                       for line in done.stdout.splitlines())
+        np.testing.assert_allclose(full, values, rtol=1e-6, atol=1e-6)
+        half = expected(models("classification"), rows, "bf16")[0]
+        np.testing.assert_allclose(short, half, atol=2e-3)
+        assert 1e-6 < np.abs(short - full).max() < 0.05
+
+
+def test_what_is_beside_the_graph(quick_start, models, tmp_path, caplog):
+    saved = export.export(models("multi_label"), str(tmp_path / "served"), names=["ids"])
+
+    def read(name):
+        return (pathlib.Path(saved) / name).read_text(encoding="utf-8")
+    assert json.loads(read("assets.extra/labels.json")) == ["animal", "plant", "stone"]
+    assert json.loads(read("assets.extra/task.json"))["settings"]["max_seq_length"] == 16
+    versions = json.loads(read("assets.extra/versions.json"))
+    assert versions["tensorflow"] == tf.__version__ and versions["signatures"] == ["ids"]
+    assert (versions["checkpoint"], versions["dtype"]) == ("model.ckpt-1", "float32")
+    assert Tokenizer(saved + "/assets.extra/spiece.model").sha256 == Tokenizer(
+        models("multi_label") + "/spiece.model").sha256
+    page = read("README.md")
+    assert "docker run" in page and "-e MODEL_NAME=served" in page and "tensorflow-text" not in page
+    request, = re.findall(r"predict -d '(.*)'", page)
+    answer, = re.findall(r'^{"predictions".*', page, re.M)
+    model = saved_model.SavedModel(saved)
+    asked = json.loads(request)
+    arrays = model.arrays(asked["signature_name"], asked["instances"])
+    found = saved_model.as_rows(model.run(asked["signature_name"], arrays))
+    assert [row["is_label"] for row in found] == [
+        row["is_label"] for row in json.loads(answer)["predictions"]]
+    compile(*re.findall(r"```python\n(.*?)```", page, re.S)[:1], "grpc", "exec")
+
+
+def test_warm_up_requests_are_those_of_the_api():
+    """As `protoc` decodes a PredictionLog that tensorflow-serving-api has made of the same."""
+    text = np.array([b"a" * 200], object)
+    made = warm_up.prediction_log("text", {"text_a": text})
+    tensor = tf.make_tensor_proto(text).SerializeToString()
+    assert len(tensor) > 127                                # a length of two bytes
+    entry = b"\x0a\x06text_a\x12" + _length(tensor) + tensor
+    request = b"\x0a\x06\x1a\x04text" + b"\x12" + _length(entry) + entry
+    log = b"\x0a" + _length(request) + request
+    assert made == b"\x32" + _length(log) + log
+
+
+def _length(content):
+    return bytes([len(content) % 128 + 128, len(content) // 128])
+
+
+def test_what_cannot_be_exported(quick_start, models, tmp_path, monkeypatch, caplog):
+    def refused(*arguments, **more):
+        with pytest.raises(UserError) as error:
+            export.export(*arguments, **more)
+        assert not (tmp_path / "served").exists() or not list((tmp_path / "served").iterdir())
+        return str(error.value)
+    target = str(tmp_path / "served")
+    assert "no signature 'txt' (did you mean 'text'?)" in refused(
+        models("multi_label"), target, names=["txt"])
+    sliding = make_model(tmp_path / "sliding", "classification")
+    if tensorflow_text:
+        message = "long_document sliding cannot be expressed in the graph, which has truncate " \
+                  "and head_tail; export with --signatures=ids"
+        assert refused(sliding, target, names=["text"]) == message
+        export.export(sliding, target)
+        assert "note: no signature text: " + message in caplog.text
+    else:
+        assert "tensorflow-text" in refused(sliding, target, names=["text"])
+
+
+def test_after_a_training(quick_start, tmp_path):
+    """`--do_export`, and the script, which writes the next version."""
+    make_files(tmp_path)
+    make_vocabulary(tmp_path / "sp.model", 37)
+    work = Workspace(tmp_path)
+    done = work.succeed("--do_train", "--do_export", train_steps=1, max_seq_length=8)
+    assert re.search(r"exported \S+model.ckpt-1 to \S+model/export/1: signatures ids", done)
+    done = command.run("scripts/export.py", "--model_dir=" + work.path("model"),
+                       "--export_dir=" + work.path("model", "export"), "--signatures=ids",
+                       "--dtype=bfloat16")
+    assert done.returncode == 0 and "export/2: signatures ids, bfloat16, " in done.stdout
+    done = work.run("--do_export", model_dir=str(tmp_path / "none"))
+    assert (done.returncode, done.errors) == (1, [
+        "run_classifier.py: model_dir: no checkpoint in %s; train with --do_train=True first"
+        % (tmp_path / "none")])

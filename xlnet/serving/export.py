@@ -18,7 +18,7 @@ import tensorflow.compat.v1 as tf
 
 import xlnet
 from xlnet import files
-from xlnet.config import CONFIG_NAME, DeviceSettings, NetworkSettings
+from xlnet.config import CONFIG_NAME, DeviceSettings, NetworkSettings, TaskSettings
 from xlnet.engine import distribution, private_tf, training
 from xlnet.errors import UserError, did_you_mean
 from xlnet.models import task_json
@@ -78,6 +78,17 @@ def _size(directory):
     """Bytes of all files in a directory."""
     return sum(os.path.getsize(os.path.join(place, name))
                for place, _, names in os.walk(directory) for name in names)
+
+
+def of_run(settings: TaskSettings, network: NetworkSettings) -> str:
+    """Writes the model of a fine-tuning run as its settings ask; returns as `export` does."""
+    precision = network.run_config(False).precision
+    return export(
+        settings.model_dir, settings.export_dir or os.path.join(settings.model_dir, "export"),
+        dtype="bfloat16" if precision == "bf16" else "float32",
+        use_checkpoint=settings.use_checkpoint,
+        model_config_path=settings.model_config_path or None,
+        spiece_model_file=settings.spiece_model_file or None)
 
 
 def _next_version(export_dir):

@@ -176,7 +176,7 @@ class _Table:
 def _table(function):
     """What becomes of each character: int32 arrays `rows` [highest changed + 2], -1 where nothing
     changes, else r; `begins`, and `values`: row r is values[begins[r]:begins[r + 1]]."""
-    changed = {}
+    changed: dict[int, list[int]] = {}
     for first in range(0, sys.maxunicode + 1, _BLOCK):
         block = "".join(chr(code) for code in range(first, first + _BLOCK)
                         if code not in _SURROGATES)
