@@ -12,7 +12,9 @@ from helpers.paths import DATA, GOLDEN, SPIECE
 from helpers.vocabulary import train_tiny_model
 
 from xlnet.errors import UserError
+from xlnet.serving import graph_words
 from xlnet.serving.graph_tokenizer import GraphTokenizer
+from xlnet.tasks.tagged_files import find_words
 from xlnet.tokenization import Tokenizer
 
 pytest.importorskip("tensorflow_text", reason="raw text in the graph needs tensorflow-text")
@@ -85,6 +87,31 @@ def test_ids_of_real_lines():
         pytest.skip("needs the real data sets")
     tokenizer = Tokenizer(str(SPIECE))
     check_ids(in_graph(tokenizer, lines, "ids"), tokenizer, lines)
+
+
+def test_words():
+    """As `tagged_files` finds them, with each character between letters, digits and spaces."""
+    texts = ["", "  ", "New York's 3rd, \u00a0Ave.", "中文 ok中\u0301文", "\u0301a \u0301",
+             "x\x01y \x01z", "ไทย\u0e31a1 2b", "a\u200bb \u200bc"]
+    texts += ["".join("%s a%s1" % (chr(code), chr(code)) for code in range(first, first + 200))
+              for first in (*range(0, 0xD700, 200), *range(0xE000, 0x20000, 1000))]
+    with tf.Graph().as_default(), tf.Session() as session:
+        found = session.run(graph_words.find(tf.constant([text.encode() for text in texts])))
+    words, after = (each.to_list() for each in found)
+    for text, some, spaced in zip(texts, words, after):
+        places = list(find_words(text))
+        assert [word.decode() for word in some] == [text[start:end] for start, end in places]
+        assert spaced == [start == 0 or text[start - 1].isspace() for start, _ in places]
+
+
+def test_ids_of_words(vocabulary):
+    tokenizer = Tokenizer(vocabulary)
+    words = ["cat", "cat", "", "3,", "\u0301", "houses2010,", "x"]
+    after = [True, False, True, False, True, False, False]
+    with tf.Graph().as_default(), tf.Session() as session:
+        ids = session.run(GraphTokenizer(tokenizer).word_ids(
+            tf.constant([word.encode() for word in words]), tf.constant(after)))
+    assert ids.to_list() == tokenizer.encode_words(words, after)
 
 
 def check_ids(found, tokenizer, texts):

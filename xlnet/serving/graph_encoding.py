@@ -14,6 +14,7 @@ from typing import Optional
 import tensorflow.compat.v1 as tf
 
 from xlnet.errors import UserError
+from xlnet.serving import graph_words
 from xlnet.serving.graph_tokenizer import GraphTokenizer
 from xlnet.tasks import encoding
 
@@ -25,23 +26,24 @@ class GraphEncoder:
 
     Args:
       replacements: (old, new) in every text, as of a `Task`.
-
-    Raises:
-      UserError: the layout cuts long texts in a way that the graph has no form for.
     """
 
     def __init__(self, tokenizer: GraphTokenizer, layout: encoding.Layout,
                  replacements: Sequence[tuple[str, str]] = ()):
-        if layout.long_document not in _CUTS:
-            raise UserError("long_document %s cannot be expressed in the graph, which has %s; "
-                            "export with --signatures=ids" % (
-                                layout.long_document, " and ".join(_CUTS)))
         self._tokenizer = tokenizer
         self._replacements = replacements
         self._layout = layout
 
     def pairs(self, text_a: tf.Tensor, text_b: Optional[tf.Tensor] = None) -> dict[str, tf.Tensor]:
-        """A text, or a pair of texts, in each row: string [N] -> the features of N records."""
+        """A text, or a pair of texts, in each row: string [N] -> the features of N records.
+
+        Raises:
+          UserError: the layout cuts long texts in a way that the graph has no form for.
+        """
+        if self._layout.long_document not in _CUTS:
+            raise UserError("long_document %s cannot be expressed in the graph, which has %s; "
+                            "export with --signatures=ids" % (
+                                self._layout.long_document, " and ".join(_CUTS)))
         ids_a = self._ids(text_a)
         ids_b = None if text_b is None else self._ids(text_b)
         return self._laid_out(*self._fitted(ids_a, ids_b))
@@ -57,6 +59,30 @@ class GraphEncoder:
         features = self.pairs(tf.repeat(text_a, count), flat)
         return {name: tf.reshape(value, [tf.shape(options)[0], -1])
                 for name, value in features.items()}
+
+    def words(self, texts: tf.Tensor) -> dict[str, tf.Tensor]:
+        """The words of sentences, string [N] -> what `word_encoding.arrays_of` makes of them, and
+        `words` string [N,W], "" where a sentence has fewer.
+
+        A sentence that would come as several windows has no answer: an error of the graph.
+        """
+        words, after_space = graph_words.find(texts)
+        room = self._layout.max_seq_length - 2                     # without <sep> <cls>
+        ids = self._tokenizer.word_ids(words.flat_values, after_space.flat_values)[:, :room]
+        is_first = tf.equal(tf.ragged.range(ids.row_lengths()).flat_values, 0)
+        pieces, starts = (tf.RaggedTensor.from_row_splits(
+            values, tf.gather(ids.row_splits, words.row_splits), validate=False)
+            for values in (ids.flat_values, tf.cast(is_first, tf.int32)))
+        fits = tf.debugging.assert_less_equal(
+            pieces.row_lengths(), tf.constant(room, tf.int64), message="a sentence is longer than "
+            "%d pieces; cut it" % room)
+        with tf.control_dependencies([fits]):
+            features = self._laid_out(pieces, None)
+        length = tf.shape(features["input_ids"])[1]
+        special = tf.zeros([starts.nrows(), 2], tf.int32)
+        starts = tf.concat([starts, tf.RaggedTensor.from_tensor(special)], axis=1)
+        return dict(features, words=words.to_tensor(""), sentence_edges=special + 1,
+                    word_starts=_left_padded(starts, tf.cast(length, tf.int64)))
 
     def _ids(self, texts):
         for old, new in self._replacements:
@@ -108,14 +134,20 @@ class GraphEncoder:
         length = tf.reduce_max(tf.concat([size[:, 0], [encoding.MIN_SEQ_LENGTH]], 0))
         place = tf.range(length)[None] - (length - size)       # in the text; below 0: padding
         is_padding = place < 0                                                     # [N,T]
-        where = joined.row_starts()[:, None] + tf.maximum(place, 0)
-        ids = tf.where_v2(is_padding, 0, tf.gather(joined.flat_values, where))
         segments = tf.where_v2(place <= ids_a.row_lengths()[:, None],
                                encoding.SEG_A, encoding.SEG_B)
         segments = tf.where_v2(tf.equal(place, size - 1), encoding.SEG_CLS, segments)
         segments = tf.where_v2(is_padding, encoding.SEG_PAD, segments)
-        return dict(input_ids=ids, input_mask=tf.cast(is_padding, tf.float32),
-                    segment_ids=segments)
+        return dict(input_ids=_left_padded(joined, length), segment_ids=segments,
+                    input_mask=tf.cast(is_padding, tf.float32))
+
+
+def _left_padded(rows, length):
+    """Ragged rows [N, (items)] as [N,T], with zeros before them; length: T, int64."""
+    place = tf.range(length)[None] - (length - rows.row_lengths()[:, None])
+    where = rows.row_starts()[:, None] + tf.maximum(place, 0)
+    flat = tf.concat([rows.flat_values, [0]], axis=0)           # in case there is none
+    return tf.where_v2(place < 0, 0, tf.gather(flat, where))
 
 
 def _column(id, count):

@@ -6,7 +6,7 @@ Unicode of the process that serves it. NFKD also sorts combining characters, but
 removed, so that a character by itself is enough to know what is left of it. Only Σ is not: at the
 end of a word it becomes ς. Pieces are cut by tensorflow-text, which runs SentencePiece itself.
 
-Shape letters: N texts, T characters of all texts, V vocabulary.
+Shape letters: N texts, T characters of all texts, W words, V vocabulary.
 """
 
 from __future__ import annotations
@@ -72,6 +72,17 @@ class GraphTokenizer:
         """`Tokenizer.encode_lines`: string [N] -> int32 [N, (pieces)]."""
         return self._cut(texts, has_prefix=True)
 
+    def word_ids(self, words: tf.Tensor, after_space: tf.Tensor) -> tf.RaggedTensor:
+        """`Tokenizer.encode_words`: string [W], bool [W] -> int32 [W, (pieces)]."""
+        spaced, other = (tf.where(which)[:, 0] for which in (after_space, ~after_space))
+        parts = [self._cut(tf.gather(words, which), has_prefix)
+                 for which, has_prefix in ((spaced, True), (other, False))]
+        ids = tf.gather(tf.concat(parts, axis=0),
+                        tf.math.invert_permutation(tf.concat([spaced, other], axis=0)))
+        is_empty = tf.cast(tf.equal(ids.row_lengths(), 0), tf.int64)
+        unknown = tf.fill([tf.reduce_sum(is_empty)], self._tokenizer.unk_id)
+        return tf.concat([ids, tf.RaggedTensor.from_row_lengths(unknown, is_empty)], axis=1)
+
     def _cut(self, texts, has_prefix):
         model = self._text.SentencepieceTokenizer(
             self._tokenizer.model_bytes(has_prefix), out_type=tf.int32)
@@ -93,8 +104,8 @@ def _each_replaced(rows, parts):
 
 # ---- cleaning ----
 
-def _character_class(codes: Iterable[int]) -> str:
-    """A class of RE2's that holds these characters."""
+def character_class(codes: Iterable[int]) -> str:
+    """The inside of a class of RE2's that holds these characters."""
     spans: list[list[int]] = []
     for code in sorted(codes):
         if spans and spans[-1][1] == code - 1:
@@ -104,10 +115,15 @@ def _character_class(codes: Iterable[int]) -> str:
     return "".join("\\x{%x}-\\x{%x}" % tuple(span) for span in spans)
 
 
+@functools.cache
+def space_class() -> str:
+    """The inside of a class of RE2's that holds what `str.isspace` does."""
+    return character_class(code for code in range(sys.maxunicode + 1) if chr(code).isspace())
+
+
 def _joined_spaces(texts):
     """`" ".join(text.split())`."""
-    spaces = _character_class(code for code in range(sys.maxunicode + 1) if chr(code).isspace())
-    texts = tf.strings.regex_replace(texts, "[%s]+" % spaces, " ")
+    texts = tf.strings.regex_replace(texts, "[%s]+" % space_class(), " ")
     return tf.strings.regex_replace(texts, "^ | $", "")
 
 
@@ -123,7 +139,7 @@ def _decomposed(character):
 def _final_sigma(texts):
     """Σ at the end of a word as ς: after a letter that has a case, not before one, characters that
     have no part in it, such as an apostrophe, left out on both sides (Unicode, section 3.13)."""
-    cased, ignored = map(_character_class, _sigma_classes())
+    cased, ignored = map(character_class, _sigma_classes())
     return tf.strings.regex_replace(
         texts, "([%s][%s]*)\u03a3([%s]*(?:[^%s%s]|$))" % (cased, ignored, ignored, cased, ignored),
         "\\1\u03c2\\2")

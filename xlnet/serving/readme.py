@@ -141,7 +141,7 @@ def _plain(value):
     if isinstance(value, bytes):
         return value.decode()
     if isinstance(value, np.ndarray):
-        return [_plain(each) for each in value.tolist()] if value.dtype == object else \
+        return [_plain(each) for each in value] if value.dtype == object else \
             np.vectorize(_rounded)(value).tolist() if value.dtype.kind == "f" else value.tolist()
     return _rounded(value) if isinstance(value, np.floating) else getattr(
         value, "item", lambda: value)()

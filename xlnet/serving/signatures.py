@@ -83,7 +83,7 @@ class Signatures:
         task = self._tuned().task
         with self._kept_weights():
             answers = self._loaded.task_model().predictions(features)
-        return task.kind.served(tf, task, answers)
+        return task.kind.served(tf, task, answers, features)
 
     def _of_vectors(self):
         """The mean of the last layer over the tokens of a text, <sep> and <cls> among them."""

@@ -91,7 +91,7 @@ class Classification(Kind):
     def answers(self, nn: Any, task: Task, logits: Any) -> dict:
         return {"values": nn.tf.nn.softmax(logits)}
 
-    def served(self, tf: Any, task: Task, answers: dict) -> dict:
+    def served(self, tf: Any, task: Task, answers: dict, features: dict) -> dict:
         values = answers["values"]
         return {"label": tf.gather(tf.constant(task.class_names), tf.argmax(values, axis=1)),
                 "probabilities": values}

@@ -241,10 +241,10 @@ class Kind:
                             "--signatures=ids" % self.name)
         return encoder.pairs(texts["text_a"], texts.get("text_b"))
 
-    def served(self, tf: Any, task: Task, answers: dict) -> dict:
+    def served(self, tf: Any, task: Task, answers: dict, features: dict) -> dict:
         """What a server says of a row, by names for people: a dict of tensors [B, ...].
 
-        answers: as `answers` returns them.
+        answers: as `answers` returns them. features: what they were computed of.
         """
         return answers
 

@@ -109,7 +109,7 @@ class MultiLabel(Kind):
     def answers(self, nn: Any, task: Task, logits: Any) -> dict:
         return {"values": nn.tf.sigmoid(logits)}
 
-    def served(self, tf: Any, task: Task, answers: dict) -> dict:
+    def served(self, tf: Any, task: Task, answers: dict, features: dict) -> dict:
         values = answers["values"]
         return {"is_label": values >= THRESHOLD, "probabilities": values}
 

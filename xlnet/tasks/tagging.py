@@ -221,10 +221,17 @@ class Tagging(Kind):
         tags = tf.pad(tags, padding)
         return {"values": tf.where(is_word, tags, -tf.ones_like(tags))}
 
-    def served(self, tf: Any, task: Task, answers: dict) -> dict:
-        """The tag of each word at its first piece, "" elsewhere: string [B,T]."""
-        tags = answers["values"][:, :, 1]
-        return {"tags": tf.gather(tf.constant(("", *task.class_names)), tags + 1)}
+    def served(self, tf: Any, task: Task, answers: dict, features: dict) -> dict:
+        """The tag of each word at its first piece, "" elsewhere: string [B,T]; of raw text words
+        and tags, string [B,W], "" where a text has fewer."""
+        tags = tf.gather(tf.constant(("", *task.class_names)), answers["values"][:, :, 1] + 1)
+        if "words" not in features:
+            return {"tags": tags}
+        tags = tf.ragged.boolean_mask(tags, features["word_starts"] > 0)
+        return {"words": features["words"], "tags": tags.to_tensor("")}
+
+    def graph_features(self, encoder: Any, task: Task, texts: dict) -> dict:
+        return encoder.words(texts["text_a"])
 
     def class_weights(self, text: str, task: Task, rows: Optional[Sequence[Row]]) -> Optional[list]:
         """Labels are tags."""
