@@ -39,7 +39,7 @@ KINDS = {
     "regression": dict(max_seq_length=16, long_document="truncate"),
     "multiple_choice": dict(max_seq_length=16),
     "ranking": dict(max_seq_length=16),
-    "tagging": {},
+    "tagging": dict(max_seq_length=40),
 }
 HAS_PAIRS = ("classification", "ranking")
 
@@ -142,7 +142,7 @@ def test_tags(quick_start, models, tmp_path):
         assert tags[:count].tolist() == want == [tag for tag in by_piece if tag]
         assert set(words[count:]) | set(tags[count:]) <= {b""}
     assert len(set(by_text["tags"].ravel())) > 2
-    with pytest.raises(tf.errors.InvalidArgumentError, match="longer than 22 pieces; cut it"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="longer than 38 pieces; cut it"):
         ask(saved, ("text", dict(text_a=in_bytes(["kamat " * 30]))))
 
 
