@@ -1,5 +1,6 @@
 """Fixtures of all tests: golden values, a graph of one's own, records to pretrain on."""
 
+import functools
 import os
 
 import pytest
@@ -30,6 +31,15 @@ def place(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pretraining")
     pretraining.make_place(folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def model_of(tmp_path_factory):
+    """Function from the name of a kind of task to a model directory of it, made once, with random
+    weights: not to be changed."""
+    from helpers.models import make_model
+    return functools.lru_cache(maxsize=None)(
+        lambda kind: make_model(tmp_path_factory.mktemp("models") / kind, kind))
 
 
 @pytest.fixture(scope="module")

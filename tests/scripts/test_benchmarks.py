@@ -5,8 +5,10 @@ import subprocess
 import sys
 
 import costs
+import from_python
 import pytest
 import time_xlnet
+from helpers.models import make_model
 from helpers.paths import ROOT
 from work import WORKS
 
@@ -76,3 +78,11 @@ def test_wrong_flags_are_named(flag, message):
     done = subprocess.run([sys.executable, RUN[1], flag], capture_output=True, text=True)
     assert done.returncode == 1 and message in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_model_from_python_is_timed(quick_start, tmp_path, capsys):
+    path = make_model(tmp_path, "classification", text_b_column=None)
+    found = from_python.measure(from_python.BenchmarkSettings(model=path, length=8, seconds=.05))
+    assert 0 < found["first"] and 0 < found[1] and 0 < found[32]
+    from_python.show(json.loads(json.dumps(found)))
+    assert capsys.readouterr().out.count("|") == 18

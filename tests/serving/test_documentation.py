@@ -9,6 +9,7 @@ from helpers.models import make_model
 from helpers.paths import ROOT
 
 import xlnet
+from xlnet.serving.load import load as really_load
 
 PAGE, README = (ROOT.joinpath(*names).read_text(encoding="utf-8")
                 for names in (("docs", "python.md"), ("README.md",)))
@@ -21,10 +22,10 @@ def blocks(text):
 
 
 @pytest.fixture
-def place(tmp_path, monkeypatch):
+def place(tmp_path, monkeypatch, model_of):
     """A working directory with the models that the page speaks of."""
     for name, kind in MODELS.items():
-        make_model(tmp_path / "model" / name, kind)
+        shutil.copytree(model_of(kind), tmp_path / "model" / name)
     make_model(tmp_path / "model" / "news", "classification", text_b_column=None,
                labels=["asyncio", "email", "logging"])
     shutil.copytree(tmp_path / "model" / "news", tmp_path / "sample_run" / "classifier_pretrained")
@@ -40,7 +41,7 @@ def test_the_examples_run(place, quick_start, capsys, monkeypatch):
     loaded = []
 
     def load(*args, **options):
-        loaded.append(xlnet.serving.load.load(*args, **options))
+        loaded.append(really_load(*args, **options))
         return loaded[-1]
     monkeypatch.setattr(xlnet, "load", load, raising=False)
     names = {}

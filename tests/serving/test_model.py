@@ -8,7 +8,6 @@ import shutil
 import numpy as np
 import pytest
 from helpers import command
-from helpers.models import make_model
 
 import xlnet
 
@@ -36,15 +35,15 @@ PROGRAMS = {"tagging": "run_tagger.py", "spans": "run_squad.py"}
 class Kept:
     """A model directory of a kind of task, its model, and what a program predicts with it."""
 
-    def __init__(self, directory, kind):
+    def __init__(self, directory, path, kind):
         name, text = FILES[kind]
         (directory / name).write_text(text)
-        self.path = make_model(directory / "model", kind)
-        done = command.run(PROGRAMS.get(kind, "run_classifier.py"), "--model_dir=" + self.path,
+        self.path = path
+        done = command.run(PROGRAMS.get(kind, "run_classifier.py"), "--model_dir=" + path,
                            "--do_predict", "--predict_file=%s" % (directory / name),
-                           "--device=cpu")
+                           "--predict_dir=%s" % directory, "--device=cpu")
         assert done.returncode == 0, done.stderr
-        self.stem = directory / "model" / "predictions_custom_new"
+        self.stem = directory / "predictions_custom_new"
         self.model = xlnet.load(self.path, device="cpu", batch_size=2)
 
     def table(self):
@@ -55,13 +54,13 @@ class Kept:
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory):
+def kept(tmp_path_factory, model_of):
     """Function from the name of a kind to its `Kept`, made once."""
     made = {}
 
     def get(kind):
         if kind not in made:
-            made[kind] = Kept(tmp_path_factory.mktemp(kind), kind)
+            made[kind] = Kept(tmp_path_factory.mktemp(kind), model_of(kind), kind)
         return made[kind]
     yield get
     for each in made.values():
@@ -123,7 +122,7 @@ def test_choices(kept):
             [float(row["p_" + name]) for name in "abc"], abs=1e-6)
     one = found.model.choose(texts[1], choices[1], questions[1])
     assert (one.number, one.probabilities) == (answers[1].number,
-                                              pytest.approx(answers[1].probabilities))
+                                               pytest.approx(answers[1].probabilities))
     with pytest.raises(xlnet.UserError, match="text 0: 2 answers, expected 3"):
         found.model.choose("a", ["b", "c"], "d")
 
@@ -266,6 +265,10 @@ def test_threads_get_the_answers_of_one(kept):
 def test_a_model_says_what_it_cannot(kept):
     model = kept("multi_label").model
     for asked, said in (
+            (lambda: xlnet.load("a", device="host"), "device is 'host', expected one of auto, gpu, "
+                                                    "cpu"),
+            (lambda: xlnet.load("a", use_checkpoint="bets"), "use_checkpoint is 'bets', expected "
+             "one of best, newest; did you mean 'best'?"),
             (lambda: model.score("a"), "score: the model was trained for multi_label (custom), its "
                                        "method is classify"),
             (lambda: model.classify(("a", "b")), "text 0: expected one text, not a pair"),

@@ -36,7 +36,9 @@ def load(path: str, *, model_config_path: Optional[str] = None,
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     from xlnet.serving import loaded
     from xlnet.serving.model import Model
+    devices = DeviceSettings(device=device)
+    devices.check()
     found = loaded.read(path, model_config_path=model_config_path,
                         spiece_model_file=spiece_model_file, use_checkpoint=use_checkpoint,
                         network=NetworkSettings(precision=precision))
-    return Model(found, DeviceSettings(device=device), batch_size)
+    return Model(found, devices, batch_size)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 from typing import Any, Optional, Union
@@ -68,23 +69,39 @@ def read(path: str, *, model_config_path: Optional[str] = None,
     Raises:
       UserError: something is missing, damaged, or does not fit to the rest.
     """
-    found = directory.find(path, use_checkpoint)
     network = network or NetworkSettings()
-    network.check()
     given: dict[str, Any] = dict(model_dir=path, model_config_path=model_config_path or "",
                                  spiece_model_file=spiece_model_file or "")
-    settings = _settings(found, given) if found.is_tuned else TaskSettings(**given)
+    network.check()
+    TaskSettings(use_checkpoint=use_checkpoint, do_predict=True, **given).check()
+    found = directory.find(path, use_checkpoint)
+    task_path = os.path.join(found.home, task_json.TASK_NAME)
+    with _as_written(task_path):
+        settings = _settings(task_path, given) if found.is_tuned else TaskSettings(**given)
     settings = _beside(settings, found.home)
     config = XLNetConfig(json_path=settings.model_config_path)
     tokenizer = settled.read_vocabulary(settings, config)
     checkpoint.check_config(found.prefix, config)
-    return LoadedModel(found.prefix, config, tokenizer, network,
-                       _tuned_for(path, settings, tokenizer) if found.is_tuned else None)
+    with _as_written(task_path):
+        tuned = _tuned_for(path, settings, tokenizer) if found.is_tuned else None
+    return LoadedModel(found.prefix, config, tokenizer, network, tuned)
 
 
-def _settings(found, given):
-    """The settings with which a run would predict with this model."""
-    path = os.path.join(found.home, task_json.TASK_NAME)
+@contextlib.contextmanager
+def _as_written(path):
+    """Raises UserError where what is read of a `task.json` has another form than it is written
+    in."""
+    try:
+        yield
+    except UserError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError) as e:
+        raise UserError("%s is not as a program of ours writes it: %s: %s"
+                        % (path, type(e).__name__, e)) from e
+
+
+def _settings(path, given):
+    """The settings with which a run would predict with the model of a `task.json`."""
     stored = files.read_json(path, "task")
     kind = KINDS.get(stored.get("kind", "classification"))
     if not kind:

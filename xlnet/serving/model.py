@@ -125,7 +125,7 @@ class Model:
             arrays, lengths = self._laid_out(items[begin:begin + _ROWS_AT_ONCE],
                                              self.max_seq_length)
             found += self._vectors_of(arrays, lengths, wanted, pooling)
-        if not isinstance(layers, (list, tuple, np.ndarray)):
+        if np.ndim(layers) == 0:
             found = [layer for layer, in found]
         return found[0] if is_one else found if pooling == "none" or not found else np.stack(found)
 
@@ -182,54 +182,54 @@ class Model:
         found = self._results("score", [Asked(*_pair(item)) for item in items])
         return found[0] if is_one else np.array(found, np.float32)
 
-    def choose(self, texts: Union[str, Sequence[str]], choices: Sequence[Any],
-               questions: Union[None, str, Sequence[str]] = None) -> Any:
+    def choose(self, text: Union[str, Sequence[str]], choices: Sequence[Any],
+               question: Union[None, str, Sequence[str]] = None) -> Any:
         """The right one of several answers to a text, or to a text and a question on it:
         `results.Choice`.
 
         Args:
-          choices: the answers to one text; of several texts a list of such lists. questions: one,
-            or as many as there are texts.
+          choices: the answers to one text; of several texts a list of such lists. question: one
+            for all texts, or as many as there are.
         """
-        is_one = isinstance(texts, str)
-        items, listed = ([texts], [choices]) if is_one else (list(texts), choices)
-        asked = questions if isinstance(questions, (list, tuple, np.ndarray)) \
-            else [questions] * len(items)
+        is_one = isinstance(text, str)
+        texts, listed = ([text], [choices]) if is_one else (text, choices)
+        questions = [question] * len(texts) if question is None or isinstance(question, str) \
+            else question
         found = self._results("choose", [
-            Asked(_str(text), question, tuple(map(_str, each)))
-            for text, each, question in _together(items, listed, asked)])
+            Asked(_str(one), None if asked is None else _str(asked), tuple(map(_str, each)))
+            for one, each, asked in _together(texts, listed, questions)])
         return found[0] if is_one else found
 
-    def rank(self, queries: Union[str, Sequence[str]], documents: Sequence[Any]) -> Any:
+    def rank(self, query: Union[str, Sequence[str]], documents: Sequence[Any]) -> Any:
         """The documents of a query, best first: a list of `results.Ranked`.
 
         Args:
           documents: those of one query; of several queries a list of such lists.
         """
-        is_one = isinstance(queries, str)
-        pairs = _together([queries], [documents]) if is_one else _together(queries, documents)
+        is_one = isinstance(query, str)
+        pairs = _together([query], [documents]) if is_one else _together(query, documents)
         sizes = [len(each) for _, each in pairs]
-        scores = self._results("rank", [Asked(_str(query), _str(document))
-                                        for query, each in pairs for document in each])
+        scores = self._results("rank", [Asked(_str(one), _str(document))
+                                        for one, each in pairs for document in each])
         parts = np.split(np.array(scores), np.cumsum(sizes)[:-1]) if sizes else []
         found = [[results.Ranked(int(index), float(part[index])) for index in ranking.best_first(
             part, np.arange(len(part)))] for part in parts]
         return found[0] if is_one else found
 
-    def answer(self, questions: Union[str, Sequence[str]], contexts: Union[str, Sequence[str]],
+    def answer(self, question: Union[str, Sequence[str]], context: Union[str, Sequence[str]],
                threshold: Optional[float] = None) -> Any:
         """Where a text answers a question: `results.Answer`.
 
         Args:
-          contexts: one text for all questions, or one for each.
+          context: one text for all questions, or one for each.
           threshold: probability that there is no answer above which none is given; the model's own
             if not given.
         """
-        is_one = isinstance(questions, str)
-        items = [questions] if is_one else list(questions)
-        texts = [contexts] * len(items) if isinstance(contexts, str) else contexts
-        found = self._results("answer", [Asked(_str(context), _str(question))
-                                         for question, context in _together(items, texts)],
+        is_one = isinstance(question, str)
+        questions = [question] if is_one else question
+        contexts = [context] * len(questions) if isinstance(context, str) else context
+        found = self._results("answer", [Asked(_str(text), _str(asked))
+                                         for asked, text in _together(questions, contexts)],
                               threshold)
         return found[0] if is_one else found
 
@@ -311,7 +311,7 @@ class Model:
 
 def _listed(texts):
     """(list of texts, whether it was one). A tuple is one: a pair, or the words of one text."""
-    if isinstance(texts, np.ndarray):
+    if hasattr(texts, "tolist"):                    # arrays, and columns of tables
         texts = texts.tolist()
     return (texts, False) if isinstance(texts, list) else ([texts], True)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Union
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 
 from xlnet.config import NetworkSettings, XLNetConfig
@@ -52,7 +53,7 @@ def wanted(layers: Union[int, Sequence[int]], pooling: str, n_layer: int) -> lis
     """
     if pooling not in POOLINGS:
         raise UserError("pooling is %r, expected one of %s" % (pooling, ", ".join(POOLINGS)))
-    listed = [layers] if isinstance(layers, int) else list(layers)
+    listed = np.atleast_1d(layers).tolist()
     for layer in listed:
         if not -n_layer - 1 <= layer <= n_layer:
             raise UserError("layers: %d, expected 0 (embeddings) to %d, or -1 (the last one) down "

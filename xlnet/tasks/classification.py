@@ -25,7 +25,6 @@ class Classification(Kind):
     """A softmax over the labels. An answer is their probabilities, float32 [L]; a decision and the
     truth are a label's id."""
     name = "classification"
-    verb = "classify"
     has_labels = True
     smooths_labels = True
     default_metrics: ClassVar[tuple[str, ...]] = ("accuracy", "macro_f1", "auc")

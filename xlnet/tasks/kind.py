@@ -69,7 +69,7 @@ class Kind:
     takes_empty_text_b: ClassVar[bool] = False          # which otherwise is a fault of a row
     token_features: ClassVar[tuple[str, ...]] = ()      # those of `label_features` by token, [T]
     targets: ClassVar[tuple[str, ...]] = ("label_ids",)     # those that only `loss` depends on
-    verb: ClassVar[str] = "predict"         # the method of a loaded model that asks it
+    verb: ClassVar[str] = "classify"        # the method of a loaded model that asks it
 
     # ---- from the command line to a task, for own files
 

@@ -32,7 +32,6 @@ class MultiLabel(Kind):
     separator: str = ","
 
     name = "multi_label"
-    verb = "classify"
     has_labels = True
     smooths_labels = True
     default_metrics = ("micro_f1", "macro_f1", "accuracy", "auc")

@@ -1,0 +1,85 @@
+"""Start-up, first answer and answers a second of a model from Python: a table for README.md here.
+
+    python benchmarks/from_python.py --model=DIRECTORY
+
+Everything is measured in a process of its own. Texts are made of random pieces of the vocabulary.
+"""
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+import time
+
+import numpy as np
+from repository import ROOT
+
+from xlnet import cli
+from xlnet.config import required, setting
+from xlnet.tokenization import SPIECE_NAME, Tokenizer
+
+BATCHES = (1, 32)
+
+
+@dataclasses.dataclass(frozen=True)
+class BenchmarkSettings:
+    """from_python.py: which model, which texts."""
+    model: str = required("directory of a model that classifies texts")
+    length: int = setting(96, "pieces of a text, of which more than the model's length are cut",
+                          minimum=1)
+    seconds: float = setting(10.0, "for which answers of each batch size are counted", above=0.0)
+    in_process: bool = setting(False, "measure in this process; what the program starts itself "
+                                      "with")
+
+
+def main(settings):
+    if settings.in_process:
+        print(json.dumps(measure(settings)))
+        return
+    done = subprocess.run(
+        [sys.executable, os.path.join(ROOT, "benchmarks", "from_python.py"), "--in_process=True",
+         *("--%s=%s" % (name, getattr(settings, name)) for name in ("model", "length", "seconds"))],
+        stdout=subprocess.PIPE, check=True)
+    show(json.loads(done.stdout.splitlines()[-1]))
+
+
+def show(found):
+    print("| import and load [s] | first answer [s] | one text [ms] | %s |" % " | ".join(
+        "answers/s, batches of %d" % size for size in BATCHES))
+    print("|---|---|---|---|---|")
+    print("| %.1f | %.2f | %.1f | %s |" % (
+        found["load"], found["first"], 1000 / found["1"],
+        " | ".join("%.1f" % found[str(size)] for size in BATCHES)))
+
+
+def measure(settings):
+    """dict of seconds, and of answers a second by batch size."""
+    texts = made_up(os.path.join(settings.model, SPIECE_NAME), settings.length)
+    began = time.time()
+    import xlnet
+    model = xlnet.load(settings.model, batch_size=max(BATCHES))
+    found = {"load": time.time() - began}
+    began = time.time()
+    model.classify(texts[0])
+    found["first"] = time.time() - began
+    for size in BATCHES:
+        model.classify(texts[:size])
+        began, done = time.time(), 0
+        while time.time() - began < settings.seconds:
+            model.classify(texts[:size] if size > 1 else texts[done % len(texts)])
+            done += size
+        found[size] = done / (time.time() - began)
+    return found
+
+
+def made_up(vocabulary, length):
+    """Texts of about so many pieces."""
+    tokenizer, random = Tokenizer(vocabulary), np.random.default_rng(0)
+    words = np.flatnonzero(tokenizer.is_word_start & ~tokenizer.is_punctuation)
+    words = [id for id in words.tolist() if id > 10]
+    return [tokenizer.decode(random.choice(words, length)) for _ in range(max(BATCHES))]
+
+
+if __name__ == "__main__":
+    cli.run(main, BenchmarkSettings, about="measures a model from Python")
