@@ -59,7 +59,8 @@ class SavedModel:
                 raise UserError("model %s: %s%s" % (self.path, str(e).splitlines()[0], hint)
                                 ) from None
         self._signatures = loaded.signature_def
-        self.names = sorted(name for name in self._signatures if not name.startswith("__"))
+        named = [name for name in self._signatures if name != DEFAULT and name[:2] != "__"]
+        self.names = sorted(named) or [DEFAULT]
 
     def inputs(self, signature: str) -> dict[str, Input]:
         """What a row of a signature has, by name.
