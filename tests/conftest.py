@@ -57,3 +57,18 @@ def quick_start():
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(distribution, "session_config", as_built)
         yield
+
+
+@pytest.fixture(scope="session")
+def permuted(tmp_path_factory):
+    """A pretrained model with random weights, `helpers.language_model.Pretrained`: never changed,
+    as all tests share it."""
+    from helpers.language_model import Pretrained
+    return Pretrained(tmp_path_factory.mktemp("permuted"), is_causal=False)
+
+
+@pytest.fixture(scope="session")
+def causal(tmp_path_factory):
+    """The same, of the causal objective."""
+    from helpers.language_model import Pretrained
+    return Pretrained(tmp_path_factory.mktemp("causal"), is_causal=True)

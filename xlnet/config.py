@@ -157,6 +157,7 @@ class Settings:
 # ---- the architecture ----
 
 CONFIG_NAME = "xlnet_config.json"   # the architecture's file beside a checkpoint
+PRETRAINING_NAME = "pretraining"    # .json beside a checkpoint: the settings of its pretraining
 BEST = "best"                       # the directory, in a model directory, of the best checkpoint
 
 

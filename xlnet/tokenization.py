@@ -121,6 +121,7 @@ class Tokenizer:
       unk_id, cls_id, sep_id, eod_id: ids of the special pieces, found by name.
       pad_id, mask_id, eop_id: the same, None where the model has no such piece.
       byte_ids: ids of the pieces that are a byte of a character that has no piece of its own.
+      is_special: bool [V], pieces that are not text: <unk>, <cls>, <sep>, <eod>, ...
       is_word_start: bool [V], pieces that begin a word: those after a space, those that begin with
         a letter of a script without spaces, punctuation (see `begins_word`), and special pieces.
       is_punctuation: bool [V], pieces that are words of their own: what follows begins another.
@@ -148,6 +149,7 @@ class Tokenizer:
         self._read_special_ids()
         self.byte_ids = tuple(id for id, piece in enumerate(self._pieces)
                               if piece.startswith("<0x") and self._model.is_byte(id))
+        self.is_special = self._find_special()
         self.is_word_start = self._find_word_starts()
         self.is_punctuation = np.array([is_punctuation(piece) for piece in self._pieces])
         self.is_legacy_word_start = np.array([begins_legacy_word(p) for p in self._pieces])
@@ -262,11 +264,14 @@ class Tokenizer:
         self.cls_id, self.sep_id, self.eod_id = [known[name] for name in _REQUIRED]
         self.pad_id, self.mask_id, self.eop_id = [known.get(name) for name in _OPTIONAL]
 
-    def _find_word_starts(self):
+    def _find_special(self):
         special = {self.unk_id, self.cls_id, self.sep_id, self.eod_id,
                    self.pad_id, self.mask_id, self.eop_id}
-        return np.array([begins_word(piece) or id in special or self._model.is_control(id)
-                         for id, piece in enumerate(self._pieces)], dtype=bool)
+        return np.array([id in special or self._model.is_control(id)
+                         for id in range(self.vocab_size)], dtype=bool)
+
+    def _find_word_starts(self):
+        return self.is_special | np.array([begins_word(piece) for piece in self._pieces])
 
     def _split_commas(self, ids, lengths):
         """The rule for commas after digits, on the arrays of `encode_to_array`."""

@@ -11,7 +11,7 @@ from typing import Any, Optional
 import tensorflow.compat.v1 as tf
 
 from xlnet import failures, files
-from xlnet.config import BEST, CONFIG_NAME
+from xlnet.config import BEST, CONFIG_NAME, PRETRAINING_NAME
 from xlnet.engine import checkpoint
 from xlnet.tokenization import SPIECE_NAME, description_path
 
@@ -204,8 +204,9 @@ def _write_weights(prefix, target):
 
 
 def sidecar_files(model_dir: str) -> list[str]:
-    """What must lie beside the weights to use them: architecture, vocabulary, cleaning, and of
-    fine-tuned ones the task."""
+    """What must lie beside the weights to use them: architecture, vocabulary, cleaning, of
+    pretrained ones the objective, and of fine-tuned ones the task."""
     paths = [os.path.join(model_dir, name) for name in (
-        CONFIG_NAME, SPIECE_NAME, description_path(SPIECE_NAME), "task.json")]
+        CONFIG_NAME, SPIECE_NAME, description_path(SPIECE_NAME), PRETRAINING_NAME + ".json",
+        "task.json")]
     return [path for path in paths if os.path.exists(path)]

@@ -237,7 +237,7 @@ def relative_shift_at(x: tf.Tensor, num_keys: int, first_distance: tf.Tensor) ->
     x [B,N,P,R] -> y [B,N,P,K] with `y[p, j] = x[p, first_distance[p] + j]`; `first_distance` int32
     [B,P] is Q - i for a row that stands at position i.
     """
-    return _take(x, first_distance[:, :, None] + tf.range(num_keys))
+    return take(x, first_distance[:, :, None] + tf.range(num_keys))
 
 
 def shift_back_at(y: tf.Tensor, distances: int, first_distance: tf.Tensor) -> tf.Tensor:
@@ -249,11 +249,11 @@ def shift_back_at(y: tf.Tensor, distances: int, first_distance: tf.Tensor) -> tf
     index = tf.range(distances) - first_distance[:, :, None]               # [B,P,R]
     unread = (index < 0) | (index >= num_keys)
     index = tf.where(unread, tf.fill(tf.shape(index), num_keys), index)    # cell K is padded
-    return _take(tf.pad(y, [[0, 0], [0, 0], [0, 0], [0, 1]]), index)
+    return take(tf.pad(y, [[0, 0], [0, 0], [0, 0], [0, 1]]), index)
 
 
-def _take(x, index):
-    """x [B,N,P,R] at index [B,P,K]: [B,N,P,K]."""
+def take(x: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
+    """x [B,N,P,R] at index [B or 1,P,K]: [B,N,P,K]."""
     batch, heads, slots, _ = shape_of(x)
     index = tf.broadcast_to(index[:, None], [batch, heads, slots, shape_of(index)[-1]])
     return tf.gather(x, index, batch_dims=3)

@@ -14,7 +14,7 @@ import tensorflow.compat.v1 as tf
 from xlnet.config import RunConfig
 from xlnet.network.modeling import DTYPES, dense, get_initializer, get_weight
 from xlnet.network.noise import fold_in
-from xlnet.network.ops import dropout, layer_norm, negative_log_likelihood
+from xlnet.network.ops import dropout, layer_norm, negative_log_likelihood, shape_of
 
 # loss: [B] per example. logits: [B,C].
 HeadOutputs = collections.namedtuple("HeadOutputs", "loss logits")
@@ -27,6 +27,16 @@ def lm_loss(sequence: tf.Tensor, target: tf.Tensor, embedding_table: tf.Tensor,
     sequence [B,P,D], target int32 [B,P], embedding_table [V,D] -> float32 [B,P], in nats;
     `precision`, that of the product, as in `RunConfig`.
     """
+    logits = tf.reshape(lm_logits(sequence, embedding_table, precision),      # [B*P,V]
+                        [-1, embedding_table.shape.as_list()[0]])
+    loss = negative_log_likelihood(logits, tf.reshape(target, [-1]))
+    return tf.reshape(loss, tf.shape(target))
+
+
+def lm_logits(sequence: tf.Tensor, embedding_table: tf.Tensor,
+              precision: str = "fp32") -> tf.Tensor:
+    """The logits of each token at each slot, tied to the embedding: [B,P,D], [V,D] -> float32
+    [B,P,V]."""
     vocabulary, width = embedding_table.shape.as_list()
     with tf.variable_scope("lm_loss"):
         bias = get_weight("bias", [vocabulary], tf.initializers.zeros())
@@ -34,8 +44,7 @@ def lm_loss(sequence: tf.Tensor, target: tf.Tensor, embedding_table: tf.Tensor,
     flat = tf.cast(tf.reshape(sequence, [-1, width]), dtype)
     logits = tf.matmul(flat, tf.cast(embedding_table, dtype), transpose_b=True)
     logits = tf.nn.bias_add(tf.cast(logits, tf.float32), bias)               # [B*P,V]
-    loss = negative_log_likelihood(logits, tf.reshape(target, [-1]))
-    return tf.reshape(loss, tf.shape(target))
+    return tf.reshape(logits, shape_of(sequence)[:-1] + [vocabulary])
 
 
 def classification(run: RunConfig, summary: tf.Tensor, labels: tf.Tensor, *, num_classes: int,

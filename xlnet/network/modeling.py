@@ -15,8 +15,8 @@ from __future__ import annotations
 import collections
 import functools
 import math
-from collections.abc import Sequence
-from typing import Optional
+from collections.abc import Callable, Sequence
+from typing import Any, Optional
 
 import tensorflow.compat.v1 as tf
 
@@ -73,16 +73,16 @@ def transformer_xl(config: XLNetConfig, run: RunConfig, *, input_ids: tf.Tensor,
     Returns:
       `Outputs`, float32.
     """
-    net = _Network(config, run, seed, first_row)
+    net = Network(config, run, seed, first_row)
     with tf.variable_scope("transformer"):
         length, memory_length = shape_of(input_ids)[1], shape_of(mems[0])[1] if mems else 0
         hidden = _visibility(hidden, length, memory_length, attn_type, run.same_length)
-        table, h, g = _embed(net, input_ids, query)
+        table, h, g = embed(net, input_ids, query)
         streams = _streams(hidden, seg_ids, query, length, memory_length)
-        sinusoids = _sinusoids(net, shape_of(input_ids)[0], length, memory_length, attn_type,
-                               direction)
+        sinusoids = sinusoids_of(net, shape_of(input_ids)[0], length, memory_length, attn_type,
+                                 direction)
         x = net.dropout(h if g is None else tf.concat([h, g], axis=1), run.dropout)  # [B,Q(+P),D]
-        weights = _layer_weights(net, with_segments=seg_ids is not None)
+        weights = layer_weights(net, with_segments=seg_ids is not None)
         layer_of = functools.partial(_layer, config, run)
         if run.recompute and run.is_training:
             layer_of = functools.partial(recomputed, layer_of)
@@ -98,36 +98,39 @@ def transformer_xl(config: XLNetConfig, run: RunConfig, *, input_ids: tf.Tensor,
     return Outputs(sequence, new_mems if run.mem_len else None, table)
 
 
-class _Network:
+class Network:
     """What every part of the network needs: sizes, rates, number format, variables, dropout."""
 
-    def __init__(self, config, run, seed, first_row=None):
+    def __init__(self, config: XLNetConfig, run: RunConfig, seed: Optional[tf.Tensor],
+                 first_row: Optional[tf.Tensor] = None):
         self.config = config
         self.run = run
         self.seed = seed
         self.first_row = first_row
+        assert run.precision, "a RunConfig has a number format from its making on"
         self.dtype = DTYPES[run.precision]
         self._dropouts = 0
 
-    def layer_seed(self, layer):
+    def layer_seed(self, layer: int) -> Optional[tf.Tensor]:
         """The seed of a layer's dropouts; negative numbers keep it apart from our own."""
         if self.seed is None:
             return None
         return fold_in(self.seed, -1 - layer)
 
-    def variable(self, name, shape, initializer=None):
+    def variable(self, name: str, shape: Sequence[int],
+                 initializer: Optional[tf.initializers.Initializer] = None) -> tf.Tensor:
         """A float32 master weight, read in the compute dtype."""
         return self.cast(get_weight(name, shape, initializer or get_initializer(self.run)))
 
-    def cast(self, x):
+    def cast(self, x: tf.Tensor) -> tf.Tensor:
         return tf.cast(x, self.dtype)
 
-    def dropout(self, x, rate, has_rows=True):
+    def dropout(self, x: tf.Tensor, rate: float, has_rows: bool = True) -> tf.Tensor:
         """Each call site draws its own noise, a pure function of the seed (and the row)."""
         noise = self.noise(rate, has_rows)
         return dropout(x, **noise) if noise["rate"] else x
 
-    def noise(self, rate, has_rows=True):
+    def noise(self, rate: float, has_rows: bool = True) -> dict[str, Any]:
         """The keywords `rate`, `seed` and `first_row` of one more dropout."""
         if not self.run.is_training or not rate:
             return dict(rate=0., seed=None)
@@ -152,7 +155,8 @@ def get_weight(name: str, shape: Sequence[int],
 
 # ---- tokens ----
 
-def _embed(net, input_ids, query):
+def embed(net: Network, input_ids: tf.Tensor,
+          query: Optional[Query]) -> tuple[tf.Tensor, tf.Tensor, Optional[tf.Tensor]]:
     """Returns the table [V,D], content embeddings h [B,Q,D], query embeddings g [B,P,D] or None.
 
     A prediction slot starts from one learned vector: it must not know its own token.
@@ -273,7 +277,8 @@ def relative_distances(length: int, memory_length: int, attn_type: str,
     return tf.clip_by_value(distances, -clamp_len, clamp_len) if clamp_len > 0 else distances
 
 
-def _sinusoids(net, batch, length, memory_length, attn_type, direction):
+def sinusoids_of(net: Network, batch: Any, length: Any, memory_length: Any, attn_type: str,
+                 direction: Optional[tf.Tensor]) -> tuple[Any, Any, Any]:
     """Sinusoids of the relative distances: sine half [R,D/2], cosine half [R,D/2], sign.
 
     Computed in float32: bfloat16 cannot tell large distances apart. Backward text has negated
@@ -303,11 +308,11 @@ def _drop_positions(net, wave, batch):
     return net.dropout(tf.tile(wave[None], [batch, 1, 1]), net.run.dropout)
 
 
-def _position_keys(net, kernel, sinusoids):
+def position_keys(net: Network, kernel: tf.Tensor, sinusoids: tuple[Any, Any, Any]) -> tf.Tensor:
     """Projects the sinusoids by kernel [D,N*H]: [B or 1,N,R,H]."""
     sine, cosine, sign = sinusoids
-    sine, cosine = (_split_heads(dense(half if len(half.shape) == 3 else half[None], part),
-                                 net.config)
+    sine, cosine = (split_heads(dense(half if len(half.shape) == 3 else half[None], part),
+                                net.config)
                     for half, part in zip((sine, cosine), tf.split(kernel, 2, axis=0)))
     return cosine + (sine if sign is None else sign * sine)
 
@@ -322,13 +327,13 @@ def _head_kernel(net, name):
     return tf.reshape(kernel, [config.d_model, config.n_head * config.d_head])
 
 
-def _split_heads(x, config):
+def split_heads(x: tf.Tensor, config: XLNetConfig) -> tf.Tensor:
     """[B,T,N*H] -> [B,N,T,H]."""
     batch, length, _ = shape_of(x)
     return tf.transpose(tf.reshape(x, [batch, length, config.n_head, config.d_head]), [0, 2, 1, 3])
 
 
-def _merge_heads(x):
+def merge_heads(x: tf.Tensor) -> tf.Tensor:
     """[B,N,T,H] -> [B,T,N*H]."""
     batch, heads, length, width = shape_of(x)
     return tf.reshape(tf.transpose(x, [0, 2, 1, 3]), [batch, length, heads * width])
@@ -357,7 +362,7 @@ def _norm_weights(net):
     return gamma, beta
 
 
-def _layer_weights(net, with_segments):
+def layer_weights(net: Network, with_segments: bool) -> Callable[[int], _Weights]:
     """Returns a function of the layer that gives its `_Weights`, variables in `layer_<i>`."""
     biases = _attention_biases(net, with_segments)
 
@@ -397,7 +402,7 @@ def _attention_biases(net, with_segments):
 
 # What a layer computes from. seed int32 [2] or None, first_row: of its dropouts. weights:
 # `_Weights`. x: [B,Q(+P),D], the content stream, Q = length of it, first. memory: [B,M,D] or None.
-# streams: list of `_Stream`, the rows that are wanted. sinusoids: see `_sinusoids`.
+# streams: list of `_Stream`, the rows that are wanted. sinusoids: see `sinusoids_of`.
 _LayerInputs = collections.namedtuple(
     "_LayerInputs", "seed first_row weights x length memory streams sinusoids")
 
@@ -408,7 +413,7 @@ def _layer(config, run, inputs):
     Reads no variables, and its noise comes from a seed among the inputs, so that it can be run
     again in the backward pass.
     """
-    net = _Network(config, run, inputs.seed, inputs.first_row)
+    net = Network(config, run, inputs.seed, inputs.first_row)
     x, streams = inputs.x, inputs.streams
     h = x[:, :inputs.length]                                                      # [B,Q,D]
     keys = h if inputs.memory is None else tf.concat([net.cast(inputs.memory), h], axis=1)
@@ -416,7 +421,7 @@ def _layer(config, run, inputs):
         x = x[:, streams[0].start:]                                               # [B,P,D]
         streams = [streams[0]._replace(start=0)]
     x = _relative_attention(net, inputs.weights, x, keys, streams, inputs.sinusoids)
-    return _feed_forward(net, inputs.weights, x)
+    return feed_forward(net, inputs.weights, x)
 
 
 def _relative_attention(net, weights, x, keys, streams, sinusoids):
@@ -425,19 +430,19 @@ def _relative_attention(net, weights, x, keys, streams, sinusoids):
     Content and query stream share every parameter and the keys; they differ in what they see.
     """
     config = net.config
-    q = _split_heads(dense(x, weights.q), config)                   # [B,N,rows,H]
-    k = _split_heads(dense(keys, weights.k), config)                # [B,N,K,H]
-    v = _split_heads(dense(keys, weights.v), config)                # [B,N,K,H]
-    k_r = _position_keys(net, weights.r, sinusoids)            # [B or 1,N,R,H]
+    q = split_heads(dense(x, weights.q), config)                   # [B,N,rows,H]
+    k = split_heads(dense(keys, weights.k), config)                # [B,N,K,H]
+    v = split_heads(dense(keys, weights.v), config)                # [B,N,K,H]
+    k_r = position_keys(net, weights.r, sinusoids)            # [B or 1,N,R,H]
     parts = tf.split(q, [stream.length for stream in streams], axis=2)
     heads = [_attend_stream(net, part, k, v, k_r, stream, weights)
              for part, stream in zip(parts, streams)]
-    merged = _merge_heads(heads[0] if len(heads) == 1 else tf.concat(heads, axis=2))
-    output = _project_back(merged, weights.o)
+    merged = merge_heads(heads[0] if len(heads) == 1 else tf.concat(heads, axis=2))
+    output = project_back(merged, weights.o)
     return layer_norm(x + net.dropout(output, net.run.dropout), *weights.attention_norm)
 
 
-def _project_back(merged, kernel):
+def project_back(merged: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
     """[B,rows,N*H] and kernel [D,N*H] -> [B,rows,D]."""
     sizes = shape_of(merged)
     output = tf.matmul(tf.reshape(merged, [-1, sizes[-1]]), kernel, transpose_b=True)
@@ -470,7 +475,7 @@ def _attend_stream(net, q, k, v, k_r, stream, weights):
 
 # ---- the layer's other half, the recurrence ----
 
-def _feed_forward(net, weights, x):
+def feed_forward(net: Network, weights: _Weights, x: tf.Tensor) -> tf.Tensor:
     """Position-wise feed-forward sub-layer; [B,rows,D] -> [B,rows,D]."""
     rate = net.run.dropout
     kernel, bias = weights.outer
@@ -516,7 +521,7 @@ def summarize(config: XLNetConfig, run: RunConfig, sequence: tf.Tensor, *,
     """
     # The network's dropouts fold in 1, 2, ...; folding in 0 first keeps this noise apart.
     seed = None if seed is None else fold_in(seed, 0)
-    net = _Network(config, run, seed, first_row)
+    net = Network(config, run, seed, first_row)
     net.dtype = tf.float32
     with tf.variable_scope(scope, reuse=tf.AUTO_REUSE):
         summary = _summary(net, sequence, summary_type, padding)
@@ -549,12 +554,12 @@ def _attention_summary(net, sequence, padding):
     query = net.variable("summary_bias", [config.d_model])
     query = tf.tile(query[None, None], [shape_of(sequence)[0], 1, 1])
     with tf.variable_scope("abs_attn"):
-        q, k, v = (_split_heads(dense(x, _head_kernel(net, name)), config)
+        q, k, v = (split_heads(dense(x, _head_kernel(net, name)), config)
                    for name, x in (("q", query), ("k", sequence), ("v", sequence)))
         score = tf.matmul(q, k, transpose_b=True) / math.sqrt(config.d_head)
         if padding is not None:
             score += _score_bias(tf.cast(padding, tf.bool)[:, None])
         probability = net.dropout(tf.nn.softmax(score), net.run.dropatt)
-        merged = _merge_heads(tf.matmul(probability, v))[:, 0]
-        output = net.dropout(_project_back(merged, _head_kernel(net, "o")), net.run.dropout)
+        merged = merge_heads(tf.matmul(probability, v))[:, 0]
+        output = net.dropout(project_back(merged, _head_kernel(net, "o")), net.run.dropout)
         return layer_norm(output, *_norm_weights(net))

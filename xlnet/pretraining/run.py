@@ -8,6 +8,7 @@ from typing import Optional
 
 from xlnet.batches import input_pipeline
 from xlnet.config import (
+    PRETRAINING_NAME,
     DeviceSettings,
     NetworkSettings,
     OptimizationSettings,
@@ -25,7 +26,6 @@ from xlnet.pretraining.model import PretrainingModel
 from xlnet.tokenization import Tokenizer, descriptions_beside
 
 HELD_OUT_NAME = "held_out.tsv"
-SETTINGS_NAME = "pretraining"   # .json
 _TIMES_CHANCE = 2.              # a loss that many times that of guessing blindly has exploded
 
 
@@ -50,7 +50,8 @@ class Run:
         self._devices = devices
         # The architecture as it came to be stands for the file that it was read from.
         self._kept = KeptSettings(
-            settings.model_dir, SETTINGS_NAME, (settings, network, optimization, device_settings),
+            settings.model_dir, PRETRAINING_NAME,
+            (settings, network, optimization, device_settings),
             evaluates=settings.eval_record_info_dir is not None, leave_out=("model_config_path",),
             more=config.to_dict())
 

@@ -11,7 +11,7 @@ import os
 import re
 from typing import NamedTuple, Optional
 
-from xlnet.config import BEST, CONFIG_NAME
+from xlnet.config import BEST, CONFIG_NAME, PRETRAINING_NAME
 from xlnet.engine import checkpoint, selection
 from xlnet.errors import UserError
 from xlnet.models import settled
@@ -19,7 +19,7 @@ from xlnet.tokenization import SPIECE_NAME, description_path
 
 _READ = re.compile("|".join((*map(re.escape, (
     settled.TASK_NAME, CONFIG_NAME, SPIECE_NAME, description_path(SPIECE_NAME), "checkpoint",
-    BEST)), r".*\.ckpt.*")))
+    PRETRAINING_NAME + ".json", BEST)), r".*\.ckpt.*")))
 
 
 class ModelFiles(NamedTuple):

@@ -10,13 +10,16 @@ from typing import Any, Optional, Union
 from xlnet import files
 from xlnet.config import (
     CONFIG_NAME,
+    PRETRAINING_NAME,
     ClassifierSettings,
     FineTuningSettings,
     NetworkSettings,
+    PretrainingSettings,
     SpanSettings,
     TaggerSettings,
     TaskSettings,
     XLNetConfig,
+    check_value,
 )
 from xlnet.engine import checkpoint
 from xlnet.errors import UserError
@@ -43,12 +46,13 @@ class TunedFor:
 @dataclasses.dataclass(frozen=True)
 class LoadedModel:
     """A trained model, all but its weights, which are at `prefix`. tuned: None where it is
-    pretrained alone."""
+    pretrained alone, on `objective`."""
     prefix: str
     config: XLNetConfig
     tokenizer: Tokenizer
     network: NetworkSettings
     tuned: Optional[TunedFor]
+    objective: str = PretrainingSettings.objective
 
     def task_model(self) -> TaskModel:
         """The network with the output layer of its task."""
@@ -82,9 +86,14 @@ def read(path: str, *, model_config_path: Optional[str] = None,
     config = XLNetConfig(json_path=settings.model_config_path)
     tokenizer = settled.read_vocabulary(settings, config)
     checkpoint.check_config(found.prefix, config)
-    with _as_written(task_path):
-        tuned = _tuned_for(path, settings, tokenizer) if found.is_tuned else None
-    return LoadedModel(found.prefix, config, tokenizer, network, tuned)
+    if found.is_tuned:
+        with _as_written(task_path):
+            tuned = _tuned_for(path, settings, tokenizer)
+        return LoadedModel(found.prefix, config, tokenizer, network, tuned)
+    kept = _of_pretraining(found.home)
+    return LoadedModel(found.prefix, config, tokenizer,
+                       dataclasses.replace(network, clamp_len=kept["clamp_len"]), None,
+                       kept["objective"])
 
 
 @contextlib.contextmanager
@@ -111,6 +120,19 @@ def _settings(path, given):
         raise UserError("%s: labels is %r, expected a list of names" % (path, stored["labels"]))
     settings = _SETTINGS[kind.program](do_predict=True, predict_file="-", **given)
     return settled.settled(settings, [name for name, value in given.items() if value])
+
+
+def _of_pretraining(home):
+    """clamp_len and objective, as the run in `home` kept them; a released model has the defaults.
+    """
+    path = os.path.join(home, PRETRAINING_NAME + ".json")
+    stored = files.read_json(path, "pretraining") if os.path.exists(path) else {}
+    kept = {}
+    for group, name in ((NetworkSettings, "clamp_len"), (PretrainingSettings, "objective")):
+        field, = (field for field in dataclasses.fields(group) if field.name == name)
+        kept[name] = stored.get(name, field.default)
+        check_value(field, kept[name], path)
+    return kept
 
 
 def _are_names(labels: Any) -> bool:

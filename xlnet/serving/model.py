@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Optional, Union
 
 import numpy as np
@@ -17,8 +17,10 @@ from xlnet import failures, files
 from xlnet.config import DeviceSettings
 from xlnet.errors import UserError
 from xlnet.models import layout
-from xlnet.serving import batches, session, vectors
+from xlnet.serving import batches, filling, generation, session, vectors
+from xlnet.serving.language_model import LanguageModel
 from xlnet.serving.loaded import LoadedModel, TunedFor
+from xlnet.serving.settings import FillingSettings, GenerationSettings, stop_texts
 from xlnet.tasks import encoding, ranking, results
 from xlnet.tasks.task import Asked, Row
 from xlnet.tokenization import Tokenizer
@@ -27,6 +29,8 @@ _log = logging.getLogger(__name__)
 
 Text = Union[str, tuple[str, str]]          # a text, or a pair of texts
 Texts = Union[Text, Sequence[Text], np.ndarray]
+
+Stop = Union[None, str, Sequence[str]]
 
 _ROWS_AT_ONCE = 1000     # that are encoded before the network sees the first one
 _MAX_SEQ_LENGTH = 512    # of a model that is pretrained alone: that of its pretraining [tokens]
@@ -65,6 +69,7 @@ class Model:
         self._lock = threading.Lock()
         self.max_seq_length: int = tuned.settings.max_seq_length if tuned else _MAX_SEQ_LENGTH
         self._restored: Optional[session.Restored] = session.Restored(loaded.prefix, device)
+        self._speaks: Optional[LanguageModel] = None
         # What is asked for first is built now, so that its first answer does not wait.
         if tuned:
             self._task_part(tuned)
@@ -242,6 +247,54 @@ class Model:
                   else _str(item)) for item in items])
         return found[0] if is_one else found
 
+    # ---- what it was pretrained for
+
+    def fill(self, texts: Union[str, Sequence[str]], **settings: Any) -> Any:
+        """The likeliest fillings of the blanks in a text, the likeliest first: a list of
+        `filling.Filling`.
+
+        Args:
+          settings: those of `settings.FillingSettings`.
+        """
+        chosen = FillingSettings(**settings)
+        chosen.check()
+        items, is_one = _listed(texts)
+        found = [filling.fill(self._language_model(), self.tokenizer, _str(item), chosen)
+                 for item in items]
+        return found[0] if is_one else found
+
+    def generate(self, prompts: Union[str, Sequence[str]], stop: Stop = None,
+                 **settings: Any) -> Any:
+        """How a text goes on: `generation.Written`; a list of them if `samples` is above 1.
+
+        Args:
+          stop: a text, or several, before which writing ends.
+          settings: the others of `settings.GenerationSettings`.
+        """
+        items, is_one = _listed(prompts)
+        found = []
+        for item in items:
+            whole = {part.number: part.whole for part in self.stream(item, stop, **settings)
+                     if part.whole}
+            several = [whole[number] for number in sorted(whole)]
+            found.append(several if settings.get("samples", 1) > 1 else several[0])
+        return found[0] if is_one else found
+
+    def stream(self, prompt: str, stop: Stop = None,
+               **settings: Any) -> Iterator[generation.Part]:
+        """Yields what `generate` returns as it is written: `generation.Part`s."""
+        chosen = GenerationSettings(**settings)
+        chosen.check()
+        return generation.write(self._language_model(), self.tokenizer, _str(prompt), chosen,
+                                stop_texts(stop))
+
+    def _language_model(self):
+        restored = self._open()
+        with self._lock:
+            if self._speaks is None:
+                self._speaks = LanguageModel(self._loaded, restored)
+            return self._speaks
+
     # ---- how
 
     def _results(self, verb: str, asked: Sequence[Asked],
@@ -260,7 +313,7 @@ class Model:
         tuned = self._loaded.tuned
         if tuned is None:
             raise UserError("%s: the model is pretrained alone, expected one that was fine-tuned; "
-                            "it has encode and vectors" % verb)
+                            "it has encode, vectors, fill and generate" % verb)
         if tuned.task.kind.verb != verb:
             raise UserError("%s: the model was trained for %s (%s), its method is %s" % (
                 verb, tuned.task.kind.name, tuned.task.name, tuned.task.kind.verb))

@@ -9,7 +9,6 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import tensorflow.compat.v1 as tf
 
 from xlnet.config import DeviceSettings
@@ -51,12 +50,12 @@ class Part:
         self._inputs = inputs
         self._outputs = outputs
 
-    def __call__(self, names: Any, features: Mapping[str, np.ndarray]) -> Any:
-        """The outputs of these names, any structure of them, for a dict of arrays; arrays that
-        there is no input for are passed over."""
+    def __call__(self, names: Any, features: Mapping[str, Any]) -> Any:
+        """The outputs of these names, any structure of them, for a dict of arrays: those that they
+        are computed from. Arrays that there is no input for are passed over."""
         wanted = tf.nest.map_structure(self._outputs.__getitem__, names)
         return self._session.run(wanted, {
-            tensor: features[name] for name, tensor in self._inputs.items()})
+            tensor: features[name] for name, tensor in self._inputs.items() if name in features})
 
 
 class Restored:

@@ -1,0 +1,96 @@
+"""What the scripts that ask a model share: which model, where texts come from, where answers go."""
+
+import contextlib
+import dataclasses
+import json
+import sys
+from collections.abc import Iterator
+from typing import Optional
+
+import recipes  # finds the library
+
+import xlnet
+from xlnet import files
+from xlnet.config import Settings, setting
+from xlnet.errors import UserError
+
+
+@dataclasses.dataclass(frozen=True)
+class AskingSettings(Settings):
+    """Texts from one of three places."""
+    text: Optional[str] = setting(None, "the text")
+    input_file: Optional[str] = setting(None, "file of texts, one a line; \"-\": standard input")
+    interactive: bool = setting(False, "ask for a text, answer, and ask again")
+    output: Optional[str] = setting(None, "file of JSON lines to write the answers to instead of "
+                                          "showing them; \"-\": standard output", is_result=True)
+
+    def check(self) -> None:
+        super().check()
+        given = [name for name in ("text", "input_file", "interactive")
+                 if getattr(self, name) not in (None, False)]
+        if len(given) != 1:
+            raise UserError("%s, expected exactly one of text, input_file and interactive" % (
+                " and ".join(given) + " are given" if given else "no text is given"))
+        if self.interactive and self.output:
+            raise UserError("output: interactive answers are shown; give text or input_file with "
+                            "it")
+
+    def texts(self) -> Iterator[str]:
+        """The texts of a flag or a file; blank lines are passed over."""
+        if self.text is not None:
+            yield self.text
+            return
+        if self.input_file != "-":
+            files.require_file(self.input_file, "input_file")
+        with contextlib.nullcontext(sys.stdin.buffer) if self.input_file == "-" \
+                else open(self.input_file, "rb") as f:
+            for number, line in enumerate(f, 1):
+                try:
+                    text = line.decode("utf-8").strip()
+                except UnicodeDecodeError as e:
+                    raise UserError("input_file %s, line %d: not UTF-8: byte 0x%02x at column %d"
+                                    % (self.input_file, number, line[e.start], e.start + 1)
+                                    ) from None
+                if text:
+                    yield text
+
+
+def load(settings):
+    """The model of `LoadSettings`."""
+    values = dataclasses.asdict(settings)
+    return xlnet.load(values.pop("model_dir"), **values)
+
+
+def run(settings, answer, show):
+    """Answers all texts.
+
+    Args:
+      settings: `AskingSettings`. answer: function from a text to the JSON objects of its
+        answers. show: function from a text, that prints them.
+    """
+    if settings.interactive:
+        _talk(show)
+    elif settings.output:
+        files.write_lines(settings.output, (
+            json.dumps(found, ensure_ascii=False) + "\n"
+            for text in settings.texts() for found in answer(text)))
+        if settings.output != "-":
+            print("written: %s" % settings.output)
+    else:
+        for text in settings.texts():
+            show(text)
+
+
+def _talk(show):
+    """Asks until the input ends; what is wrong with a text is said, and the next one asked for."""
+    prompt = "> " if sys.stdin.isatty() else ""
+    while True:
+        try:
+            text = input(prompt).strip()
+        except EOFError:
+            return
+        try:
+            if text:
+                show(text)
+        except UserError as e:
+            print(e, file=sys.stderr, flush=True)

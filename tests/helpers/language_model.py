@@ -1,0 +1,90 @@
+"""A pretrained model with random weights: its directory, and its network in one forward pass."""
+
+import functools
+import json
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+import xlnet
+from helpers import vocabulary
+from xlnet.config import DeviceSettings, NetworkSettings
+from xlnet.engine import checkpoint
+from xlnet.network import heads, modeling
+from xlnet.serving import loaded
+from xlnet.serving.language_model import LanguageModel
+from xlnet.serving.session import Restored
+from xlnet.tokenization import Tokenizer
+
+CLAMP_LEN = 20
+
+
+class Pretrained:
+    """A directory as a pretraining run leaves it."""
+
+    def __init__(self, folder, is_causal, seed=1):
+        self.folder, self.is_causal = folder, is_causal
+        self.objective = "causal" if is_causal else "permutation"
+        self.tokenizer = Tokenizer(vocabulary.train_tiny_model(folder / "spiece.model"))
+        self.config = xlnet.XLNetConfig(n_layer=3, d_model=16, n_head=2, d_head=8, d_inner=32,
+                                        ff_activation="gelu", untie_r=True,
+                                        n_token=self.tokenizer.vocab_size)
+        self._run = NetworkSettings(init_std=0.5, clamp_len=CLAMP_LEN).run_config(
+            is_training=False)
+        self.config.to_json(str(folder / "xlnet_config.json"))
+        (folder / "pretraining.json").write_text(json.dumps(
+            dict(objective=self.objective, clamp_len=CLAMP_LEN)))
+        self.prefix = str(folder / "model.ckpt-4")
+        self.weights = self._random_weights(seed)
+        checkpoint.write_arrays(self.prefix, dict(self.weights, global_step=np.int64(4)))
+        checkpoint.note_newest(str(folder))
+        self._at_once = {}
+
+    @functools.cached_property
+    def model(self):
+        found = loaded.read(str(self.folder))
+        return LanguageModel(found, Restored(found.prefix, DeviceSettings(device="cpu")))
+
+    def _random_weights(self, seed):
+        with tf.Graph().as_default(), tf.variable_scope("model"):
+            ids = tf.zeros([1, 2], tf.int32)
+            outputs = self._network(ids, seg_ids=ids, positions=ids)
+            heads.lm_logits(outputs.sequence, outputs.embedding_table)
+            random = np.random.RandomState(seed)
+            shapes = {v.op.name: v.shape.as_list() for v in tf.global_variables()}
+        return {name: (1. if name.endswith("gamma") else 0.) + 0.5 * random.randn(
+            *shape).astype(np.float32) for name, shape in shapes.items()}
+
+    def _network(self, ids, positions, **inputs):
+        return modeling.transformer_xl(
+            self.config, self._run, input_ids=ids, attn_type="uni" if self.is_causal else "bi",
+            query=None if self.is_causal else modeling.Query(positions=positions), **inputs)
+
+    def at_once(self, text, hides, positions=()):
+        """Log probabilities of ids [Q] in one forward pass with an explicit mask, bool [Q,Q]: of
+        the tokens at `positions`, of a causal network of those after each token."""
+        length = len(text)
+        if length not in self._at_once:
+            self._at_once[length] = self._build(length)
+        run, (ids, hidden, asked) = self._at_once[length]
+        return run({ids: [text], hidden: [hides], asked: [positions]})[0]
+
+    def _build(self, length):
+        with tf.Graph().as_default() as graph, tf.variable_scope("model"):
+            inputs = (tf.placeholder(tf.int32, [1, length]),
+                      tf.placeholder(tf.bool, [1, length, length]),
+                      tf.placeholder(tf.int32, [1, None]))
+            outputs = self._network(inputs[0], hidden=inputs[1], positions=inputs[2])
+            said = tf.nn.log_softmax(heads.lm_logits(outputs.sequence, outputs.embedding_table))
+            session = tf.Session(graph=graph)
+            session.run([v.assign(self.weights[v.op.name]) for v in tf.global_variables()])
+        return lambda feeds: session.run(said, feeds), inputs
+
+
+def hidden_in_order(length, order):
+    """hidden [Q,Q] of a factorization order, by its definition: the known tokens, those that are
+    not in the order, are seen by all and see each other; a token of the order sees them, itself
+    and those before it."""
+    place = {position: i for i, position in enumerate(order)}
+    return np.array([[j in place and (i not in place or place[j] > place[i] or i == j)
+                      for j in range(length)] for i in range(length)])

@@ -1,0 +1,115 @@
+"""fill_mask.py and generate.py, and the methods of a loaded model behind them."""
+
+import io
+import json
+import sys
+
+import pytest
+from helpers import command
+
+import xlnet
+from xlnet.errors import UserError
+
+TEXT = "the cat ___ on a mat"
+
+
+@pytest.fixture(scope="module")
+def model(permuted):
+    with xlnet.load(str(permuted.folder), device="cpu") as loaded:
+        yield loaded
+
+
+@pytest.fixture
+def runs(model, monkeypatch):
+    """Runs a script on the model, which stays loaded; returns its `command.Done`."""
+    monkeypatch.setattr("xlnet.serving.load.load", lambda path, **how: model)
+    monkeypatch.setattr(type(model), "close", lambda self: None)
+
+    def run(script, *flags, typed=None):
+        if typed is not None:
+            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(typed.encode())))
+        return command.run("scripts/%s.py" % script, "--model_dir=model", *flags)
+    return run
+
+
+def test_a_loaded_model_fills_in_and_writes_on(model):
+    one = model.fill(TEXT, pieces="1", top=2)
+    assert len(one) == 2 and one[0].probability >= one[1].probability > 0
+    assert one[0].text == TEXT.replace("___", one[0].words[0])
+    assert model.fill([TEXT, "a ___ sat"], pieces="1", top=2)[0] == one
+    written = model.generate("the cat", max_tokens=6, seed=1)
+    assert written.tokens <= 6
+    several = model.generate(["the cat", "a dog"], max_tokens=6, seed=1, samples=2)
+    assert [len(each) for each in several] == [2, 2] and several[0][0].text == written.text
+    assert "".join(part.text for part in model.stream("the cat", max_tokens=6, seed=1)) == \
+        written.text
+    stop = written.text[2:4]
+    assert model.generate("the cat", [stop], max_tokens=6, seed=1).text == written.text[
+        :written.text.index(stop)]
+
+
+def test_wrong_settings_are_named(model):
+    with pytest.raises(UserError, match="top is 0, expected at least 1"):
+        model.fill(TEXT, top=0)
+    with pytest.raises(UserError, match="found int, expected a text"):
+        model.generate(3)
+    with pytest.raises(UserError, match="expected texts that are not empty"):
+        model.generate("a", [""])
+    with pytest.raises(TypeError, match="max_token"):
+        model.generate("a", max_token=3)
+
+
+def test_fillings_are_shown_with_their_probabilities(model, runs):
+    done = runs("fill_mask", "--text=" + TEXT, "--pieces=1", "--top=3")
+    found = model.fill(TEXT, pieces="1", top=3)
+    assert done.stdout.split("\n") == [TEXT] + [
+        "%10.4f %%  %s" % (100 * one.probability, one.text) for one in found] + [""]
+
+
+def test_answers_to_a_file_are_json_lines(model, runs, tmp_path):
+    (tmp_path / "in").write_text(TEXT + "\n\nthe ___\n")
+    out = tmp_path / "out.jsonl"
+    done = runs("fill_mask", "--input_file=%s" % (tmp_path / "in"), "--output=%s" % out,
+                "--pieces=1")
+    assert done.returncode == 0 and done.stdout == "written: %s\n" % out
+    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [line["text"] for line in lines] == [TEXT, "the ___"]
+    assert lines[1]["fillings"][0]["text"].startswith("the ")
+    done = runs("generate", "--input_file=-", "--output=-", "--samples=2", "--max_tokens=3",
+                typed="the cat\n")
+    first, second = map(json.loads, done.stdout.splitlines())
+    assert (first["prompt"], first["number"], second["number"]) == ("the cat", 0, 1)
+
+
+def test_a_text_is_shown_as_it_is_written(model, runs):
+    written = model.generate("the cat", max_tokens=6, seed=1, samples=2)
+    done = runs("generate", "--text=the cat", "--max_tokens=6", "--seed=1")
+    assert done.stdout == "the cat%s\n" % written[0].text
+    done = runs("generate", "--text=the cat", "--max_tokens=6", "--seed=1", "--samples=2")
+    shown = ["[%d] the cat%s\n" % (number, one.text) for number, one in enumerate(written, 1)]
+    assert done.stdout in ("".join(shown), "".join(shown[::-1]))      # as they end
+
+
+def test_a_talk_goes_on_after_a_wrong_text(runs):
+    done = runs("fill_mask", "--interactive", "--pieces=1", "--top=1",
+                typed="no blank\n\n%s\n" % TEXT)
+    assert done.returncode == 0 and done.stderr == "text: no blank ___ in 'no blank'\n"
+    assert done.stdout.startswith(TEXT + "\n") and done.stdout.count("\n") == 2
+
+
+@pytest.mark.parametrize("flags, message", [
+    ([], "no text is given, expected exactly one of text, input_file and interactive"),
+    (["--text=a ___", "--interactive"], "text and interactive are given, expected exactly one"),
+    (["--interactive", "--output=x"], "output: interactive answers are shown"),
+    (["--input_file=none"], "input_file: no such file: none"),
+    (["--text=a", "--order=up"], "order is 'up', expected left_to_right")])
+def test_wrong_flags_are_named(runs, flags, message):
+    done = runs("fill_mask", *flags)
+    assert done.returncode == 1 and message in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_line_that_is_no_text_is_named(runs, tmp_path):
+    (tmp_path / "in").write_bytes(b"the ___\nthe \xff ___\n")
+    out = tmp_path / "out"
+    done = runs("fill_mask", "--input_file=%s" % (tmp_path / "in"), "--output=%s" % out)
+    assert "line 2: not UTF-8: byte 0xff at column 5" in done.stderr and not out.exists()

@@ -1,0 +1,115 @@
+"""Fillings and their probabilities are those of the product of conditionals, by brute force."""
+
+import itertools
+import logging
+
+import numpy as np
+import pytest
+from helpers.language_model import hidden_in_order
+
+from xlnet.errors import UserError
+from xlnet.serving import filling
+from xlnet.serving.settings import FillingSettings
+
+TEXT = "the cat ___ on ___ mat"
+
+
+def fill(made, text, **settings):
+    settings = FillingSettings(**settings)
+    settings.check()
+    return filling.fill(made.model, made.tokenizer, text, settings)
+
+
+def conditionals(made, order):
+    """Log p of each pair of pieces at the two blanks of TEXT, in an order of blanks: [V,V], by a
+    forward pass with an explicit mask for each piece of the first blank of the order."""
+    parts = made.tokenizer.encode_words(["the cat", "on", "mat"], [True] * 3)
+    places = [len(parts[0]), len(parts[0]) + 1 + len(parts[1])]
+    ids = np.array([*parts[0], 0, *parts[1], 0, *parts[2]])
+    hidden = hidden_in_order(len(ids), [places[blank] for blank in order])
+    first, second = (places[blank] for blank in order)
+    table = []
+    for piece in range(made.tokenizer.vocab_size):
+        ids[first] = piece
+        said = made.at_once(ids, hidden, [first, second])
+        table.append(said[0, piece] + said[1])
+    return np.array(table) if order[0] == 0 else np.array(table).T
+
+
+def best_words(made, table, count):
+    """The best pairs of pieces that are words, with their log probabilities."""
+    pieces = [made.tokenizer.id_to_piece(id) for id in range(made.tokenizer.vocab_size)]
+    words = [id for id, piece in enumerate(pieces) if piece.startswith("▁") and len(piece) > 1
+             and not made.tokenizer.is_special[id] and not made.tokenizer.is_punctuation[id]]
+    assert len(words) > 15
+    pairs = sorted(itertools.product(words, words), key=lambda pair: -table[pair])[:count]
+    return [((pieces[a],), (pieces[b],)) for a, b in pairs], [table[pair] for pair in pairs]
+
+
+@pytest.fixture(scope="module")
+def tables(permuted):
+    return {order: conditionals(permuted, order) for order in ((0, 1), (1, 0))}
+
+
+@pytest.mark.parametrize("order, blanks", [
+    ("left_to_right", [(0, 1)]), ("right_to_left", [(1, 0)]), ("2,1", [(1, 0)]),
+    ("all", [(0, 1), (1, 0)])])
+def test_the_joint_probability_is_the_product_of_conditionals(permuted, tables, order, blanks):
+    table = np.logaddexp.reduce([tables[one] for one in blanks], axis=0) - np.log(len(blanks))
+    pieces, expected = best_words(permuted, table, 7)
+    found = fill(permuted, TEXT, pieces="1", order=order, top=7, beams=80)
+    assert [one.pieces for one in found] == pieces
+    np.testing.assert_allclose([one.log_probability for one in found], expected, atol=1e-4)
+    np.testing.assert_allclose([one.probability for one in found], np.exp(expected), rtol=1e-4)
+    # Orders do not agree, or the test would show nothing.
+    assert np.abs(tables[0, 1] - tables[1, 0]).max() > 0.1
+
+
+def test_words_of_several_pieces_stand_where_the_blanks_were(permuted):
+    found = fill(permuted, "the ___, or ___", pieces="2-3", top=40)
+    assert {len(pieces) for one in found for pieces in one.pieces} == {2, 3}
+    for one in found:
+        assert one.text == "the %s, or %s" % one.words
+        for word, pieces in zip(one.words, one.pieces):
+            assert pieces[0].startswith("▁") and word == "".join(pieces)[1:]
+            assert not any(piece.startswith("▁") for piece in pieces[1:])
+    assert [one.log_probability for one in found] == sorted(
+        (one.log_probability for one in found), reverse=True)
+
+
+def test_a_blank_within_a_word_is_no_word_of_its_own(permuted):
+    for one in fill(permuted, "the h___s", pieces="1"):
+        assert not one.pieces[0][0].startswith("▁") and " " not in one.text[4:]
+
+
+def test_anything_goes_where_words_are_not_asked_for(permuted):
+    found = fill(permuted, "cat___", pieces="2", whole_words=False, top=2000, beams=2000)
+    assert any(pieces[1].startswith("▁") for (pieces,) in (one.pieces for one in found))
+
+
+def test_many_orders_are_drawn_by_the_seed(permuted, caplog):
+    caplog.set_level(logging.INFO)
+    first, again, other = (fill(permuted, "the ___", pieces="6", order="all", beams=3, top=3,
+                                seed=seed) for seed in (0, 0, 1))
+    assert "6 pieces have 720 orders; 120 of them are averaged" in caplog.text
+    assert first == again and first != other
+
+
+@pytest.mark.parametrize("text, settings, message", [
+    ("no blank here", {}, "text: no blank ___ in 'no blank here'"),
+    ("___ ___", {}, "text: nothing but blanks"),
+    (TEXT, dict(order="1,2,3"), "order is '1,2,3', but there are 2 blanks"),
+    (TEXT, dict(order="letf_to_right"), "did you mean 'left_to_right'"),
+    (TEXT, dict(order="1,3"), "expected left_to_right, .* or the numbers of the blanks as in"),
+    (TEXT, dict(pieces="3-1"), "pieces is '3-1', expected a number, or two as in 1-3"),
+    ("the" + " ___" * 5, {}, "5 blanks have 243 forms, expected at most 64; give pieces=1"),
+    (TEXT, dict(blank=" "), "blank is ' ', expected"),
+])
+def test_wrong_input_is_named(permuted, text, settings, message):
+    with pytest.raises(UserError, match=message):
+        fill(permuted, text, **settings)
+
+
+def test_a_causal_model_cannot_fill_in(causal):
+    with pytest.raises(UserError, match="objective=causal and reads from left to right alone"):
+        fill(causal, TEXT)

@@ -1,0 +1,257 @@
+"""Texts written on: choices of tokens, beams, seeds, stop texts, streams, the end of a document."""
+
+import contextlib
+import math
+
+import numpy as np
+import pytest
+
+from xlnet.errors import UserError
+from xlnet.serving import choosing, generation
+from xlnet.serving.settings import GenerationSettings
+
+PROMPT = "the cat sat on"
+
+
+@pytest.fixture(params=["permuted", "causal"])
+def either(request):
+    return request.getfixturevalue(request.param)
+
+
+def parts_of(made, prompt=PROMPT, **settings):
+    settings = GenerationSettings(**settings)
+    settings.check()
+    return list(generation.write(made.model, made.tokenizer, prompt, settings))
+
+
+def written(made, prompt=PROMPT, **settings):
+    """The whole texts, by number."""
+    whole = {part.number: part.whole for part in parts_of(made, prompt, **settings) if part.whole}
+    return [whole[number] for number in sorted(whole)]
+
+
+# ---- choices ----
+
+def test_the_nucleus_by_hand():
+    """Of 0.5, 0.1, 0.3, 0.1: 0.5 alone are less than 0.7, with 0.3 they are enough."""
+    logs = np.log([0.5, 0.1, 0.3, 0.1])
+    np.testing.assert_allclose(choosing.distribution(logs, top_p=0.7), [0.625, 0, 0.375, 0])
+    np.testing.assert_allclose(choosing.distribution(logs, top_p=0.49), [1, 0, 0, 0])
+    np.testing.assert_allclose(choosing.distribution(logs, top_p=0.81), [5 / 9, 1 / 9, 3 / 9, 0])
+    np.testing.assert_allclose(choosing.distribution(logs), [0.5, 0.1, 0.3, 0.1])
+
+
+def test_temperature_goes_before_the_k_likeliest_and_they_before_the_nucleus():
+    logs = np.log([0.5, 0.1, 0.3, 0.1])
+    np.testing.assert_allclose(choosing.distribution(logs, temperature=0.5),
+                               np.array([25, 1, 9, 1]) / 36)
+    np.testing.assert_allclose(choosing.distribution(logs, top_k=2), [0.625, 0, 0.375, 0])
+    np.testing.assert_allclose(choosing.distribution(logs, top_k=2, top_p=0.6), [1, 0, 0, 0])
+    np.testing.assert_allclose(choosing.distribution(logs, 0.5, 2, 0.74), [25 / 34, 0, 9 / 34, 0])
+    np.testing.assert_allclose(choosing.distribution(np.array([0., -np.inf]), 2.), [1, 0])
+
+
+def test_draws_have_their_probabilities():
+    random = np.random.default_rng(0)
+    drawn = np.bincount([choosing.draw([0.2, 0., 0.5, 0.3, 0.], random) for _ in range(4000)],
+                        minlength=5) / 4000
+    assert drawn[1] == drawn[4] == 0
+    assert np.abs(drawn - [0.2, 0, 0.5, 0.3, 0]).max() < 4 * np.sqrt(0.25 / 4000)
+
+
+def test_the_best_of_an_array():
+    rows, columns = choosing.best(np.array([[1., 5.], [5., -np.inf], [7., 0.]]), 10)
+    assert list(zip(rows, columns)) == [(2, 0), (0, 1), (1, 0), (0, 0), (2, 1)]
+
+
+# ---- texts ----
+
+def never_written(tokenizer):
+    return [id for id in np.flatnonzero(tokenizer.is_special)
+            if id not in (tokenizer.eod_id, tokenizer.eop_id)]
+
+
+def step_by_step(made, count):
+    """The likeliest token again and again, everything read anew for each."""
+    ids, prompt = made.tokenizer.ids(PROMPT), len(made.tokenizer.ids(PROMPT))
+    banned, total = never_written(made.tokenizer), 0.
+    for _ in range(count):
+        length = len(ids)
+        hidden = np.triu(np.ones((length + 1, length), bool), 1)
+        if not made.is_causal:
+            hidden[:prompt, :prompt] = False
+        with made.model.reading(length) as reading:
+            said = reading.read(np.array([ids]), range(length), () if made.is_causal else [length],
+                                hidden=hidden[:length] if made.is_causal else hidden)[0, 0]
+        said[banned] = -np.inf
+        ids.append(int(said.argmax()))
+        total += said[ids[-1]]
+        if ids[-1] == made.tokenizer.eod_id:
+            break
+    return "".join(made.tokenizer.id_to_piece(id) for id in ids[prompt:]).replace(
+        "▁", " ").replace("<eop>", "\n"), total
+
+
+def test_greedy_takes_the_likeliest_token_each_time(either):
+    text, total = step_by_step(either, 8)
+    one, = written(either, method="greedy", max_tokens=8)
+    assert (one.text, one.tokens, one.ended) == (text, 8, "length")
+    assert one.log_probability == pytest.approx(total, abs=1e-4)
+
+
+@pytest.mark.parametrize("prompt", [PROMPT, "two dogs", ""])
+def test_one_beam_is_greedy(either, prompt):
+    assert written(either, prompt, method="beam", beams=1, max_tokens=15) == written(
+        either, prompt, method="greedy", max_tokens=15)
+
+
+class Bigrams:
+    """A language model that looks at the last token alone, by a table of probabilities [V,V], and
+    its vocabulary: `<eod>`, a special piece, and words. Letters are tokens; a prompt is ids."""
+
+    is_causal, eod_id, eop_id, byte_ids = True, 0, None, ()
+    is_special = np.array([True, True, False, False, False])
+    pieces = ["<eod>", "<sep>", "▁a", "▁b", "▁c"]
+
+    def __init__(self, *rows):
+        self._table = np.log(np.maximum(rows, 1e-30))
+        self.tokenizer, self.model = self, self
+
+    def ids(self, text):
+        return [self.pieces.index("▁" + word) for word in text.split()]
+
+    def id_to_piece(self, id):
+        return self.pieces[id]
+
+    @contextlib.contextmanager
+    def reading(self, size):
+        yield self
+
+    def read(self, ids, positions, asked=()):
+        return self._table[ids[:, -1]][:, None]
+
+    def keep(self, rows):
+        pass
+
+
+_NOWHERE = [1, 0, 0, 0, 0]
+# After a: b 0.6, c 0.4. After b: a, b and c much alike. After c: b 0.9.
+HILLS = Bigrams(_NOWHERE, _NOWHERE, [0, 0, 0, 0.6, 0.4], [0, 0, 0.34, 0.33, 0.33],
+                [0, 0, 0.05, 0.9, 0.05])
+
+
+def test_beams_find_what_greed_passes_by():
+    """a b is likelier than a c, but of two tokens c b (0.36) is the likeliest."""
+    greedy, = written(HILLS, "a", method="greedy", max_tokens=2)
+    assert greedy.text == " b a" and math.exp(greedy.log_probability) == pytest.approx(0.6 * 0.34)
+    best, second = written(HILLS, "a", method="beam", beams=2, samples=2, max_tokens=2)
+    assert best.text == " c b" and math.exp(best.log_probability) == pytest.approx(0.4 * 0.9)
+    assert second == greedy
+
+
+def test_beams_go_on_until_as_many_have_ended():
+    """After a: the end 0.5, b 0.3, c 0.2; b and c are followed by the end. Log probabilities are
+    divided by the number of tokens, unless length is not to count."""
+    ends = Bigrams(_NOWHERE, _NOWHERE, [0.5, 0, 0, 0.3, 0.2], _NOWHERE, _NOWHERE)
+    found = written(ends, "a", method="beam", beams=3, samples=3, max_tokens=9, length_penalty=0.)
+    assert [(one.text, one.ended) for one in found] == [
+        ("", "document"), (" b", "document"), (" c", "document")]
+    np.testing.assert_allclose([math.exp(one.log_probability) for one in found], [0.5, 0.3, 0.2])
+    found = written(ends, "a", method="beam", beams=3, samples=3, max_tokens=9, length_penalty=1.)
+    assert [one.text for one in found] == [" b", "", " c"]      # log 0.3 / 2 is above log 0.5
+
+
+@pytest.mark.parametrize("method", ["sample", "greedy", "beam"])
+def test_the_end_of_a_document_ends_the_text_and_special_pieces_are_never_written(method):
+    made = Bigrams(_NOWHERE, _NOWHERE, [0, 0.9, 0, 0.1, 0], [1, 0, 0, 0, 0], _NOWHERE)
+    one, = written(made, "a", method=method, max_tokens=5, beams=1)
+    assert (one.text, one.tokens, one.ended) == (" b", 2, "document")
+    assert one.log_probability == pytest.approx(math.log(0.1))
+
+
+def test_a_seed_gives_a_text_again_whatever_stands_beside_it(either):
+    one, = written(either, seed=3, max_tokens=12)
+    first, second = written(either, seed=3, max_tokens=12, samples=2)
+    other, = written(either, seed=4, max_tokens=12)
+    assert one.text == first.text and one.log_probability == pytest.approx(first.log_probability)
+    assert len({first.text, second.text, other.text}) == 3
+
+
+def test_cold_samples_are_greedy(either):
+    greedy, = written(either, method="greedy", max_tokens=10)
+    for settings in (dict(top_k=1), dict(temperature=1e-4), dict(top_p=1e-6)):
+        assert written(either, max_tokens=10, **settings) == [greedy]
+
+
+def test_parts_make_the_whole(either):
+    parts = parts_of(either, max_tokens=20, samples=3, seed=1)
+    for number in range(3):
+        mine = [part for part in parts if part.number == number]
+        assert "".join(part.text for part in mine) == mine[-1].whole.text
+        assert all(part.whole is None for part in mine[:-1]) and len(mine) > 5
+
+
+def test_more_than_the_context_holds(either):
+    """A long prompt is read in windows, and the oldest tokens give way."""
+    prompt = " ".join([PROMPT] * 8)
+    ids = either.tokenizer.ids(prompt)
+    one, = written(either, prompt, method="greedy", max_tokens=30, context=10)
+    assert one.tokens == 30 or one.ended == "document"
+    asked = lambda end: () if either.is_causal else [end]
+    with either.model.reading(10) as reading:
+        for begin in range(0, len(ids), 5):
+            end = min(begin + 5, len(ids))
+            said = reading.read(np.array([ids[begin:end]]), range(begin, end), asked(end))[0, 0]
+    said[never_written(either.tokenizer)] = -np.inf
+    first = parts_of(either, prompt, method="greedy", max_tokens=1, context=10)[0].whole
+    assert first.log_probability == pytest.approx(said.max(), abs=1e-4)
+
+
+@pytest.mark.parametrize("method", ["sample", "greedy", "beam"])
+def test_writing_ends_before_a_stop_text(method):
+    """Wherever it stands, within a token or across some of them; nothing of it is streamed."""
+    circle = Bigrams(_NOWHERE, _NOWHERE, [0, 0, 0, 1, 0], [0, 0, 0, 0, 1], [0, 0, 1, 0, 0])
+    for stop, text in (("c", " b "), (" c a b", " b"), ("a", " b c "), ('["a b", "c a"]', " b "),
+                       (" b", "")):
+        parts = parts_of(circle, "a", method=method, max_tokens=7, stop=stop, beams=1)
+        whole = parts[-1].whole
+        assert (whole.text, whole.ended) == (text, "stop")
+        assert "".join(part.text for part in parts) == text
+    never, = written(circle, "a", method=method, max_tokens=5, stop="c b", beams=1)
+    assert (never.text, never.ended) == (" b c a b c", "length")
+
+
+class Bytes:
+    """A vocabulary with pieces that are bytes, as far as texts are made of it."""
+    byte_ids, eod_id, eop_id = (1, 2, 3, 4), 5, 6
+    is_special = np.array([True, False, False, False, False, True, True, False, False])
+    pieces = ["<unk>", "<0xE2>", "<0x82>", "<0xAC>", "<0xC3>", "<eod>", "<eop>", "▁of", "e"]
+
+    def id_to_piece(self, id):
+        return self.pieces[id]
+
+
+def test_characters_made_of_bytes_and_ends_of_paragraphs():
+    def text_of(ids, stops=()):
+        text = generation._Text(generation._Pieces(Bytes()), stops)
+        return [text.add(id) for id in ids], text.rest()
+    assert text_of([1, 2, 3, 7]) == (["", "", "€", " of"], "")
+    assert text_of([1, 2, 8]) == (["", "", "�e"], "") and text_of([1, 2]) == (["", ""], "�")
+    assert text_of([8, 6, 7, 7]) == (["e", "\n", "of", " of"], "")
+    assert text_of([7, 8, 7, 7, 8], stops=(" ofe of e",)) == (
+        ["", "", "", " ofe of", ""], " ofe")
+
+
+@pytest.mark.parametrize("settings, message", [
+    (dict(stop="[1]"), r"stop is '\[1\]', expected texts that are not empty"),
+    (dict(stop='["a'), "expected a text or a JSON list of texts"),
+    (dict(stop=""), "expected texts that are not empty"),
+    (dict(method="greedy", samples=2), "samples is 2, but method=greedy writes one text"),
+    (dict(method="beam", samples=5), "samples is 5, expected at most beams, 4"),
+    (dict(temperature=0.), "temperature is 0.0, expected 0 < temperature"),
+    (dict(top_p=1.5), "top_p is 1.5, expected 0 < top_p <= 1"),
+    (dict(method="gready"), "did you mean 'greedy'"),
+])
+def test_wrong_settings_are_named(settings, message):
+    with pytest.raises(UserError, match=message):
+        GenerationSettings(**settings).check()

@@ -1,0 +1,106 @@
+"""Reading token by token gives what the network gives that reads everything at once."""
+
+import shutil
+
+import numpy as np
+import pytest
+from helpers.language_model import CLAMP_LEN, hidden_in_order
+
+from xlnet.config import DeviceSettings
+from xlnet.errors import UserError
+from xlnet.serving import loaded
+from xlnet.serving.language_model import LanguageModel
+from xlnet.serving.session import Restored
+
+LENGTH = 12
+TEXT = np.random.RandomState(0).randint(0, 50, LENGTH)
+
+
+@pytest.mark.parametrize("order", ([3, 4, 8], [8, 3, 4], [4, 8, 3]))
+def test_blanks_in_any_order_equal_a_forward_with_explicit_masks(permuted, order):
+    expected = permuted.at_once(TEXT, hidden_in_order(LENGTH, order), order)
+    known = [i for i in range(LENGTH) if i not in order]
+    with permuted.model.reading(LENGTH) as reading:
+        said = [reading.read(TEXT[None, known], known, order[:1])[0, 0]]
+        for filled, asked in zip(order, order[1:]):
+            said.append(reading.read(TEXT[None, [filled]], [filled], [asked])[0, 0])
+        np.testing.assert_allclose(said, expected, atol=1e-5)
+        # And all blanks at once, after the known tokens, in any order of slots.
+        slots = sorted(order)
+        places = np.array([order.index(position) for position in slots])
+        joint = reading.read(TEXT[None, slots], slots, slots, again_from=len(known),
+                             hidden=np.concatenate([places > places[:, None],
+                                                    places >= places[:, None]]))[0]
+    np.testing.assert_allclose(joint[places.argsort()], expected, atol=1e-5)
+
+
+def test_writing_on_from_a_prompt_equals_a_forward_over_everything(permuted):
+    """The prompt is seen by all, what follows one after the other; more than the slots hold."""
+    size, prompt = 6, 5
+    with permuted.model.reading(size) as reading:
+        said = [reading.read(TEXT[None, :prompt], range(prompt), [prompt])[0, 0]]
+        for i in range(prompt, LENGTH - 1):
+            said.append(reading.read(TEXT[None, [i]], [i], [i + 1])[0, 0])
+    hidden = hidden_in_order(LENGTH, range(prompt, LENGTH))
+    i, j = np.indices(hidden.shape)
+    # A token that is read takes the slot of the one `size` before it; a blank comes after it.
+    expected = [permuted.at_once(
+        TEXT, hidden | np.where(i == blank, i - 1 - j >= size, i - j >= size), [blank])[0]
+        for blank in range(prompt, LENGTH)]
+    np.testing.assert_allclose(said, expected, atol=1e-5)
+
+
+def test_a_causal_network_reads_on_as_if_at_once(causal):
+    """In pieces of any size, also when the oldest tokens have given way: a span for each token."""
+    size, edges = 4, [0, 2, *range(4, LENGTH + 1)]
+    with causal.model.reading(size) as reading:
+        said = [reading.read(TEXT[None, low:high], range(low, high))[0, 0]
+                for low, high in zip(edges, edges[1:])]
+    i, j = np.indices((LENGTH, LENGTH))
+    expected = causal.at_once(TEXT, i - j >= size)
+    np.testing.assert_allclose(said, expected[np.array(edges[1:]) - 1], atol=1e-5)
+
+
+def test_rows_go_on_from_those_that_were_kept(permuted):
+    start = np.array([[1, 2, 3]])
+
+    def alone(*ids):
+        with permuted.model.reading(8) as one:
+            one.read(start, range(3), [3])
+            return [one.read(np.array([[id]]), [3 + n], [4 + n])[0] for n, id in enumerate(ids)][-1]
+    with permuted.model.reading(8) as reading:
+        reading.read(start, range(3), [3])
+        reading.keep([0, 0])
+        both = reading.read(np.array([[4], [5]]), [3], [4])
+        reading.keep([1, 1, 0])
+        three = reading.read(np.array([[6], [7], [6]]), [4], [5])
+    for row, ids in enumerate(((4,), (5,))):
+        np.testing.assert_allclose(both[row], alone(*ids), atol=1e-5)
+    for row, ids in enumerate(((5, 6), (5, 7), (4, 6))):
+        np.testing.assert_allclose(three[row], alone(*ids), atol=1e-5)
+
+
+def test_tokens_that_do_not_fit_side_by_side_are_a_mistake(causal):
+    with causal.model.reading(4) as reading:
+        reading.read(TEXT[None, :3], range(3))
+        with pytest.raises(ValueError, match="2 tokens at slot 3 of 4"):
+            reading.read(TEXT[None, 3:5], range(3, 5))
+
+
+def test_a_model_says_what_it_was_pretrained_for(causal, permuted):
+    assert loaded.read(str(causal.folder)).objective == "causal"
+    found = loaded.read(str(permuted.folder))
+    assert (found.objective, found.network.clamp_len) == ("permutation", CLAMP_LEN)
+
+
+@pytest.mark.parametrize("text, message", [
+    ('{"objective": "masked"}', "with objective=masked, expected permutation or causal"),
+    ('{"objective": "caussal"}', "objective is 'caussal', expected .*did you mean 'causal'"),
+    ('{"clamp_len": "9"}', "clamp_len is '9', expected int"),
+    ("{}", r"lacks 1 of the model's variables: model/transformer/mask_emb/mask_emb")])
+def test_what_cannot_be_asked_is_refused(causal, tmp_path, text, message):
+    folder = shutil.copytree(causal.folder, tmp_path / "model")
+    (folder / "pretraining.json").write_text(text)
+    with pytest.raises(UserError, match=message):
+        found = loaded.read(str(folder))
+        LanguageModel(found, Restored(found.prefix, DeviceSettings(device="cpu")))

@@ -1,0 +1,125 @@
+"""The network, a few tokens at a time: what was read is kept as keys and values, so that a token
+costs the same however many stand before it.
+
+Who sees whom, and how far away, is said with each step; nothing here knows of positions or orders.
+All tokens are in one segment, whose term softmax ignores.
+
+Shape letters as in `modeling`; T tokens read in a step, P blanks asked for, S slots that keep
+tokens, W rows whose predictions are wanted.
+"""
+
+from __future__ import annotations
+
+import collections
+import math
+
+import tensorflow.compat.v1 as tf
+
+from xlnet.config import RunConfig, XLNetConfig
+from xlnet.network import heads, modeling
+from xlnet.network.attention import take
+from xlnet.network.ops import dense, layer_norm, shape_of
+
+# Placeholders. ids: int32 [B,T]. asked: int32 scalar, P. first_slot: int32 scalar, the tokens take
+# slots first_slot to first_slot + T - 1. hidden: bool [T+P,S], True where a row (the tokens, then
+# the blanks) may not see a slot. distances: int32 [T+P,S], how far each slot's token stands to the
+# left of the row, from -S+1 to S; of hidden ones any. wanted: int32 [W], rows.
+Inputs = collections.namedtuple("Inputs", "ids asked first_slot hidden distances wanted")
+
+
+class IncrementalNetwork:
+    """The graph of a network that reads token by token, variables in scopes `transformer` and
+    `lm_loss`.
+
+    Args:
+      has_queries: whether blanks can be asked for; a causal network has no vector for them.
+
+    Attributes:
+      inputs: `Inputs` of a step.
+      log_probabilities: float32 [B,W,V], of what stands at the wanted rows: for a blank, the token
+        there; for a token, the one after it. Computing it writes the tokens into their slots.
+      attention: list over layers of float32 [B,N,T+P,S], the attention probabilities of a step.
+      size: int32 scalar, S; the operation `clear` makes as many slots, empty ones: then B is 1.
+      parents: int32 [B]; the operation `select` makes row b of the slots what row parents[b] was.
+    """
+
+    def __init__(self, config: XLNetConfig, run: RunConfig, has_queries: bool):
+        self._net = modeling.Network(config, run, seed=None)
+        placeholder = lambda dtype, *shape: tf.placeholder(dtype, list(shape))
+        self.inputs = Inputs(
+            ids=placeholder(tf.int32, None, None), asked=placeholder(tf.int32),
+            first_slot=placeholder(tf.int32), hidden=placeholder(tf.bool, None, None),
+            distances=placeholder(tf.int32, None, None), wanted=placeholder(tf.int32, None))
+        self.size, self.parents = placeholder(tf.int32), placeholder(tf.int32, None)
+        with tf.variable_scope("transformer"):
+            sequence, table = self._build(has_queries)
+        logits = heads.lm_logits(sequence, table, run.precision or "fp32")           # [B,W,V]
+        self.log_probabilities = tf.nn.log_softmax(logits)
+        self.select = tf.group(*[slots.assign(tf.gather(slots, self.parents), read_value=False)
+                                 for layer in self._layers
+                                 for slots in (layer.keys, layer.values)])
+
+    def _build(self, has_queries):
+        """Returns the wanted rows [B,W,D] and the embedding table [V,D]."""
+        net, inputs, config = self._net, self.inputs, self._net.config
+        blanks = tf.zeros([tf.shape(inputs.ids)[0], inputs.asked], tf.int32)          # [B,P]
+        query = modeling.Query(positions=blanks) if has_queries else None
+        table, h, g = modeling.embed(net, inputs.ids, query)
+        x = h if g is None else tf.concat([h, g], axis=1)                             # [B,T+P,D]
+        self._layers, self.attention, clears = [], [], []
+        weights_of = modeling.layer_weights(net, with_segments=False)
+        sinusoids = modeling.sinusoids_of(net, 1, self.size, 0, "bi", None)
+        for layer in range(config.n_layer):
+            weights = weights_of(layer)
+            kept = _Kept(*(self._slots("%s_%d" % (name, layer)) for name in _Kept._fields))
+            clears += [kept.keys.assign(self._empty(), read_value=False),
+                       kept.values.assign(self._empty(), read_value=False),
+                       kept.distance_keys.assign(
+                           modeling.position_keys(net, weights.r, sinusoids), read_value=False)]
+            self._layers.append(kept)
+            x, probabilities = self._layer(weights, kept, x)
+            self.attention.append(probabilities)
+        self.clear = tf.group(*clears)
+        return tf.cast(tf.gather(x, inputs.wanted, axis=1), tf.float32), table        # [B,W,D]
+
+    def _slots(self, name):
+        """A variable of this session alone, [*,N,*,H], whose size may change."""
+        config = self._net.config
+        return tf.Variable(
+            tf.zeros([1, config.n_head, 1, config.d_head], self._net.dtype), trainable=False,
+            collections=[tf.GraphKeys.LOCAL_VARIABLES], use_resource=True, name=name,
+            shape=tf.TensorShape([None, config.n_head, None, config.d_head]))
+
+    def _empty(self):
+        config = self._net.config
+        return tf.zeros([1, config.n_head, self.size, config.d_head], self._net.dtype)
+
+    def _layer(self, weights, kept, x):
+        """x [B,T+P,D] -> the same of the next layer, attention probabilities [B,N,T+P,S]."""
+        net, config, inputs = self._net, self._net.config, self.inputs
+        tokens = x[:, :tf.shape(inputs.ids)[1]]                                       # [B,T,D]
+        k, v = (self._write(slots, modeling.split_heads(dense(tokens, kernel), config))
+                for slots, kernel in ((kept.keys, weights.k), (kept.values, weights.v)))
+        q = modeling.split_heads(dense(x, weights.q), config)                         # [B,N,T+P,H]
+        score = tf.matmul(q + weights.r_w, k, transpose_b=True)                       # [B,N,T+P,S]
+        by_distance = tf.matmul(q + weights.r_r, kept.distance_keys, transpose_b=True)
+        index = shape_of(k)[2] - inputs.distances                                   # [T+P,S]
+        score += take(by_distance, index[None])
+        score = tf.cast(score, tf.float32) / math.sqrt(config.d_head)
+        score += tf.cast(inputs.hidden, tf.float32) * modeling.MASK_BIAS
+        probabilities = tf.nn.softmax(score)
+        merged = modeling.merge_heads(tf.matmul(net.cast(probabilities), v))
+        x = layer_norm(x + modeling.project_back(merged, weights.o), *weights.attention_norm)
+        return modeling.feed_forward(net, weights, x), probabilities
+
+    def _write(self, slots, new):
+        """Puts new [B,N,T,H] into its slots; returns all of them, [B,N,S,H]."""
+        first = self.inputs.first_slot
+        # Written before anything reads: then it is done in place.
+        write = slots[:, :, first:first + shape_of(new)[2]].assign(new)
+        with tf.control_dependencies([write]):
+            return slots.read_value()
+
+
+# Of a layer. keys, values: [B,N,S,H], of the tokens. distance_keys: [1,N,2S,H], from S to -S+1.
+_Kept = collections.namedtuple("_Kept", "keys values distance_keys")

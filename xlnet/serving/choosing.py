@@ -1,0 +1,52 @@
+"""Which token comes next: from log probabilities to a choice. NumPy functions of one row.
+
+Shape letters: V vocabulary.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def distribution(log_probabilities: np.ndarray, temperature: float = 1., top_k: int = 0,
+                 top_p: float = 1.) -> np.ndarray:
+    """The probabilities that a token is drawn with: float64 [V], sum 1.
+
+    First the temperature, then the `top_k` likeliest tokens (0: all), then, of these, the fewest
+    likeliest ones that have at least `top_p` together (nucleus, https://arxiv.org/abs/1904.09751).
+
+    With top_p = 0.7 of 0.5, 0.1, 0.3 and 0.1 the first and the third are left, as 0.625 and 0.375.
+    """
+    scaled = np.asarray(log_probabilities, np.float64) / temperature
+    order = np.argsort(-scaled, kind="stable")                            # likeliest first
+    if top_k:
+        order = order[:top_k]
+    kept = _softmax(scaled[order])
+    if top_p < 1:
+        before = np.cumsum(kept) - kept
+        order, kept = order[before < top_p], kept[before < top_p]
+    probabilities = np.zeros(len(scaled))
+    probabilities[order] = kept / kept.sum()
+    return probabilities
+
+
+def _softmax(x):
+    e = np.exp(x - x.max())
+    return e / e.sum()
+
+
+def draw(probabilities: np.ndarray, random: np.random.Generator) -> int:
+    """A token by its probability, from one number of `random`."""
+    cumulative = np.cumsum(probabilities)
+    token = np.searchsorted(cumulative, random.random() * cumulative[-1], side="right")
+    return int(min(token, np.flatnonzero(probabilities)[-1]))
+
+
+def best(scores: np.ndarray, count: int) -> tuple[np.ndarray, ...]:
+    """The places of the `count` largest scores that are not -inf, the largest first: one array for
+    each axis."""
+    flat = scores.ravel()
+    count = min(count, len(flat))
+    found = np.argpartition(-flat, count - 1)[:count]
+    found = found[np.lexsort((found, -flat[found]))]
+    return np.unravel_index(found[flat[found] > -np.inf], scores.shape)

@@ -1,0 +1,235 @@
+"""Fills blanks in a text: the likeliest fillings, with the joint probability of all their pieces in
+any factorization order (paper, section 2.1).
+
+A blank is one or more pieces. In an order z the probability of a filling x is the product over its
+pieces of p(x_z[t] | the known text, x_z[1] ... x_z[t-1]): a piece knows where the others stand, and
+what those before it in the order are.
+
+Shape letters: P pieces of all blanks, C fillings, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import math
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from xlnet.errors import UserError
+from xlnet.serving import choosing
+from xlnet.serving.settings import ORDERS, FillingSettings
+from xlnet.tokenization import WORD_START, Tokenizer
+
+if TYPE_CHECKING:
+    from xlnet.serving.language_model import LanguageModel, Reading
+
+_log = logging.getLogger(__name__)
+
+_MOST_ORDERS = 120          # all orders of five pieces
+_MOST_FORMS = 64            # numbers of pieces of all blanks that are tried
+
+
+class Filling(NamedTuple):
+    """words: of each blank. pieces: of each blank, tuples. probability: the joint one of all
+    pieces, given how many there are; log_probability: its logarithm."""
+    text: str
+    words: tuple[str, ...]
+    probability: float
+    log_probability: float
+    pieces: tuple[tuple[str, ...], ...]
+
+
+def fill(model: LanguageModel, tokenizer: Tokenizer, text: str,
+         settings: FillingSettings) -> list[Filling]:
+    """The likeliest fillings of the blanks in a text, at most `top`, the likeliest first.
+
+    Fillings of different numbers of pieces are compared as if every number were as likely before.
+
+    Raises:
+      UserError: there is no blank, nothing but blanks, too many blanks for so many numbers of
+        pieces, or an order of other blanks; the network reads from left to right alone.
+    """
+    if model.is_causal:
+        raise UserError("fill: the model was trained with objective=causal and reads from left to "
+                        "right alone; it can write on, a model trained with objective=permutation "
+                        "can fill in")
+    blanks = _Blanks(tokenizer, text, settings)
+    found = [filling for widths in blanks.forms() for filling in _of_widths(
+        model, blanks, widths, settings)]
+    return sorted(found, key=lambda filling: -filling.log_probability)[:settings.top]
+
+
+class _Blanks:
+    """A text cut at its blanks."""
+
+    def __init__(self, tokenizer, text, settings):
+        self._tokenizer, self._settings = tokenizer, settings
+        self._parts = text.split(settings.blank)
+        self.count = len(self._parts) - 1
+        if not self.count:
+            raise UserError("text: no blank %s in '%s'" % (settings.blank, text))
+        self._ids = [tokenizer.encode_words([part.strip()], [not i or part[0].isspace()])[0]
+                     if part.strip() else [] for i, part in enumerate(self._parts)]
+        if not any(self._ids):
+            raise UserError("text: nothing but blanks in '%s'" % text)
+        self._after_space = [part[-1:].isspace() or not (i or part)
+                             for i, part in enumerate(self._parts[:-1])]
+        if settings.order not in ORDERS and len(settings.blanks_in_order()) != self.count:
+            raise UserError("order is '%s', but there are %d blanks in '%s'"
+                            % (settings.order, self.count, text))
+        self._kinds = _kinds_of_pieces(tokenizer)
+
+    def forms(self) -> list[tuple[int, ...]]:
+        """The numbers of pieces of all blanks that are tried."""
+        numbers = self._settings.pieces_range()
+        if len(numbers) ** self.count > _MOST_FORMS:
+            raise UserError("pieces is %s: %d blanks have %d forms, expected at most %d; give "
+                            "pieces=%d" % (self._settings.pieces, self.count,
+                                           len(numbers) ** self.count, _MOST_FORMS, numbers[0]))
+        return list(itertools.product(numbers, repeat=self.count))
+
+    def layout(self, widths):
+        """Where everything stands: ids and positions of the known tokens, positions [P] of the
+        blanks' pieces."""
+        ids: list[int] = []
+        positions: list[int] = []
+        places: list[int] = []
+        position = 0
+        for part, width in zip(self._ids, (*widths, 0)):
+            ids += part
+            positions += range(position, position + len(part))
+            position += len(part)
+            places += range(position, position + width)
+            position += width
+        return ids, positions, places
+
+    def allowed(self, widths):
+        """Which pieces may stand at each place: bool [P,V]."""
+        kinds, rows = self._kinds, []
+        for width, after_space in zip(widths, self._after_space):
+            for place in range(width):
+                row = ~kinds.special
+                if not place:
+                    row &= kinds.marked if after_space else ~kinds.marked
+                if self._settings.whole_words:
+                    row &= ~kinds.punctuation
+                    if place:
+                        row &= ~kinds.marked
+                if width == 1 or place or not self._settings.whole_words:
+                    row &= ~kinds.mark_alone
+                rows.append(row)
+        return np.array(rows)
+
+    def filling(self, widths, ids, log_probability):
+        """The `Filling` of pieces ids [P]."""
+        pieces, ends = [], np.cumsum(widths)
+        for end, width in zip(ends, widths):
+            pieces.append(tuple(self._tokenizer.id_to_piece(int(id))
+                                for id in ids[end - width:end]))
+        words = tuple(self._tokenizer.decode(ids[end - width:end]).strip()
+                      for end, width in zip(ends, widths))
+        text = "".join(part + word for part, word in zip(self._parts, (*words, "")))
+        return Filling(text, words, math.exp(log_probability), log_probability, tuple(pieces))
+
+
+class _Kinds(NamedTuple):
+    """Of each piece, bool [V]: no text; begins with the mark of a space; is that alone; is
+    punctuation."""
+    special: np.ndarray
+    marked: np.ndarray
+    mark_alone: np.ndarray
+    punctuation: np.ndarray
+
+
+def _kinds_of_pieces(tokenizer):
+    pieces = [tokenizer.id_to_piece(id) for id in range(tokenizer.vocab_size)]
+    return _Kinds(tokenizer.is_special,
+                  np.array([piece.startswith(WORD_START) for piece in pieces]),
+                  np.array([piece == WORD_START for piece in pieces]), tokenizer.is_punctuation)
+
+
+def _of_widths(model, blanks, widths, settings) -> Iterator[Filling]:
+    """The best fillings with these numbers of pieces."""
+    ids, positions, places = blanks.layout(widths)
+    orders = _orders(widths, settings)
+    with model.reading(len(ids) + len(places)) as reading:
+        search = _Search(reading, ids, positions, places, blanks.allowed(widths))
+        searched = [orders[0], orders[-1]] if len(orders) > 1 else orders
+        found, scores = zip(*(search.best(order, settings.beams) for order in searched))
+        fillings, first = np.unique(np.concatenate(found), axis=0, return_index=True)
+        scores = np.concatenate(scores)[first]
+        if len(orders) > 1:
+            every = np.array([search.joint(fillings, order) for order in orders])
+            scores = np.logaddexp.reduce(every, axis=0) - math.log(len(orders))
+        for row in choosing.best(scores, settings.top)[0]:
+            yield blanks.filling(widths, fillings[row], float(scores[row]))
+
+
+def _orders(widths: Sequence[int], settings: FillingSettings) -> list[list[int]]:
+    """The factorization orders, each of the places 0 ... P - 1 in the text."""
+    count = sum(widths)
+    places = list(range(count))
+    random = np.random.default_rng([settings.seed, count])
+    if settings.order == "left_to_right":
+        return [places]
+    if settings.order == "right_to_left":
+        return [places[::-1]]
+    if settings.order == "random":
+        return [random.permutation(count).tolist()]
+    if settings.order == "all":
+        if math.factorial(count) <= _MOST_ORDERS:
+            return [list(order) for order in itertools.permutations(places)]
+        _log.info("note: %d pieces have %s orders; %d of them are averaged, drawn with the seed",
+                  count, "{:,}".format(math.factorial(count)), _MOST_ORDERS)
+        return [random.permutation(count).tolist() for _ in range(_MOST_ORDERS)]
+    begins = np.cumsum([0, *widths])
+    return [[place for blank in settings.blanks_in_order()
+             for place in range(begins[blank], begins[blank + 1])]]
+
+
+class _Search:
+    """Fillings of the blanks of one text, of which the known tokens are read once.
+
+    Args:
+      ids, positions: of the known tokens. places: [P], positions of the blanks' pieces. allowed:
+        bool [P,V].
+    """
+
+    def __init__(self, reading: Reading, ids: Sequence[int], positions: Sequence[int],
+                 places: Sequence[int], allowed: np.ndarray):
+        self._reading, self._known, self._places = reading, len(ids), places
+        self._allowed = allowed
+        self._first = reading.read(np.array([ids]), positions, places)[0]           # [P,V]
+
+    def best(self, order: Sequence[int], beams: int) -> tuple[np.ndarray, np.ndarray]:
+        """The likeliest fillings in this order that a beam search finds, at most `beams`: int
+        [C,P]; their log probabilities [C]."""
+        self._reading.keep([0])
+        fillings = np.zeros((1, len(order)), np.int64)
+        scores, said = np.zeros(1), self._first[order[0]][None]                     # [1], [1,V]
+        again_from = self._known
+        for step, place in enumerate(order):
+            if step:
+                before = order[step - 1]
+                said = self._reading.read(
+                    fillings[:, [before]], [self._places[before]], [self._places[place]],
+                    again_from=again_from)[:, 0]                                    # [C,V]
+                again_from += 1
+            sums = np.where(self._allowed[place], scores[:, None] + said, -np.inf)
+            rows, ids = choosing.best(sums, beams)
+            fillings, scores = fillings[rows], sums[rows, ids]
+            fillings[:, place] = ids
+            self._reading.keep(rows.tolist())
+        return fillings, scores
+
+    def joint(self, fillings: np.ndarray, order: Sequence[int]) -> np.ndarray:
+        """The log probabilities [C] of fillings int [C,P] in this order, at one go."""
+        self._reading.keep([0] * len(fillings))
+        rank = np.argsort(order)
+        said = self._reading.read(
+            fillings, self._places, self._places, again_from=self._known,
+            hidden=np.concatenate([rank > rank[:, None], rank >= rank[:, None]]))   # [C,P,V]
+        return np.take_along_axis(said, fillings[:, :, None], axis=2).sum(axis=(1, 2))

@@ -1,0 +1,130 @@
+"""What can be chosen where a trained model is used; flags are derived from it.
+
+Annotations are types here, not texts: flags need them. TensorFlow is not needed.
+"""
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from typing import Any, Optional, Union
+
+from xlnet.config import (
+    DeviceSettings,
+    NetworkSettings,
+    Settings,
+    TaskSettings,
+    as_in,
+    required,
+    setting,
+)
+from xlnet.errors import UserError, did_you_mean
+
+ORDERS = ("left_to_right", "right_to_left", "random", "all")
+
+
+@dataclasses.dataclass(frozen=True)
+class LoadSettings(Settings):
+    """Which model, and where it runs."""
+    model_dir: str = required("model directory, directory with a released checkpoint, its config "
+                              "and its vocabulary, or checkpoint prefix")
+    model_config_path: Optional[str] = setting(
+        None, "JSON with the architecture, if it does not lie beside the checkpoint")
+    spiece_model_file: Optional[str] = setting(
+        None, "SentencePiece model, if it does not lie beside the checkpoint")
+    use_checkpoint: str = as_in(TaskSettings, "use_checkpoint",
+                                help="that of model_dir/best if it is there, or the newest")
+    device: str = as_in(DeviceSettings, "device")
+    precision: str = as_in(NetworkSettings, "precision", default="fp32")
+
+
+@dataclasses.dataclass(frozen=True)
+class FillingSettings(Settings):
+    """How blanks are filled."""
+    blank: str = setting("___", "what stands for a blank in the text")
+    pieces: str = setting("1-3", "pieces of a blank: a number, or the least and the most of them")
+    order: str = setting("left_to_right", "the factorization order of the pieces: left_to_right, "
+                                          "right_to_left, random, all (the mean over all of them), "
+                                          "or the numbers of the blanks, as 2,1,3, pieces of a "
+                                          "blank from left to right")
+    whole_words: bool = setting(True, "only words: what is filled in begins and ends with a word, "
+                                      "and has no punctuation")
+    top: int = setting(5, "fillings that are returned, the likeliest first", minimum=1)
+    beams: int = setting(50, "fillings that are followed from piece to piece", minimum=1)
+    seed: int = setting(0, "seed of random orders", minimum=0)
+
+    def check(self) -> None:
+        super().check()
+        if not self.blank.strip():
+            raise UserError("blank is %r, expected a text that stands for a blank" % self.blank)
+        self.pieces_range()
+        if self.order not in ORDERS:
+            self.blanks_in_order()
+
+    def pieces_range(self) -> range:
+        """The numbers of pieces that a blank may have."""
+        ends = self.pieces.split("-")
+        if len(ends) > 2 or not all(end.isdecimal() for end in ends) or not (
+                1 <= int(ends[0]) <= int(ends[-1])):
+            raise UserError("pieces is '%s', expected a number, or two as in 1-3" % self.pieces)
+        return range(int(ends[0]), int(ends[-1]) + 1)
+
+    def blanks_in_order(self) -> list[int]:
+        """The numbers of the blanks, from 0 on, of an order that names them."""
+        numbers = self.order.split(",")
+        if not all(number.strip().isdecimal() for number in numbers) or sorted(
+                map(int, numbers)) != list(range(1, len(numbers) + 1)):
+            raise UserError("order is '%s', expected %s, or the numbers of the blanks as in 2,1,3%s"
+                            % (self.order, ", ".join(ORDERS), did_you_mean(self.order, ORDERS)))
+        return [int(number) - 1 for number in numbers]
+
+
+@dataclasses.dataclass(frozen=True)
+class GenerationSettings(Settings):
+    """How a text is written on."""
+    method: str = setting("sample", "sample: draw each token; greedy: the likeliest one; beam: the "
+                                    "likeliest text of several that are written side by side",
+                          choices=("sample", "greedy", "beam"))
+    max_tokens: int = setting(100, "tokens written at most", minimum=1)
+    temperature: float = setting(1., "of sampling: below 1 likely tokens become likelier", above=0.)
+    top_k: int = setting(0, "of sampling: only the k likeliest tokens; 0: all", minimum=0)
+    top_p: float = setting(1., "of sampling (nucleus): only the likeliest tokens that have this "
+                               "probability together", above=0., maximum=1.)
+    beams: int = setting(4, "texts written side by side by method beam", minimum=1)
+    length_penalty: float = setting(1., "of beams: a text's score is its log probability over its "
+                                        "number of tokens to this power", minimum=0.)
+    samples: int = setting(1, "texts for each prompt; of method beam, the best ones", minimum=1)
+    stop: Optional[str] = setting(None, "text before which writing ends; several as a JSON list")
+    context: int = setting(512, "a token is written from the last so many [tokens]", minimum=2)
+    seed: int = setting(0, "seed of sampling", minimum=0)
+
+    def check(self) -> None:
+        super().check()
+        if self.method == "greedy" and self.samples > 1:
+            raise UserError("samples is %d, but method=greedy writes one text; use sample or beam"
+                            % self.samples)
+        if self.method == "beam" and self.samples > self.beams:
+            raise UserError("samples is %d, expected at most beams, %d"
+                            % (self.samples, self.beams))
+        stop_texts(self.stop)
+
+
+def stop_texts(stop: Union[None, str, Sequence[str]]) -> tuple[str, ...]:
+    """The texts that end the writing.
+
+    Args:
+      stop: a text, a JSON list of texts, or a sequence of texts.
+
+    Raises:
+      UserError: a list that is not one of texts, or an empty text.
+    """
+    texts: Any = [stop] if isinstance(stop, str) else stop
+    if isinstance(stop, str):
+        if stop.startswith("["):
+            try:
+                texts = json.loads(stop)
+            except ValueError as e:
+                raise UserError("stop is %s, expected a text or a JSON list of texts (%s)"
+                                % (stop, e)) from None
+    if not all(isinstance(text, str) and text for text in texts or ()):
+        raise UserError("stop is %r, expected texts that are not empty" % (stop,))
+    return tuple(texts or ())
