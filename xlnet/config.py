@@ -806,6 +806,12 @@ class SpanSettings(TaskSettings):
     doc_stride: int = of_model(128, "tokens from one window of a long paragraph to the next",
                                minimum=1)
     max_query_length: int = of_model(64, "tokens of a question that are kept", minimum=1)
+    long_document: str = of_model(
+        "sliding", "windows of a long paragraph: each by itself, or with memories of the text "
+                   "before it, which is read together with the question",
+        choices=("sliding", "memory"))
+    max_segments: int = of_model(2, "long_document=memory: segments of max_seq_length that are "
+                                    "read for a window, itself included", minimum=1)
     max_answer_length: int = of_model(64, "tokens of the longest answer", minimum=1)
     start_n_top: int = of_model(5, "beginnings of an answer that are looked at", minimum=1)
     end_n_top: int = of_model(5, "ends that are looked at for each of them", minimum=1)
@@ -825,8 +831,6 @@ class SpanSettings(TaskSettings):
     on_error: ClassVar[str] = "fail"
     encoding: ClassVar[Optional[str]] = None
     delimiter: ClassVar[Optional[str]] = None
-    long_document: ClassVar[str] = "sliding"
-    max_segments: ClassVar[int] = 1
     summary_type: ClassVar[str] = "last"
     use_summ_proj: ClassVar[bool] = True
     is_regression: ClassVar[bool] = False

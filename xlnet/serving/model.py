@@ -323,10 +323,11 @@ class Model:
         """The `kind.Answers.values` of some rows."""
         task, kind = tuned.task, tuned.task.kind
         how = layout.of_records(tuned.settings, task)
-        records, windows = kind.encode(kind.examples(task, rows), self.tokenizer, how)
+        records, windows = kind.encode(list(kind.examples(task, rows)), self.tokenizer, how)
         self._note_cut(records)
-        shape = batches.Shape(how.max_seq_length, kind.pads,
-                              (*session.IDS, *kind.token_features), layout.multiple(tuned.settings))
+        padding = layout.of_padding(tuned.settings, task)
+        shape = batches.Shape(how.max_seq_length, padding.side,
+                              (*session.IDS, *padding.token_features), padding.multiple)
         part, numbers, outputs = self._task_part(tuned), [], []
         for some, batch in batches.by_length(records, shape, self._batch_size):
             numbers.append(some)

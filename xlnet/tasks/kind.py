@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Optional
 
 import numpy as np
@@ -129,9 +129,14 @@ class Kind:
     # ---- from a file to rows
 
     def read_rows(self, task: Task, path: str, need_labels: bool,
-                  form: Optional[str]) -> Optional[list]:
+                  form: Optional[str]) -> Optional[Sequence[Row]]:
         """The rows of a file in a form of the kind's own; None: it is a table, whose cells the
         methods below parse. Arguments and errors as in `parsing.read_file`."""
+        return None
+
+    def open_table(self, task: Task, path: str, form: Optional[str]) -> Optional[readers.Table]:
+        """The table of a file that is read piece by piece, whose `rows` are an iterator; None: it
+        is read whole. Arguments as in `parsing.read_file`."""
         return None
 
     def forms(self) -> Mapping[str, Callable]:
@@ -164,7 +169,8 @@ class Kind:
     def note_faults(self, task: Task, path: str, rows: Sequence[Row]) -> None:
         """Warns of what is wrong with a file whose rows can be used all the same."""
 
-    def training_rows(self, task: Task, rows: list, seed: int, data_dir: str) -> list:
+    def training_rows(self, task: Task, rows: Sequence[Row], seed: int,
+                      data_dir: str) -> Sequence[Row]:
         """Rows to train on, made of those of the train file in `data_dir`."""
         return rows
 
@@ -192,8 +198,9 @@ class Kind:
         """C, the texts that stand side by side in a record."""
         return 1
 
-    def examples(self, task: Task, rows: Sequence[Row]) -> list:
-        """What `encode` takes of each row: n `encoding.Example`s that `json` can write."""
+    def examples(self, task: Task, rows: Sequence[Row]) -> Collection[Any]:
+        """What `encode` takes of each row: n `encoding.Example`s that `json` can write, or what
+        makes them each time that it is gone through."""
         labels = self.label_array(task, rows).tolist()
         return [encoding.Example(row.pairs, label) for row, label in zip(rows, labels)]
 

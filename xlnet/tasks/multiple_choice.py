@@ -80,7 +80,9 @@ class MultipleChoice(Classification):
 
     def logits(self, nn: Any, task: Task, features: dict, is_training: bool) -> Any:
         """[B,C]"""
-        scores = nn.dense(nn.summary(), 1, nn.scope + "/dense")               # [B*C,1]
+        summary = nn.summary()
+        with nn.beside_network():
+            scores = nn.dense(summary, 1, nn.scope + "/dense")                # [B*C,1]
         return nn.tf.reshape(scores, [-1, len(task.class_names)])
 
 
