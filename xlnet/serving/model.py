@@ -70,11 +70,14 @@ class Model:
         self.max_seq_length: int = tuned.settings.max_seq_length if tuned else _MAX_SEQ_LENGTH
         self._restored: Optional[session.Restored] = session.Restored(loaded.prefix, device)
         self._speaks: Optional[LanguageModel] = None
-        # What is asked for first is built now, so that its first answer does not wait.
-        if tuned:
-            self._task_part(tuned)
-        else:
-            self._vectors_part()
+        try:        # what is asked for first is built now, so that its first answer does not wait
+            if tuned:
+                self._task_part(tuned)
+            else:
+                self._vectors_part()
+        except BaseException:
+            self.close()
+            raise
 
     def __enter__(self) -> Model:
         return self
