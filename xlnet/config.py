@@ -625,6 +625,9 @@ class TaskSettings(RunSettings, TextSettings):
     learning_rates: Optional[str] = setting(None, "the trials' learning rates in turn: 2e-5,3e-5")
     use_checkpoint: str = setting("best", "evaluate and predict with model_dir/best if it is "
                                           "there, or with the newest", choices=("best", "newest"))
+    do_export: bool = setting(False, "write the model for TensorFlow Serving at the end, as "
+                                     "scripts/export.py does")
+    export_dir: Optional[str] = setting(None, "directory for it; model_dir/export if not given")
     predict_split: str = setting("test", "file predicted: test, dev, ...")
     predict_file: Optional[str] = setting(None, "any file to be predicted in place of "
                                                 "predict_split, labelled or not; - is the "
@@ -657,9 +660,9 @@ class TaskSettings(RunSettings, TextSettings):
 
     def check(self) -> None:
         super().check()
-        if not (self.do_train or self.do_eval or self.do_predict):
-            raise UserError("nothing to do: give --do_train=True, --do_eval=True or "
-                            "--do_predict=True")
+        if not (self.do_train or self.do_eval or self.do_predict or self.do_export):
+            raise UserError("nothing to do: give --do_train=True, --do_eval=True, "
+                            "--do_predict=True or --do_export=True")
         if (self.patience or self.num_trials > 1) and self.eval_steps == 0:
             raise UserError("%s needs --eval_steps: it looks at evaluations while training"
                             % ("patience" if self.patience else "num_trials"))
@@ -835,7 +838,7 @@ class SpanSettings(TaskSettings):
     @property
     def does_run(self) -> bool:
         """Whether more is asked for than records."""
-        return self.do_train or self.do_eval or self.do_predict
+        return self.do_train or self.do_eval or self.do_predict or self.do_export
 
     def check(self) -> None:
         if self.does_run or not self.do_prepro:

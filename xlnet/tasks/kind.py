@@ -68,6 +68,7 @@ class Kind:
     pads: ClassVar[str] = "left"            # the side of a record where padding is
     takes_empty_text_b: ClassVar[bool] = False          # which otherwise is a fault of a row
     token_features: ClassVar[tuple[str, ...]] = ()      # those of `label_features` by token, [T]
+    targets: ClassVar[tuple[str, ...]] = ("label_ids",)     # those that only `loss` depends on
     verb: ClassVar[str] = "classify"        # the method of a loaded model that asks it
 
     # ---- from the command line to a task, for own files
@@ -227,6 +228,32 @@ class Kind:
         """What is kept of the logits where nothing is trained: dict of name to tensor [B, ...] of
         fixed shape."""
         return {"values": logits}
+
+    # ---- served as a graph, where there is no Python
+
+    def texts_of_row(self, task: Task) -> tuple[str, ...]:
+        """The names of the texts that a row is served by: strings [B], `choices` [B,C]."""
+        return ("text_a", "text_b") if task.text_b else ("text_a",)
+
+    def graph_features(self, encoder: Any, task: Task, texts: dict) -> dict:
+        """What `encode` makes of texts, in the graph: a dict of tensors [B, ...].
+
+        encoder: `serving.graph_encoding.GraphEncoder`. texts: dict of string tensors.
+
+        Raises:
+          UserError: this kind's texts cannot be encoded in the graph.
+        """
+        if type(self).encode is not Kind.encode:
+            raise UserError("texts of kind %s cannot be encoded in the graph; export with "
+                            "--signatures=ids" % self.name)
+        return encoder.pairs(texts["text_a"], texts.get("text_b"))
+
+    def served(self, tf: Any, task: Task, answers: dict, features: dict) -> dict:
+        """What a server says of a row, by names for people: a dict of tensors [B, ...].
+
+        answers: as `answers` returns them. features: what they were computed of.
+        """
+        return answers
 
     def class_weights(self, text: str, task: Task, rows: Optional[Sequence[Row]]) -> Optional[list]:
         """The weight of each label in the training loss, floats [L], or None.

@@ -57,6 +57,14 @@ class MultipleChoice(Classification):
             return None, "%d answers, expected %d" % (len(options), len(task.labels))
         return tuple((text_a, _answered(text_b, option)) for option in options), None
 
+    # ---- served as a graph
+
+    def texts_of_row(self, task: Task) -> tuple[str, ...]:
+        return (*super().texts_of_row(task), "choices")
+
+    def graph_features(self, encoder: Any, task: Task, texts: dict) -> dict:
+        return encoder.choices(texts["text_a"], texts.get("text_b"), texts["choices"])
+
     # ---- from Python
 
     def results(self, task: Task, rows: Sequence[Row], values: Any,

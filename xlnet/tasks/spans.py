@@ -69,6 +69,7 @@ class Spans(Kind):
     pads = "right"
     takes_empty_text_b = True
     token_features = question_windows.TOKEN_FEATURES
+    targets = ("start_positions", "end_positions", "is_impossible")
 
     # ---- from the command line to a task
 
@@ -166,7 +167,7 @@ class Spans(Kind):
             place, features["cls_index"][:, None])
         outputs = self.head(nn, tf.cast(is_hidden, tf.float32), features["cls_index"],
                             None if is_training else self.start_n_top,
-                            features["start_positions"])
+                            features.get("start_positions", features["cls_index"]))
         return dict(outputs, **{name: features[name] for name in (
             "paragraph_len", "widest_start", "widest_end", *self.token_features)})
 
