@@ -37,7 +37,10 @@ _OWN_FILES = ("text_a_column", "text_b_column", "label_column", "id_column", "ch
 
 def main(settings, network, optimization, device):
     from xlnet.finetuning import program
-    program.run(settings, network, optimization, device, cli.given_names(), check_task)
+    if program.run(settings, network, optimization, device, cli.given_names(), check_task) \
+            and settings.do_export:
+        from xlnet.serving import export
+        export.of_run(settings, network)
 
 
 def check_task(name):

@@ -42,8 +42,11 @@ def main(settings, network, optimization, device):
     from xlnet.finetuning import program
     if settings.do_prepro:
         program.prepare(settings, check_task)
-    if settings.does_run:
-        program.run(settings, network, optimization, device, cli.given_names(), check_task)
+    if settings.does_run and program.run(
+            settings, network, optimization, device, cli.given_names(), check_task) \
+            and settings.do_export:
+        from xlnet.serving import export
+        export.of_run(settings, network)
 
 
 def check_task(name):

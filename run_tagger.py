@@ -17,7 +17,10 @@ directory is enough: --model_dir=M --do_predict --predict_file=FILE.
 
 def main(settings, network, optimization, device):
     from xlnet.finetuning import program
-    program.run(settings, network, optimization, device, cli.given_names(), check_task)
+    if program.run(settings, network, optimization, device, cli.given_names(), check_task) \
+            and settings.do_export:
+        from xlnet.serving import export
+        export.of_run(settings, network)
 
 
 def check_task(name):

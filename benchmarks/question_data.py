@@ -8,7 +8,6 @@ import dataclasses
 import json
 import multiprocessing
 import os
-import resource
 import tempfile
 import time
 
@@ -84,8 +83,13 @@ def prepare(settings, path):
             label_features=kind.label_features(task, settings.max_seq_length), encode=kind.encode,
             options=kind.record_options())
     ended = time.process_time()
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
-    return len(rows), read - began, ended - read, peak
+    return len(rows), read - began, ended - read, peak_memory() / 1e6
+
+
+def peak_memory():
+    """Of this process alone [bytes]: `ru_maxrss` begins with that of the process it came from."""
+    with open("/proc/self/status", encoding="ascii") as f:
+        return next(int(line.split()[1]) * 1024 for line in f if line.startswith("VmHWM"))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 """Is it worth while to pretrain? Tasks learned from a small pretrained model, from random weights,
-and by a bag of words.
+and by words alone: texts, entities, questions.
 
 The model of a language is pretrained on raw text and on the texts of the tasks' training files,
 without their labels. Each task is then fine-tuned with several seeds, all settings alike but the
@@ -19,6 +19,7 @@ from recipes import chosen, print_table, stage
 from xlnet import cli, files
 from xlnet.config import CorpusSettings, required, setting
 from xlnet.tasks import custom, known, parsing
+from xlnet.tasks.span_answers import Found
 from xlnet.text import reading
 from xlnet.tokenization import Tokenizer
 
@@ -32,7 +33,8 @@ LANGUAGES = {
                   ("pretrain_en/xlnet_lines", "lines")),
         tasks={"sst-2": ("glue/SST-2", "dev", 1), "cola": ("glue/CoLA", "dev", 4),
                "ag_news": ("ag_news_csv", "test", 4), "qqp": ("glue/QQP", "dev", 3),
-               "conll2003": ("conll2003", "dev", 5)},
+               "conll2003": ("conll2003", "dev", 5), "squad1": ("squad", "dev", 12),
+               "squad2": ("squad", "dev", 8)},
         more_text={"imdb": "aclImdb", "race": "RACE"}, steps=4000),
     "chinese": Language(
         raw_text=(("pretrain_zh", "paragraphs"),),
@@ -48,7 +50,14 @@ PRETRAINING = dict(train_batch_size=16, mem_len=64, perm_size=64, num_predict=64
                    weight_decay=0.01, log_steps=100, save_steps=1000, parallel_ops=True)
 FINE_TUNING = dict(max_seq_length=128, train_batch_size=32, warmup_share=0.1, learning_rate=1e-3,
                    save_steps=100000, eval_steps=0, log_steps=200, parallel_ops=True)
-OF_PROGRAM = {"run_classifier.py": dict(summary_type="mean"), "run_tagger.py": {}}
+OF_PROGRAM = {
+    "run_classifier.py": dict(summary_type="mean"),
+    "run_tagger.py": {},
+    "run_squad.py": dict(max_seq_length=256, doc_stride=96, max_query_length=32,
+                         max_answer_length=32),
+}
+HEADER = ("task", "rows", "evaluated", "metric", "majority", "words alone", "from scratch",
+          "pretrained")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,8 +75,7 @@ class TransferSettings:
 def main(settings):
     languages = chosen("languages", settings.languages, "language", LANGUAGES)
     rows = [row for name in languages for row in run(settings, name, LANGUAGES[name])]
-    print_table(("task", "rows", "evaluated", "metric", "majority", "words alone", "from scratch",
-                 "pretrained"), rows)
+    print_table(HEADER, rows)
 
 
 def run(settings, name, language):
@@ -145,13 +153,10 @@ def compare(settings, out, task, part, split, epochs):
                      for seed in range(settings.num_seeds)] for start, flags in starts.items()}
     train, held_out = (parsing.read_rows(known_task, data_dir, each, need_labels=True)
                        for each in ("train", split))
-    words = most_frequent_tags(known_task, train, held_out) if kind.name == "tagging" else \
-        bag_of_words(known_task, Tokenizer(os.path.join(out, "spiece.model")), train, held_out)
-    truth = kind.truth(known_task, held_out)
+    majority, words = baselines(known_task, out, train, held_out)
     for metric in known_task.metrics[:2]:
         yield (task, "{:,}".format(len(train)), "{:,} {}".format(len(held_out), split), metric,
-               "%.3f" % kind.baseline(known_task, truth).get(metric, float("nan")),
-               "%.3f" % kind.evaluate(known_task, words, truth)[metric],
+               "%.3f" % majority.get(metric, float("nan")), "%.3f" % words[metric],
                *(spread([result[metric] for result in found[start]]) for start in starts))
 
 
@@ -162,8 +167,8 @@ def fine_tune(program, out, task, data_dir, split, epochs, start, seed, flags):
           task_name=task, data_dir=data_dir, output_dir=os.path.join(out, task, "records"),
           model_dir=model_dir, spiece_model_file=os.path.join(out, "spiece.model"),
           model_config_path=os.path.join(out, "config.json"), do_train=True, do_eval=True,
-          eval_split=split, epochs=epochs, seed=seed, **flags, **FINE_TUNING,
-          **OF_PROGRAM[program])
+          eval_split=split, epochs=epochs, seed=seed, **flags,
+          **dict(FINE_TUNING, **OF_PROGRAM[program]))
     results = files.read_json(os.path.join(model_dir, "eval_results_%s.json" % split), "results")
     return results["checkpoints"][-1]
 
@@ -173,6 +178,23 @@ def spread(values):
     if len(values) == 1:
         return "%.3f" % values[0]
     return "%.3f ± %.3f" % (statistics.mean(values), statistics.stdev(values))
+
+
+def baselines(task, out, train, held_out):
+    """The metrics of the answer that looks at no row, and of what words alone tell, dicts.
+
+    For questions these are no answer at all, and the sentence that shares most words with the
+    question; for words of a sentence the most frequent tag of all, and the one that each word has
+    most often in training.
+    """
+    kind = task.kind
+    truth = kind.truth(task, held_out)
+    if kind.name == "spans":
+        nothing = [Found([], null_score=1e9)] * len(held_out)
+        return kind.evaluate(task, nothing, truth), kind.baseline(task, truth)
+    words = most_frequent_tags(task, train, held_out) if kind.name == "tagging" else \
+        bag_of_words(task, Tokenizer(os.path.join(out, "spiece.model")), train, held_out)
+    return kind.baseline(task, truth), kind.evaluate(task, words, truth)
 
 
 def most_frequent_tags(task, train, held_out):

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes .venv in the repository root, with everything the programs and the tests need.
 # Does nothing when that is done already. PYTHON=... chooses the Python. --dev adds what the checks
-# of .ci/run need: linter, formatter, type checker, Apache Beam.
+# of .ci/run need: linter, formatter, type checker, Apache Beam, tensorflow-text.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

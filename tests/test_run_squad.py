@@ -8,8 +8,12 @@ import numpy as np
 import pytest
 from helpers import command
 from helpers.finetuning import make_vocabulary, weights
+from helpers.golden import Golden
 from helpers.paths import RELEASED
 
+from xlnet.engine import checkpoint
+
+pytestmark = pytest.mark.usefixtures("quick_start")
 PLAIN, ANSWERS = ["kamat", "rokmi", "solkat", "dakar"], ["telok", "nokla", "laskit"]
 
 
@@ -42,10 +46,10 @@ def place(tmp_path_factory):
 
 def run(place, *arguments, **changes):
     flags = dict(
-        train_file=place / "train.json", predict_file=place / "dev.json", dropout=0, dropatt=0,
+        train_file=place / "train.json", predict_file=place / "dev.json", dropout=.02, dropatt=0,
         output_dir=place / "records", model_dir=place / "model", max_seq_length=24, doc_stride=8,
         max_query_length=6, spiece_model_file=place / "sp.model", train_batch_size=16,
-        learning_rate=.02, warmup_steps=10, train_steps=180, eval_steps=60, save_steps=60,
+        learning_rate=.02, warmup_steps=10, train_steps=120, eval_steps=60, save_steps=60,
         model_config_path=RELEASED / "xlnet_config.json", start_n_top=3, end_n_top=2)
     return command.run("run_squad.py", *arguments, *(
         "--%s=%s" % item for item in dict(flags, **changes).items() if item[1] is not None))
@@ -63,7 +67,7 @@ def test_it_learns_evaluates_selects_and_predicts(place, trained):
     assert "120 questions, answers of up to 64 tokens, windows every 8 tokens" in trained.stdout
     results = json.loads((model / "eval_results_dev.json").read_text())
     best = results["checkpoints"][0]
-    assert best["f1"] > 80 > results["baseline"]["f1"]
+    assert best["f1"] > 45 > results["baseline"]["f1"]
     assert best["NoAns_f1"] > 50 and best["HasAns_f1"] > 50
     predictions, n_best, null = (json.loads((model / ("predictions_custom_dev" + end)).read_text())
                                  for end in (".json", ".nbest.json", ".null_odds.json"))
@@ -80,22 +84,66 @@ def test_it_learns_evaluates_selects_and_predicts(place, trained):
 
 
 def test_the_head_is_the_reference_s(place, trained):
-    names = {name for name in weights(place / "model" / "best") if name.startswith(
-        ("model/start_logits", "model/end_logits", "model/answer_class"))
-        and "/Adam" not in name}
-    expected = {"start_logits/dense/kernel", "start_logits/dense/bias", "end_logits/dense_0/kernel",
-                "end_logits/dense_0/bias", "end_logits/LayerNorm/beta",
-                "end_logits/LayerNorm/gamma", "end_logits/dense_1/kernel",
-                "end_logits/dense_1/bias", "answer_class/dense_0/kernel",
-                "answer_class/dense_0/bias", "answer_class/dense_1/kernel"}
-    assert {"model/" + name for name in expected} == names
+    shapes = {name: value.shape for name, value in weights(place / "model" / "best").items()}
+    expected = {name: value.shape for name, value in authors_weights().items()}
+    assert shapes.pop("global_step") == ()
+    assert shapes == expected
 
 
-def test_windows_and_batches_change_no_answer(place, trained, tmp_path):
-    """Padding, and where windows begin, leave the answers as they are, but for where a window has
-    less context."""
-    how = dict(predict_dir=tmp_path, train_file=None)
-    done = run(place, "--do_predict=True", padding="fixed", eval_batch_size=3, **how)
+def authors_weights():
+    return Golden("untied_gelu.head.qa_train").group("var/")
+
+
+@pytest.fixture(scope="module")
+def theirs(place):
+    """A model directory of the authors' program: weights and Adam's slots, nothing beside them."""
+    stored = authors_weights()
+    slots = {"%s/adam_%s" % (name, slot): value for name, value in stored.items() for slot in "mv"}
+    checkpoint.write_arrays(str(place / "theirs" / "model.ckpt-7"), {
+        **stored, **slots, "global_step": np.int64(7)})
+    (place / "theirs" / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-7"\n')
+    return place / "theirs"
+
+
+def test_what_the_authors_program_trained_is_used_as_it_is(place, theirs, tmp_path):
+    done = run(place, "--do_predict=True", model_dir=theirs, train_file=None, predict_dir=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "has no task.json: task, vocabulary and settings are those given" in done.stdout
+    assert (tmp_path / "predictions_custom_dev.nbest.json").exists()
+    done = run(place, "--do_train=True", model_dir=theirs)
+    assert "theirs are not run_squad.py's (no task.json)" in done.stderr
+
+
+START_KERNEL = "start_logits/dense/kernel"
+
+
+def one_step(place, theirs, model_dir, **changes):
+    """The output of a run of one step, from the authors' weights. Where a gradient is nothing but
+    rounding, as that of what is added to all logits alike, weights stay where they are."""
+    done = run(place, "--do_train=True", model_dir=model_dir, train_steps=1, eval_steps=0,
+               warmup_steps=0, dropout=0, adam_epsilon=1, learning_rate=1, init_checkpoint=theirs,
+               **changes)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_recompute_and_micro_batches_train_the_same_from_the_authors_weights(
+        place, theirs, tmp_path):
+    out = one_step(place, theirs, tmp_path / "one")
+    assert "model.ckpt-7: 42 of 42 variables\n" in out
+    first, one = (weights(tmp_path / "one" / name) for name in ("model.ckpt-0", "model.ckpt-1"))
+    assert all(np.array_equal(first[name], value) for name, value in authors_weights().items())
+    assert np.abs(one[START_KERNEL] - first[START_KERNEL]).max() > 1e-3
+    one_step(place, theirs, tmp_path / "other", recompute=True, grad_accum_steps=4)
+    other = weights(tmp_path / "other" / "model.ckpt-1")
+    for name in authors_weights():
+        np.testing.assert_allclose(other[name], one[name], rtol=1e-4, atol=2e-6, err_msg=name)
+
+
+def test_batches_and_devices_change_no_answer(place, trained, tmp_path):
+    """Padding, what stands in a batch, and how many devices answer."""
+    how = dict(predict_dir=tmp_path, train_file=None, padding="fixed", eval_batch_size=3)
+    done = run(place, "--do_predict=True", device="cpu", num_core_per_host=2, **how)
     assert done.returncode == 0, done.stderr
     for name in ("predictions_custom_dev.json", "predictions_custom_dev.null_odds.json"):
         fixed, cut = (json.loads((directory / name).read_text())
@@ -103,6 +151,46 @@ def test_windows_and_batches_change_no_answer(place, trained, tmp_path):
         assert list(fixed) == list(cut)
         for key, value in fixed.items():
             assert value == (pytest.approx(cut[key], abs=1e-4) if "null" in name else cut[key])
+
+
+def test_a_run_that_was_killed_goes_on_to_the_bit(place, trained, tmp_path):
+    """Its last checkpoint is cut short, and what it had evaluated since is lost."""
+    shutil.copytree(place / "model", tmp_path / "model")
+    last = tmp_path / "model" / "model.ckpt-120.data-00000-of-00001"
+    last.write_bytes(last.read_bytes()[:-100])
+    (tmp_path / "model" / "evaluations.json").write_text(json.dumps(dict(
+        metric="f1", evaluations=evaluations(place / "model")[:1])))
+    done = run(place, "--do_train=True", model_dir=tmp_path / "model")
+    assert done.returncode == 0, done.stderr
+    assert "the one before it is used" in done.stdout and "steps       60 to 120" in done.stdout
+    ours, expected = (weights(path / "model.ckpt-120") for path in
+                      (tmp_path / "model", place / "model"))
+    assert all(np.array_equal(ours[name], value) for name, value in expected.items())
+    assert evaluations(tmp_path / "model") == evaluations(place / "model")
+
+
+def evaluations(model_dir):
+    return json.loads((model_dir / "evaluations.json").read_text())["evaluations"]
+
+
+def test_trials_with_memory_in_bfloat16_and_micro_batches_stop_early(place, tmp_path):
+    """Of two trials the second one, which learns nothing, ends when its patience does."""
+    config = json.loads((RELEASED / "xlnet_config.json").read_text())
+    (place / "narrow.json").write_text(json.dumps(dict(config, n_layer=1)))
+    done = run(place, "--do_train=True", "--do_predict=True", model_dir=tmp_path, num_trials=2,
+               learning_rates=".02,1e-30", patience=1, train_steps=3, eval_steps=1, save_steps=4,
+               warmup_steps=0, max_seq_length=14, doc_stride=5, max_query_length=4,
+               long_document="memory", precision="bf16", grad_accum_steps=2,
+               model_config_path=place / "narrow.json")
+    assert done.returncode == 0, done.stderr
+    results = json.loads((tmp_path / "results.json").read_text())
+    assert [trial["seed"] for trial in results["trials"]] == [0, 1]
+    assert [one["step"] for one in evaluations(tmp_path / "trial_2")] == [1, 2]
+    best = results["trials"][results["best_trial"] - 1]
+    kept, expected = (weights(path) for path in (tmp_path / "best", best["model_dir"] + "/best"))
+    assert all(np.array_equal(kept[name], value) for name, value in expected.items())
+    assert all(value.dtype == np.float32 for name, value in kept.items() if name != "global_step")
+    assert len(json.loads((tmp_path / "predictions_custom_dev.json").read_text())) == 30
 
 
 def test_a_model_copied_elsewhere_needs_nothing_but_a_file(place, trained, tmp_path):
@@ -138,6 +226,8 @@ WRONG = (
     (dict(task_name="squad2", context_column="text"), 1,
      "context_column is for --task_name=custom"),
     (dict(metric="accuracy"), 1, "task custom has no accuracy"),
+    (dict(class_weights="balanced"), 1,
+     "class_weights: task custom is no classification into classes"),
     (dict(label_smoothing=.1), 1, "label_smoothing: task custom has no classes"),
 )
 

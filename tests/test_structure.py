@@ -149,6 +149,12 @@ def test_help_is_quick(program):
     assert "--help" not in done.stderr and program in done.stdout
 
 
+def test_a_model_can_be_asked_for_without_tensorflow():
+    """It is imported when one is loaded."""
+    code = "import sys, xlnet; xlnet.load; assert not {'tensorflow', 'numpy'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+
+
 def test_the_documented_api_is_there():
     import xlnet
     assert set(xlnet.__all__) == {"XLNetConfig", "RunConfig", "create_run_config", "XLNetModel",

@@ -62,11 +62,11 @@ def test_comma_rule_for_the_whole_released_vocabulary(released):
     t = released[False]
     ruled = [p for p in map(t.id_to_piece, range(t.vocab_size))
              if len(p) > 1 and p[-1] == "," and p[-2].isdigit()]
-    assert len(ruled) == len(t._split_ids) > 50
+    assert len(ruled) == len(t.split_ids) > 50
     for piece in ruled:
         parts = t._split_pieces[piece]
         assert "".join(parts) == piece and parts[-1] == ","
-        assert t._split_ids[t._model.piece_to_id(piece)] == [
+        assert t.split_ids[t._model.piece_to_id(piece)] == [
             t._model.piece_to_id(part) for part in parts]
 
 

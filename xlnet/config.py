@@ -625,6 +625,9 @@ class TaskSettings(RunSettings, TextSettings):
     learning_rates: Optional[str] = setting(None, "the trials' learning rates in turn: 2e-5,3e-5")
     use_checkpoint: str = setting("best", "evaluate and predict with model_dir/best if it is "
                                           "there, or with the newest", choices=("best", "newest"))
+    do_export: bool = setting(False, "write the model for TensorFlow Serving at the end, as "
+                                     "scripts/export.py does")
+    export_dir: Optional[str] = setting(None, "directory for it; model_dir/export if not given")
     predict_split: str = setting("test", "file predicted: test, dev, ...")
     predict_file: Optional[str] = setting(None, "any file to be predicted in place of "
                                                 "predict_split, labelled or not; - is the "
@@ -657,9 +660,9 @@ class TaskSettings(RunSettings, TextSettings):
 
     def check(self) -> None:
         super().check()
-        if not (self.do_train or self.do_eval or self.do_predict):
-            raise UserError("nothing to do: give --do_train=True, --do_eval=True or "
-                            "--do_predict=True")
+        if not (self.do_train or self.do_eval or self.do_predict or self.do_export):
+            raise UserError("nothing to do: give --do_train=True, --do_eval=True, "
+                            "--do_predict=True or --do_export=True")
         if (self.patience or self.num_trials > 1) and self.eval_steps == 0:
             raise UserError("%s needs --eval_steps: it looks at evaluations while training"
                             % ("patience" if self.patience else "num_trials"))
@@ -803,6 +806,12 @@ class SpanSettings(TaskSettings):
     doc_stride: int = of_model(128, "tokens from one window of a long paragraph to the next",
                                minimum=1)
     max_query_length: int = of_model(64, "tokens of a question that are kept", minimum=1)
+    long_document: str = of_model(
+        "sliding", "windows of a long paragraph: each by itself, or with memories of the text "
+                   "before it, which is read together with the question",
+        choices=("sliding", "memory"))
+    max_segments: int = of_model(2, "long_document=memory: segments of max_seq_length that are "
+                                    "read for a window, itself included", minimum=1)
     max_answer_length: int = of_model(64, "tokens of the longest answer", minimum=1)
     start_n_top: int = of_model(5, "beginnings of an answer that are looked at", minimum=1)
     end_n_top: int = of_model(5, "ends that are looked at for each of them", minimum=1)
@@ -822,8 +831,6 @@ class SpanSettings(TaskSettings):
     on_error: ClassVar[str] = "fail"
     encoding: ClassVar[Optional[str]] = None
     delimiter: ClassVar[Optional[str]] = None
-    long_document: ClassVar[str] = "sliding"
-    max_segments: ClassVar[int] = 1
     summary_type: ClassVar[str] = "last"
     use_summ_proj: ClassVar[bool] = True
     is_regression: ClassVar[bool] = False
@@ -831,7 +838,7 @@ class SpanSettings(TaskSettings):
     @property
     def does_run(self) -> bool:
         """Whether more is asked for than records."""
-        return self.do_train or self.do_eval or self.do_predict
+        return self.do_train or self.do_eval or self.do_predict or self.do_export
 
     def check(self) -> None:
         if self.does_run or not self.do_prepro:

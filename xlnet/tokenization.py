@@ -126,6 +126,8 @@ class Tokenizer:
         a letter of a script without spaces, punctuation (see `begins_word`), and special pieces.
       is_punctuation: bool [V], pieces that are words of their own: what follows begins another.
       is_legacy_word_start: bool [V], pieces that begin a word by the authors' rule.
+      split_ids: the rule for commas after digits: by id of a piece such as "▁2010,", the ids that
+        stand in its place, those of "▁2010" and ",".
       ids_without_mark: int32 [V], of the pieces without the mark that begins a word; -1 for the
         mark alone, the piece itself where it has none or there is no such piece.
 
@@ -154,9 +156,9 @@ class Tokenizer:
         self._split_pieces = {piece: self._split_digit_comma(piece)
                               for piece in self._pieces if _is_digit_comma(piece)}
         to_id = self._model.piece_to_id
-        self._split_ids = {to_id(piece): to_id(parts)
-                           for piece, parts in self._split_pieces.items()}
-        self._is_split = np.isin(np.arange(self.vocab_size), list(self._split_ids))
+        self.split_ids = {to_id(piece): to_id(parts)
+                          for piece, parts in self._split_pieces.items()}
+        self._is_split = np.isin(np.arange(self.vocab_size), list(self.split_ids))
 
     def pieces(self, text: str) -> list[str]:
         """Returns the pieces of `text`, a list of str; unknown characters stand as they are."""
@@ -200,14 +202,17 @@ class Tokenizer:
 
     @functools.cached_property
     def _model_without_prefix(self):
-        """The model that puts no space before a text.
+        return sentencepiece.SentencePieceProcessor(model_proto=self.model_bytes(False))
+
+    def model_bytes(self, has_prefix: bool = True) -> bytes:
+        """The SentencePiece model as bytes; without `has_prefix` one that puts no space before a
+        text, as the words of `encode_words` need it that stand after no space.
 
         Messages of protocol buffers that stand one after the other are merged, so a few bytes
         behind the model's own change one field: normalizer_spec.add_dummy_prefix = false.
         """
         with open(self.path, "rb") as f:
-            return sentencepiece.SentencePieceProcessor(
-                model_proto=f.read() + _WITHOUT_PREFIX)
+            return f.read() + (b"" if has_prefix else _WITHOUT_PREFIX)
 
     def _encode(self, model, lines):
         ids, lengths = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
@@ -273,7 +278,7 @@ class Tokenizer:
         where = np.flatnonzero(self._is_split[ids])
         if not len(where):
             return ids, lengths
-        parts = [self._split_ids[id] for id in ids[where].tolist()]
+        parts = [self.split_ids[id] for id in ids[where].tolist()]
         sizes = np.fromiter(map(len, parts), np.int64, len(parts))
         line = np.searchsorted(np.cumsum(lengths), where, "right")
         np.add.at(lengths, line, sizes - 1)

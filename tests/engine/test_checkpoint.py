@@ -71,6 +71,21 @@ def test_slots_are_left_out(graph, tmp_path):
     assert checkpoint.compare(prefix, [weight]) == (["model/w"], [], [])
 
 
+def test_output_layers_that_were_part_of_the_model_once(graph, tmp_path):
+    """Those of version 0.1.0, with moving averages."""
+    names = ("model/logits/dense/kernel", "model/a/logits/dense")
+    checkpoint.write_arrays(str(tmp_path / "x.ckpt"), {
+        name + end: np.full([2], 5 - len(end), "f4") for name in names for end in ("", "/average")})
+    prefix = str(tmp_path / "x.ckpt")
+    assert checkpoint.weights(prefix) == {
+        "logits/dense/kernel": names[0] + "/average", names[1]: names[1] + "/average"}
+    weight = tf.get_variable("logits/dense/kernel", [2], use_resource=True)
+    checkpoint.warm_start(prefix, config_of())
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        assert session.run(weight).tolist() == [5, 5]
+
+
 def test_a_prefix_a_directory_or_latest(graph, tmp_path):
     assert checkpoint.resolve(PREFIX) == PREFIX
     assert checkpoint.resolve(str(RELEASED)) == PREFIX

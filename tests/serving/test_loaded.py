@@ -8,6 +8,7 @@ import pytest
 from helpers.finetuning import make_vocabulary
 from helpers.paths import RELEASED
 
+import xlnet
 from xlnet.config import ClassifierSettings, XLNetConfig
 from xlnet.engine import checkpoint
 from xlnet.errors import UserError
@@ -88,6 +89,12 @@ def test_what_no_program_has_written_is_refused(model, changes, said):
     path.write_text(json.dumps(dict(json.loads(path.read_text()), **changes)))
     with pytest.raises(UserError, match=said):
         loaded.read(str(model))
+
+
+def test_a_checkpoint_without_the_output_layer_is_refused(model):
+    with pytest.raises(UserError, match=r"model.ckpt-5 lacks \d of the model's variables: "
+                                        "model/classification_custom/logit/bias"):
+        xlnet.load(str(model), device="cpu")
 
 
 def test_there_has_to_be_a_model(tmp_path):

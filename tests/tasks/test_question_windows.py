@@ -151,3 +151,30 @@ def test_a_paragraph_is_cut_into_pieces_once(golden, monkeypatch):
                              Question("a b", "g?", 2, 3)], golden[1], 16, stride=4,
                             max_query_length=4)
     assert asked == ["a b", "d e"]
+
+
+def test_what_stands_before_a_window_is_read_before_it(golden):
+    """Segments of the same form, each ending where the next one begins, with any stride."""
+    tokenizer = golden[1]
+    context = " ".join("one two three four five".split() * 7)
+    how = dict(stride=5, max_query_length=4)
+    asked = [Question(context, "what is it?", 14, 18)]
+    alone, counts = question_windows.encode(asked, tokenizer, 20, **how)
+    arrays, same = question_windows.encode(asked, tokenizer, 20, segments=3, **how)
+    assert counts.tolist() == same.tolist() and counts[0] > 3
+    pieces = tokenizer.encode_lines([context])[0]
+    query = alone["input_ids"][0, alone["paragraph_len"][0]:][:alone["cls_index"][0] + 1
+                                                              - alone["paragraph_len"][0]]
+    room = 20 - len(query)
+    for row, start in enumerate(range(0, 5 * counts[0], 5)):
+        for name in alone:
+            np.testing.assert_array_equal(
+                arrays[name][row][-20:] if name.startswith(("input", "segment"))
+                else arrays[name][row], alone[name][row], name)
+        is_text = arrays["input_mask"][row, :40] == 0
+        before = [*pieces[max(start - 2 * room, 0):max(start - room, 0)],
+                  *(query if start > room else []), *pieces[max(start - room, 0):start],
+                  *(query if start else [])]
+        assert arrays["input_ids"][row, :40][is_text].tolist() == list(before)
+        assert is_text.tolist() == [False] * (40 - len(before)) + [True] * len(before)
+        assert set(arrays["segment_ids"][row, :40][~is_text]) <= {question_windows.SEG_PAD}

@@ -4,17 +4,22 @@ import dataclasses
 import json
 import logging
 import math
+import os
+import re
+import tracemalloc
 
 import numpy as np
 import pytest
 from helpers.paths import DATA
+from helpers.vocabulary import train_tiny_model
 
 from xlnet.errors import UserError
-from xlnet.tasks import known, parsing, span_answers, squad_files
+from xlnet.tasks import decoding, encoding, known, parsing, row_store, span_answers, squad_files
 from xlnet.tasks.registry import KINDS
 from xlnet.tasks.span_answers import Found, Span
 from xlnet.tasks.squad_files import Answer, place_of
 from xlnet.tasks.task import Row, Task
+from xlnet.tokenization import Tokenizer
 
 CONTEXT = "The cat sat. The dog ran after it, 3 times."
 SPANS = KINDS["spans"]
@@ -88,6 +93,59 @@ def test_faults_of_files(tmp_path, value, message):
         read(tmp_path, value)
     assert message in str(error.value) and "train-v2.0.json" in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_where_json_is_broken_and_how_far_it_was_read(tmp_path):
+    whole = json.dumps({"data": [article(question())]}, indent=1)
+    for broken, message in (
+            (whole[:-10], "not valid JSON: Expecting ',' delimiter: line 21 column"),
+            (whole + "]", "not valid JSON: Extra data: line 24 column 2"),
+            (whole.replace('"qas": [', '"qas": '), "not valid JSON: Expecting"),
+            (whole.encode().replace(b"Who", b"Wh\xf6"), "not UTF-8: byte 0xf6 at column")):
+        path = tmp_path / "train-v2.0.json"
+        path.write_bytes(broken if isinstance(broken, bytes) else broken.encode())
+        with pytest.raises(UserError, match=re.escape(message)) as error:
+            parsing.read_file(SQUAD, str(path), True)
+        assert "\n" not in str(error.value) and "train-v2.0.json" in str(error.value)
+
+
+@pytest.mark.parametrize("encoding", ("utf-8-sig", "utf-16"))
+def test_other_encodings_and_places_of_keys(tmp_path, encoding):
+    value = {"data": [{"paragraphs": [{"qas": [question()], "context": CONTEXT}], "title": [1]}],
+             "version": {"number": 2}}
+    (tmp_path / "train-v2.0.json").write_text(json.dumps(value), encoding=encoding)
+    rows = parsing.read_file(SQUAD, str(tmp_path / "train-v2.0.json"), True)
+    assert rows == [Row("q1", ((CONTEXT, "Who ran?"),), (Answer("The dog", 13),), CONTEXT)]
+
+
+def peak_of_preparation(tmp_path, tokenizer, count):
+    """The size of a file of `count` paragraphs, and the memory that making its records takes."""
+    articles = [article(question("q%d" % i), context="%s %d %s" % (CONTEXT, i, "cat sat " * 50))
+                for i in range(count)]
+    path = tmp_path / ("%d.json" % count)
+    path.write_text(json.dumps({"data": articles}))
+    tracemalloc.start()
+    rows = SPANS.training_rows(SQUAD, parsing.read_file(SQUAD, str(path), True), 0, "")
+    made = encoding.write_records(
+        str(tmp_path), "x", SPANS.examples(SQUAD, rows), tokenizer,
+        encoding.Layout(32, long_document="sliding"), options=SPANS.record_options(),
+        label_features=SPANS.label_features(SQUAD, 32),
+        encode=dataclasses.replace(SPANS, doc_stride=20, max_query_length=4).encode)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(made.windows) == count == len(rows)
+    return os.path.getsize(path), peak
+
+
+def test_memory_does_not_grow_with_the_file(tmp_path, monkeypatch):
+    for module, name, size in ((row_store, "_ROWS_AT_ONCE", 20), (row_store, "_NAMES_APART", 20),
+                               (decoding, "_CHUNK", 4096), (encoding, "_EXAMPLES_AT_ONCE", 20)):
+        monkeypatch.setattr(module, name, size)
+    tokenizer = Tokenizer(train_tiny_model(tmp_path / "sp.model"))
+    peak_of_preparation(tmp_path, tokenizer, 40)        # whatever is loaded once
+    (small, before), (large, after) = (peak_of_preparation(tmp_path, tokenizer, count)
+                                       for count in (100, 500))
+    assert after - before < 0.25 * (large - small)
 
 
 def test_all_faults_of_a_file_are_listed(tmp_path, caplog):

@@ -370,7 +370,9 @@ def _lengths(input_mask, row_length):
 
 def _without_padding(batch, row_length, multiple, pads, by_token):
     """Cuts off the columns on the side `pads` in which no example of the batch has a token."""
-    longest = tf.reduce_max(_lengths(batch["input_mask"], row_length))
+    is_text = tf.reduce_any(tf.reshape(batch["input_mask"], [-1, row_length]) < 1, axis=0)     # [T]
+    is_text = tf.reverse(is_text, [0]) if pads == "right" else is_text
+    longest = row_length - tf.argmax(is_text, output_type=tf.int32)
     length = tf.minimum(-(-longest // multiple) * multiple, row_length)
     kept = slice(None, length) if pads == "right" else slice(row_length - length, None)
     cut = dict(batch)

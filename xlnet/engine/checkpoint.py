@@ -28,6 +28,9 @@ PRETRAINED = "pretrained"    # <kernel>/pretrained: the values that mixout falls
 
 _SLOT = re.compile(r"/(Adam(_1)?|adam_[mv]|average|pretrained)$"
                    r"|^(global_step|beta[12]_power|(.*/)?loss_scale/.*)$")
+# Output layers that stand beside the network, as in the authors' checkpoints; up to version 0.1.0
+# they were inside of it.
+_ONCE_INSIDE = re.compile(r"^model/(?=(logits|start_logits|end_logits|answer_class)/)")
 _log = logging.getLogger(__name__)
 
 _UNFINISHED = "unfinished"   # where a checkpoint is written before it gets its place
@@ -229,9 +232,13 @@ def weights(prefix: str) -> dict[str, str]:
     """What a checkpoint has to offer to those who do not train on: dict from the names of its
     weights to where they are, `<weight>/average` if the run kept moving averages."""
     stored = set(names(prefix))
-    averages = {name: name + "/average" for name in stored}
-    return {name: average if average in stored else name for name, average in averages.items()
-            if not _SLOT.search(name)}
+    return {name: place + "/average" if place + "/average" in stored else place
+            for name, place in places_of(stored).items()}
+
+
+def places_of(stored: Iterable[str]) -> dict[str, str]:
+    """The weights among the names that a checkpoint has: dict of their names today to these."""
+    return {_ONCE_INSIDE.sub("", name): name for name in stored if not _SLOT.search(name)}
 
 
 def arrays(prefix: str, wanted: Iterable[str]) -> Iterator[np.ndarray]:
@@ -252,7 +259,7 @@ def read_weights(prefix: str) -> dict[str, np.ndarray]:
 def check_type(prefix: str) -> None:
     """Raises UserError unless the weights of a checkpoint are float32, as the network's are."""
     types = _read(prefix, lambda reader: reader.get_variable_to_dtype_map())
-    for name in sorted(weights(prefix)):
+    for name in sorted(places_of(types).values()):
         if types[name] != tf.float32:
             raise UserError("checkpoint %s: %s is of type %s, expected float32; "
                             "scripts/checkpoint_tools.py cast --dtype=float32 makes it so"
@@ -278,7 +285,7 @@ def compare(prefix: str, variables: Iterable[tf.Variable]) -> Comparison:
     """
     check_type(prefix)
     shapes = _read(prefix, lambda reader: reader.get_variable_to_shape_map())
-    stored = {name: shape for name, shape in shapes.items() if not _SLOT.search(name)}
+    stored = {name: shapes[place] for name, place in places_of(shapes).items()}
     wanted = {distribution.base_name(v): v.shape.as_list() for v in variables}
     matched = sorted(set(stored) & set(wanted))
     if not matched:
@@ -314,15 +321,16 @@ def warm_start(prefix: str, config: XLNetConfig,
     """
     check_config(prefix, config)
     by_name = {distribution.base_name(v): v for v in tf.global_variables()}
-    variables = [variable for name, variable in by_name.items()
-                 if name.startswith("model/") and not _SLOT.search(name)]
+    variables = [variable for name, variable in by_name.items() if not _SLOT.search(name)]
     comparison = compare(prefix, variables)
-    tf.train.init_from_checkpoint(prefix, {name: by_name[name] for name in comparison.matched})
-    kept = {name: by_name.get("%s/%s" % (name, PRETRAINED)) for name in comparison.matched}
+    places = places_of(names(prefix))
+    tf.train.init_from_checkpoint(prefix, {
+        places[name]: by_name[name] for name in comparison.matched})
+    kept = {places[name]: by_name.get("%s/%s" % (name, PRETRAINED)) for name in comparison.matched}
     tf.train.init_from_checkpoint(prefix, {name: v for name, v in kept.items() if v is not None})
     log("started from %s: %d of %d variables" % (prefix, len(comparison.matched), len(variables)))
-    for kind, names in (("not in the checkpoint, started fresh", comparison.missing),
+    for kind, found in (("not in the checkpoint, started fresh", comparison.missing),
                         ("only in the checkpoint, not used", comparison.unexpected)):
-        if names:
-            log("  %d %s: %s" % (len(names), kind, ", ".join(names)))
+        if found:
+            log("  %d %s: %s" % (len(found), kind, ", ".join(found)))
     return comparison

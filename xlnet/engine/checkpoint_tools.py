@@ -44,7 +44,8 @@ class Contents(NamedTuple):
 
 def inspect(prefix: str) -> Contents:
     """What a checkpoint holds, by name."""
-    names, weights = sorted(checkpoint.names(prefix)), set(checkpoint.weights(prefix))
+    names = sorted(checkpoint.names(prefix))
+    weights = set(checkpoint.places_of(names).values())
     found = [_measure(name, array) for name, array in zip(names, checkpoint.arrays(prefix, names))
              if name != _STEP]
     return Contents(next(map(int, _steps(prefix).values()), None),

@@ -27,9 +27,10 @@ class Restoring:
             values = tf.raw_ops.RestoreV2(
                 prefix=self._prefix, tensor_names=self._stored,
                 shape_and_slices=[""] * len(self._variables),
-                dtypes=[variable.dtype for variable in self._variables])
+                dtypes=[tf.float32 if variable.dtype.is_floating else variable.dtype
+                        for variable in self._variables])
         self._restore = tf.group(*[
-            part.assign(tf.ensure_shape(value, part.shape), read_value=False)
+            part.assign(tf.cast(tf.ensure_shape(value, part.shape), part.dtype), read_value=False)
             for variable, value in zip(self._variables, values)
             for part in distribution.local_parts(variable)])
 

@@ -101,12 +101,12 @@ def _dense(ours, theirs, size_in, size_out, bias=True):
 
 def _spans(config, scope, outputs):
     D = config.d_model
-    return [*_dense("model/start_logits/dense", "start_logits.dense", D, 1),
-            *_dense("model/end_logits/dense_0", "end_logits.dense_0", 2 * D, D),
-            *_norm("model/end_logits/LayerNorm", "end_logits.LayerNorm", D),
-            *_dense("model/end_logits/dense_1", "end_logits.dense_1", D, 1),
-            *_dense("model/answer_class/dense_0", "answer_class.dense_0", 2 * D, D),
-            *_dense("model/answer_class/dense_1", "answer_class.dense_1", D, 1, bias=False)]
+    return [*_dense("start_logits/dense", "start_logits.dense", D, 1),
+            *_dense("end_logits/dense_0", "end_logits.dense_0", 2 * D, D),
+            *_norm("end_logits/LayerNorm", "end_logits.LayerNorm", D),
+            *_dense("end_logits/dense_1", "end_logits.dense_1", D, 1),
+            *_dense("answer_class/dense_0", "answer_class.dense_0", 2 * D, D),
+            *_dense("answer_class/dense_1", "answer_class.dense_1", D, 1, bias=False)]
 
 
 _PARTS = {
@@ -117,7 +117,7 @@ _PARTS = {
     SEQUENCE: lambda config, scope, outputs: _dense(
         "model/%s/logit" % scope, "logits_proj", config.d_model, outputs),
     CHOICE: lambda config, scope, outputs: _dense(
-        "model/logits/dense", "logits_proj", config.d_model, 1),
+        "logits/dense", "logits_proj", config.d_model, 1),
     TOKENS: lambda config, scope, outputs: _dense(
         "model/%s/logit" % scope, "classifier", config.d_model, outputs),
     SPANS: _spans,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Sequence
 from typing import Any, Union
 
 from xlnet.batches import input_pipeline
@@ -11,7 +12,7 @@ from xlnet.config import FineTuningSettings
 from xlnet.models import layout
 from xlnet.records import feature_spec
 from xlnet.tasks import encoding, parsing, readers
-from xlnet.tasks.task import Task, expand_split
+from xlnet.tasks.task import Row, Task, expand_split
 from xlnet.tokenization import Tokenizer
 
 _log = logging.getLogger(__name__)
@@ -26,10 +27,10 @@ class Rows:
         self._tokenizer = tokenizer
         self._layout = layout.of_records(settings, task)
         self._warned: set[str] = set()      # paths of records
-        self._read: dict[Union[str, tuple[str, bool]], list] = {}
+        self._read: dict[Union[str, tuple[str, bool]], Sequence[Row]] = {}
 
     def of_split(self, split: str, need_labels: bool) -> dict:
-        """The rows of each file that `split` stands for: dict of split to list of `Row`."""
+        """The rows of each file that `split` stands for: dict of split to a sequence of `Row`s."""
         for part in expand_split(self._task, split):
             if (part, need_labels) not in self._read:
                 self._read[part, need_labels] = parsing.read_rows(
@@ -44,7 +45,7 @@ class Rows:
         return all(os.path.exists(readers.find_file(self._settings.data_dir, each))
                    for each in names)
 
-    def to_train(self) -> list:
+    def to_train(self) -> Sequence[Row]:
         """The rows that are trained on: those of the train file, or what the kind makes of them."""
         rows = self.of_split("train", need_labels=True)["train"]
         return self._task.kind.training_rows(self._task, rows, self._settings.seed,
@@ -62,7 +63,7 @@ class Rows:
                 self._task, path, settings.predict_form, settings.on_error == "skip")
         return {name: self._read[name]}
 
-    def records(self, split: str, rows: list) -> encoding.Records:
+    def records(self, split: str, rows: Sequence[Row]) -> encoding.Records:
         """The records of a split's rows, made at most once.
 
         Warns, once for each file, where the vocabulary or the length lose too much of the text.
@@ -87,10 +88,11 @@ class Rows:
         settings, task, length = self._settings, self._task, self._layout.max_seq_length
         features = feature_spec.finetuning_features(
             length, self._label_features(), task.kind.num_choices(task, is_training))
-        multiple = length if settings.padding == "fixed" else layout.multiple(settings)
+        padding = layout.of_padding(settings, task)
+        multiple = length if settings.padding == "fixed" else padding.multiple
         return input_pipeline.finetuning_batches(
-            path, features, row_length=length, multiple=multiple, pads=task.kind.pads,
-            token_features=task.kind.token_features, **how)
+            path, features, row_length=length, multiple=multiple, pads=padding.side,
+            token_features=padding.token_features, **how)
 
     def _label_features(self):
         return self._task.kind.label_features(self._task, self._layout.max_seq_length)

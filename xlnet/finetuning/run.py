@@ -107,7 +107,7 @@ class Run:
             raise UserError("model_dir: no checkpoint in %s; train with --do_train=True first"
                             % model_dir)
         for directory in (model_dir, os.path.join(model_dir, BEST)):
-            task_json.check(directory, self._description)
+            task_json.check(directory, self._description, self._settings)
         if prefixes:
             checkpoint.check_config(prefixes[-1][1], self._config)
         elif start:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from xlnet.config import FineTuningSettings
 from xlnet.tasks import encoding
 from xlnet.tasks.task import Task
@@ -17,6 +19,18 @@ def of_records(settings: FineTuningSettings, task: Task) -> encoding.Layout:
                            settings.long_document)
 
 
-def multiple(settings: FineTuningSettings) -> int:
-    """Batches that are as long as their longest text are multiples of it [tokens]."""
-    return settings.max_seq_length if settings.long_document == "memory" else _ROUND_TO
+class Padding(NamedTuple):
+    """What batches do without. side: "left" or "right", where padding is. token_features: those of
+    a kind's features [T] that are cut like the ids. multiple: batches that are as long as their
+    longest text are multiples of it [tokens]."""
+    side: str
+    token_features: tuple[str, ...]
+    multiple: int
+
+
+def of_padding(settings: FineTuningSettings, task: Task) -> Padding:
+    """With memory whole segments are left out before a text; its last one, and what belongs to
+    that, stays whole."""
+    if settings.long_document == "memory":
+        return Padding("left", (), settings.max_seq_length)
+    return Padding(task.kind.pads, tuple(task.kind.token_features), _ROUND_TO)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import os
 from typing import Optional
 
@@ -15,6 +16,8 @@ from xlnet.models.settled import TASK_NAME
 from xlnet.tasks import custom, known
 from xlnet.tasks.task import Task
 from xlnet.tokenization import Tokenizer
+
+_log = logging.getLogger(__name__)
 
 
 def head_scope(task: Task, cls_scope: Optional[str] = None) -> str:
@@ -50,15 +53,27 @@ _COLUMNS = ("text_a", "text_b", "label", "id", "choices", "query")
 _MAY_DIFFER = ("kind_options", "columns", "settings")
 
 
-def check(model_dir: str, wanted: dict) -> None:
-    """Raises UserError where `model_dir` has checkpoints that were trained for something else."""
-    if not checkpoint.all_prefixes(model_dir):
+def check(model_dir: str, wanted: dict, settings: FineTuningSettings) -> None:
+    """Raises UserError where `model_dir` has checkpoints that were trained for something else.
+
+    The authors' programs write no `task.json`: what has the output layer is used as it is asked
+    for, but not trained on, as there is more that a run needs.
+
+    Args:
+      wanted: what `describe` says of the settings.
+    """
+    prefixes = checkpoint.all_prefixes(model_dir)
+    if not prefixes:
         return
     path = os.path.join(model_dir, TASK_NAME)
     if not os.path.exists(path):
-        raise UserError("model_dir: the checkpoints in %s are not run_classifier.py's (no %s); use "
-                        "another model_dir and give this one as init_checkpoint"
-                        % (model_dir, TASK_NAME))
+        if settings.do_train or not _has_layer(prefixes[-1][1], wanted["head"]):
+            raise UserError("model_dir: the checkpoints in %s are not %s's (no %s); use another "
+                            "model_dir and give this one as init_checkpoint"
+                            % (model_dir, settings.program, TASK_NAME))
+        _log.info("note: %s has no %s: task, vocabulary and settings are those given", model_dir,
+                  TASK_NAME)
+        return
     stored = files.read_json(path, "model_dir")
     different = ["%s %s, not %s" % (name, _words(stored.get(name)), _words(value))
                  for name, value in wanted.items()
@@ -66,6 +81,11 @@ def check(model_dir: str, wanted: dict) -> None:
                  and not (name == "kind" and name not in stored)]   # of before there were kinds
     if different:
         raise UserError("model_dir: %s has %s" % (path, "; ".join(different)))
+
+
+def _has_layer(prefix, scope):
+    return any(name.startswith((scope + "/", "model/%s/" % scope))
+               for name in checkpoint.names(prefix))
 
 
 def _words(value):

@@ -123,6 +123,13 @@ class Layers:
             return layer_norm(inputs, get_weight("gamma", width, tf.initializers.ones()),
                               get_weight("beta", width, tf.initializers.zeros()))
 
+    @staticmethod
+    def beside_network() -> tf.variable_scope:
+        """The scope of an output layer that is no part of `model/`, as those of choices and of
+        questions are none in the authors' checkpoints: its names begin with the layer's."""
+        inner = tf.get_variable_scope()
+        return tf.variable_scope(tf.VariableScope(inner.reuse, custom_getter=inner.custom_getter))
+
     def dropout(self, inputs: tf.Tensor) -> tf.Tensor:
         """The network's dropout of hidden states, in training; once in an output layer."""
         if self._seed is None or not self._run.dropout:

@@ -27,7 +27,7 @@ def by_length(records: Arrays, shape: Shape,
               batch_size: int) -> Iterator[tuple[np.ndarray, Arrays]]:
     """Yields the numbers of some records, int [B], and these records without the columns in which
     none of them has a token."""
-    lengths = _split(1 - records["input_mask"], shape).sum(axis=2).max(axis=1).astype(int)   # [m]
+    lengths = _extents(_split(records["input_mask"], shape) < 1, shape.pads).max(axis=1)     # [m]
     order = np.argsort(lengths, kind="stable")
     for begin in range(0, len(order), batch_size):
         numbers = order[begin:begin + batch_size]
@@ -37,6 +37,13 @@ def by_length(records: Arrays, shape: Shape,
         yield numbers, {
             name: _split(values[numbers], shape)[:, :, kept].reshape(len(numbers), -1)
             if name in shape.by_token else values[numbers] for name, values in records.items()}
+
+
+def _extents(is_text, pads):
+    """The tokens from the first one of a text to the end, or from the beginning to its last one:
+    bool [m,C,T] -> int [m,C]."""
+    is_text = is_text[:, :, ::-1] if pads == "right" else is_text
+    return is_text.shape[2] - is_text.argmax(axis=2)
 
 
 def _split(values, shape):

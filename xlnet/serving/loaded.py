@@ -156,5 +156,5 @@ def _tuned_for(path, settings, tokenizer):
     task = task_json.find_task(settings)
     described = task_json.describe(settings, task, tokenizer)
     for each in (path, os.path.join(path, directory.BEST)):
-        task_json.check(each, described)
+        task_json.check(each, described, settings)
     return TunedFor(task, settings, described["head"])

@@ -75,11 +75,14 @@ class Model:
         self.max_seq_length: int = tuned.settings.max_seq_length if tuned else _MAX_SEQ_LENGTH
         self._restored: Optional[session.Restored] = session.Restored(loaded.prefix, device)
         self._speaks: Optional[LanguageModel] = None
-        # What is asked for first is built now, so that its first answer does not wait.
-        if tuned:
-            self._task_part(tuned)
-        else:
-            self._vectors_part()
+        try:        # what is asked for first is built now, so that its first answer does not wait
+            if tuned:
+                self._task_part(tuned)
+            else:
+                self._vectors_part()
+        except BaseException:
+            self.close()
+            raise
 
     def __enter__(self) -> Model:
         return self
@@ -341,10 +344,11 @@ class Model:
         """The `kind.Answers.values` of some rows."""
         task, kind = tuned.task, tuned.task.kind
         how = layout.of_records(tuned.settings, task)
-        records, windows = kind.encode(kind.examples(task, rows), self.tokenizer, how)
+        records, windows = kind.encode(list(kind.examples(task, rows)), self.tokenizer, how)
         self._note_cut(records)
-        shape = batches.Shape(how.max_seq_length, kind.pads,
-                              (*session.IDS, *kind.token_features), layout.multiple(tuned.settings))
+        padding = layout.of_padding(tuned.settings, task)
+        shape = batches.Shape(how.max_seq_length, padding.side,
+                              (*session.IDS, *padding.token_features), padding.multiple)
         part, numbers, outputs = self._task_part(tuned), [], []
         for some, batch in batches.by_length(records, shape, self._batch_size):
             numbers.append(some)

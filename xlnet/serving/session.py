@@ -6,7 +6,7 @@ Shape letters: B batch, T tokens of a record, C choices.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow.compat.v1 as tf
@@ -27,15 +27,18 @@ IDS = ("input_ids", "input_mask", "segment_ids")      # features of any number o
 
 
 def placeholders(tuned: TunedFor) -> Tensors:
-    """The features of a record of this task, of any batch; those by token of any length too."""
+    """The features of a record that an answer to it may depend on, of any batch; those by token of
+    any length too."""
     task = tuned.task
     length = layout.of_records(tuned.settings, task).max_seq_length
     features = feature_spec.finetuning_features(
         length, task.kind.label_features(task, length), task.kind.num_choices(task, False))
-    by_token = (*IDS, *task.kind.token_features)
-    return {name: tf.placeholder(
-        _DTYPES[dtype], [None, None] if name in by_token else [None, *shape], name)
-        for name, shape, dtype in features if name != "is_real_example"}
+    inputs = {}
+    for name, shape, dtype in features:
+        if name not in ("is_real_example", *task.kind.targets):
+            sizes = [None if name in IDS or size == length else size for size in shape]
+            inputs[name] = tf.placeholder(_DTYPES[dtype], [None, *sizes], name)
+    return inputs
 
 
 class Part:
@@ -99,17 +102,22 @@ class Restored:
             part = Part(self._session, *build())
             new = [variable for variable in tf.global_variables() if variable not in before]
             if new:
-                self._check(new)
-                Restoring(new)(self._session, self._prefix)
+                restore(self._session, self._prefix, new)
         return part
-
-    def _check(self, variables):
-        missing = checkpoint.compare(self._prefix, variables).missing
-        if missing:
-            raise UserError("checkpoint %s lacks %d of the model's variables: %s" % (
-                self._prefix, len(missing),
-                ", ".join(missing[:3]) + ", ..." * (len(missing) > 3)))
 
     def close(self) -> None:
         """Frees the session; nothing can be asked any more."""
         self._session.close()
+
+
+def restore(session: tf.Session, prefix: str, variables: Sequence[tf.Variable]) -> None:
+    """Reads variables of the default graph from the checkpoint `prefix`.
+
+    Raises:
+      UserError: the checkpoint is not whole, or lacks one of them.
+    """
+    missing = checkpoint.compare(prefix, variables).missing
+    if missing:
+        raise UserError("checkpoint %s lacks %d of the model's variables: %s" % (
+            prefix, len(missing), ", ".join(missing[:3]) + ", ..." * (len(missing) > 3)))
+    Restoring(variables)(session, prefix)

@@ -90,6 +90,11 @@ class Classification(Kind):
     def answers(self, nn: Any, task: Task, logits: Any) -> dict:
         return {"values": nn.tf.nn.softmax(logits)}
 
+    def served(self, tf: Any, task: Task, answers: dict, features: dict) -> dict:
+        values = answers["values"]
+        return {"label": tf.gather(tf.constant(task.class_names), tf.argmax(values, axis=1)),
+                "probabilities": values}
+
     def class_weights(self, text: str, task: Task, rows: Optional[Sequence[Row]]) -> Optional[list]:
         """As in `Kind`; text: "balanced" (rows / (L * rows of the label), so that labels count
         alike), or "label:weight,...", 1 for labels that are not named."""

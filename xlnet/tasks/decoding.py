@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import codecs
 import functools
+import itertools
 import logging
+from collections.abc import Iterator
 from typing import Optional
 
 from xlnet.errors import UserError
@@ -16,6 +18,7 @@ _log = logging.getLogger(__name__)
 _MARKS = ((codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32"),
           (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 _LOOKED_AT = 4096       # [bytes] of a file without a mark
+_CHUNK = 1 << 18        # [bytes]
 
 
 def lines_of(path: str, content: bytes, encoding: Optional[str] = None,
@@ -41,6 +44,20 @@ def lines_of(path: str, content: bytes, encoding: Optional[str] = None,
     while lines and not lines[-1].strip():
         lines.pop()
     return lines
+
+
+def chunks_of(path: str, encoding: Optional[str] = None) -> Iterator[str]:
+    """Yields the text of a file piece by piece; arguments and errors as for `lines_of`."""
+    with open(path, "rb") as f:
+        first = f.read(_CHUNK)
+        decoder = codecs.getincrementaldecoder(encoding or _shown(path, first) or "utf-8-sig")()
+        try:
+            for content in itertools.chain([first], iter(lambda: f.read(_CHUNK), b"")):
+                yield decoder.decode(content)
+            yield decoder.decode(b"", final=True)
+        except UnicodeDecodeError:
+            f.seek(0)
+            lines_of(path, f.read(), encoding)      # raises an error that names the place
 
 
 def is_text(text: str) -> bool:

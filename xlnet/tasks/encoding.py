@@ -17,7 +17,7 @@ import json
 import logging
 import multiprocessing
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Callable, Optional
 
 import numpy as np
@@ -100,7 +100,7 @@ _EXAMPLES_FOR_WORKERS = 20000     # below this the workers' start takes longer t
 
 def has_windows(layout: Layout) -> bool:
     """Whether an example may have several records."""
-    return layout.long_document in ("sliding", "split")
+    return layout.long_document in ("sliding", "split", "memory")
 
 
 def check_max_seq_length(max_seq_length: int) -> None:
@@ -237,7 +237,7 @@ def _length(choices):
 
 # ---- record files ----
 
-def write_records(directory: str, name: str, examples: Sequence[Any], tokenizer: Tokenizer,
+def write_records(directory: str, name: str, examples: Collection[Any], tokenizer: Tokenizer,
                   layout: Layout, *, label_features: tuple = (feature_spec.CLASS_ID,),
                   label_names: Optional[tuple] = None, encode: Callable = arrays_of,
                   options: tuple = (), num_choices: int = 1, workers: int = 1,
@@ -247,7 +247,8 @@ def write_records(directory: str, name: str, examples: Sequence[Any], tokenizer:
     Args:
       directory: where to; made if need be.
       name: how the file name begins, such as "mrpc.train".
-      examples: a non-empty list of `Example`, or of what else `encode` takes and `json` can write.
+      examples: some `Example`s, or what else `encode` takes and `json` can write; they are gone
+        through twice, and at most some thousands of them are kept in memory.
       label_features: those that a record has beside the ids: `feature_spec.Feature`s.
       label_names: what the labels' ids mean; None: labels are scores.
       encode: function of (examples, tokenizer, layout), with the result of `arrays_of`; `CUT` may
@@ -344,15 +345,25 @@ def _load_encoder(encode, path, uncased, keep_accents, layout, features):
 
 def _encoded(encoder, examples, workers):
     """Yields what `encoder` makes of a thousand examples at a time, in order."""
-    blocks = [examples[start:start + _EXAMPLES_AT_ONCE]
-              for start in range(0, len(examples), _EXAMPLES_AT_ONCE)]
+    blocks = _blocks(examples)
     if workers < 2 or len(examples) < _EXAMPLES_FOR_WORKERS:
         yield from map(encoder, blocks)
         return
     with concurrent.futures.ProcessPoolExecutor(
             workers, mp_context=multiprocessing.get_context("spawn"),
             initializer=_start_worker, initargs=(encoder,)) as pool:
-        yield from pool.map(_work, blocks)
+        running: collections.deque[concurrent.futures.Future] = collections.deque()
+        for block in blocks:
+            running.append(pool.submit(_work, block))
+            if len(running) > 2 * workers:
+                yield running.popleft().result()
+        yield from (future.result() for future in running)
+
+
+def _blocks(examples):
+    """Yields lists of a thousand examples."""
+    rest = iter(examples)
+    yield from iter(lambda: list(itertools.islice(rest, _EXAMPLES_AT_ONCE)), [])
 
 
 _worker_encoder: _Encoder        # that of a worker process, from its start on

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Optional
 
 import numpy as np
@@ -68,6 +68,7 @@ class Kind:
     pads: ClassVar[str] = "left"            # the side of a record where padding is
     takes_empty_text_b: ClassVar[bool] = False          # which otherwise is a fault of a row
     token_features: ClassVar[tuple[str, ...]] = ()      # those of `label_features` by token, [T]
+    targets: ClassVar[tuple[str, ...]] = ("label_ids",)     # those that only `loss` depends on
     verb: ClassVar[str] = "classify"        # the method of a loaded model that asks it
 
     # ---- from the command line to a task, for own files
@@ -128,9 +129,14 @@ class Kind:
     # ---- from a file to rows
 
     def read_rows(self, task: Task, path: str, need_labels: bool,
-                  form: Optional[str]) -> Optional[list]:
+                  form: Optional[str]) -> Optional[Sequence[Row]]:
         """The rows of a file in a form of the kind's own; None: it is a table, whose cells the
         methods below parse. Arguments and errors as in `parsing.read_file`."""
+        return None
+
+    def open_table(self, task: Task, path: str, form: Optional[str]) -> Optional[readers.Table]:
+        """The table of a file that is read piece by piece, whose `rows` are an iterator; None: it
+        is read whole. Arguments as in `parsing.read_file`."""
         return None
 
     def forms(self) -> Mapping[str, Callable]:
@@ -163,7 +169,8 @@ class Kind:
     def note_faults(self, task: Task, path: str, rows: Sequence[Row]) -> None:
         """Warns of what is wrong with a file whose rows can be used all the same."""
 
-    def training_rows(self, task: Task, rows: list, seed: int, data_dir: str) -> list:
+    def training_rows(self, task: Task, rows: Sequence[Row], seed: int,
+                      data_dir: str) -> Sequence[Row]:
         """Rows to train on, made of those of the train file in `data_dir`."""
         return rows
 
@@ -191,8 +198,9 @@ class Kind:
         """C, the texts that stand side by side in a record."""
         return 1
 
-    def examples(self, task: Task, rows: Sequence[Row]) -> list:
-        """What `encode` takes of each row: n `encoding.Example`s that `json` can write."""
+    def examples(self, task: Task, rows: Sequence[Row]) -> Collection[Any]:
+        """What `encode` takes of each row: n `encoding.Example`s that `json` can write, or what
+        makes them each time that it is gone through."""
         labels = self.label_array(task, rows).tolist()
         return [encoding.Example(row.pairs, label) for row, label in zip(rows, labels)]
 
@@ -220,6 +228,32 @@ class Kind:
         """What is kept of the logits where nothing is trained: dict of name to tensor [B, ...] of
         fixed shape."""
         return {"values": logits}
+
+    # ---- served as a graph, where there is no Python
+
+    def texts_of_row(self, task: Task) -> tuple[str, ...]:
+        """The names of the texts that a row is served by: strings [B], `choices` [B,C]."""
+        return ("text_a", "text_b") if task.text_b else ("text_a",)
+
+    def graph_features(self, encoder: Any, task: Task, texts: dict) -> dict:
+        """What `encode` makes of texts, in the graph: a dict of tensors [B, ...].
+
+        encoder: `serving.graph_encoding.GraphEncoder`. texts: dict of string tensors.
+
+        Raises:
+          UserError: this kind's texts cannot be encoded in the graph.
+        """
+        if type(self).encode is not Kind.encode:
+            raise UserError("texts of kind %s cannot be encoded in the graph; export with "
+                            "--signatures=ids" % self.name)
+        return encoder.pairs(texts["text_a"], texts.get("text_b"))
+
+    def served(self, tf: Any, task: Task, answers: dict, features: dict) -> dict:
+        """What a server says of a row, by names for people: a dict of tensors [B, ...].
+
+        answers: as `answers` returns them. features: what they were computed of.
+        """
+        return answers
 
     def class_weights(self, text: str, task: Task, rows: Optional[Sequence[Row]]) -> Optional[list]:
         """The weight of each label in the training loss, floats [L], or None.

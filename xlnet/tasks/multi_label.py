@@ -108,6 +108,10 @@ class MultiLabel(Kind):
     def answers(self, nn: Any, task: Task, logits: Any) -> dict:
         return {"values": nn.tf.sigmoid(logits)}
 
+    def served(self, tf: Any, task: Task, answers: dict, features: dict) -> dict:
+        values = answers["values"]
+        return {"is_label": values >= THRESHOLD, "probabilities": values}
+
     # ---- decisions and metrics
 
     def decide(self, task: Task, values: np.ndarray, threshold: float = THRESHOLD) -> np.ndarray:

@@ -57,6 +57,14 @@ class MultipleChoice(Classification):
             return None, "%d answers, expected %d" % (len(options), len(task.labels))
         return tuple((text_a, _answered(text_b, option)) for option in options), None
 
+    # ---- served as a graph
+
+    def texts_of_row(self, task: Task) -> tuple[str, ...]:
+        return (*super().texts_of_row(task), "choices")
+
+    def graph_features(self, encoder: Any, task: Task, texts: dict) -> dict:
+        return encoder.choices(texts["text_a"], texts.get("text_b"), texts["choices"])
+
     # ---- from Python
 
     def results(self, task: Task, rows: Sequence[Row], values: Any,
@@ -72,7 +80,9 @@ class MultipleChoice(Classification):
 
     def logits(self, nn: Any, task: Task, features: dict, is_training: bool) -> Any:
         """[B,C]"""
-        scores = nn.dense(nn.summary(), 1, nn.scope + "/dense")               # [B*C,1]
+        summary = nn.summary()
+        with nn.beside_network():
+            scores = nn.dense(summary, 1, nn.scope + "/dense")                # [B*C,1]
         return nn.tf.reshape(scores, [-1, len(task.class_names)])
 
 

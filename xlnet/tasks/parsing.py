@@ -8,7 +8,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Optional
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy as np
 from xlnet.errors import UserError, did_you_mean
 from xlnet.tasks import decoding, faults, readers
 from xlnet.tasks.readers import to_text
+from xlnet.tasks.row_store import StoredRows, digest
 from xlnet.tasks.task import Row, Task, expand_split
 
 _log = logging.getLogger(__name__)
@@ -26,7 +27,7 @@ _HELD_OUT_SEED = 0
 # --- Splits
 
 def read_rows(task: Task, data_dir: str, split: str,
-              need_labels: Optional[bool] = None) -> list:
+              need_labels: Optional[bool] = None) -> Sequence[Row]:
     """Reads and checks the whole of a split's file (or files, see `expand_split`).
 
     Args:
@@ -34,32 +35,35 @@ def read_rows(task: Task, data_dir: str, split: str,
         default labels are needed except in test splits.
 
     Returns:
-      A list of `Row`, in the order of the file.
+      The `Row`s, in the order of the file.
 
     Raises:
       UserError: names the first fault with file and line, and the number of the others.
     """
     if need_labels is None:
         need_labels = not split.startswith("test")
-    rows = []
-    for part in expand_split(task, split):
-        if part in ("train", "dev") and task.dev_share and "dev" not in task.files:
-            train = _read_part(task, data_dir, "train", need_labels)
-            rows += hold_out(train, task.dev_share)[part == "dev"]
-        else:
-            rows += _read_part(task, data_dir, part, need_labels)
-    return rows
+    parts = [_read_split(task, data_dir, part, need_labels)
+             for part in expand_split(task, split)]
+    return parts[0] if len(parts) == 1 else [row for rows in parts for row in rows]
 
 
-def hold_out(rows: Sequence[Row], share: float) -> tuple:
+def _read_split(task, data_dir, part, need_labels):
+    if part in ("train", "dev") and task.dev_share and "dev" not in task.files:
+        train = _read_part(task, data_dir, "train", need_labels)
+        return hold_out(train, task.dev_share)[part == "dev"]
+    return _read_part(task, data_dir, part, need_labels)
+
+
+def hold_out(rows: Sequence[Row], share: float) -> tuple[Sequence[Row], ...]:
     """Parts rows into (train, dev), always in the same way; dev is `share` of them, or of the
     queries of a ranking."""
-    units = [i if row.query is None else row.query for i, row in enumerate(rows)]
+    units = [i if row.query is None else digest(row.query) for i, row in enumerate(rows)]
     names = list(dict.fromkeys(units))
     order = np.random.default_rng(_HELD_OUT_SEED).permutation(len(names))
     held_out = {names[i] for i in order[:max(1, round(share * len(names)))]}
-    return ([row for unit, row in zip(units, rows) if unit not in held_out],
-            [row for unit, row in zip(units, rows) if unit in held_out])
+    collect = StoredRows if isinstance(rows, StoredRows) else list
+    return tuple(collect(row for unit, row in zip(units, rows) if (unit in held_out) == is_dev)
+                 for is_dev in (False, True))
 
 
 def _read_part(task, data_dir, part, need_labels):
@@ -68,7 +72,7 @@ def _read_part(task, data_dir, part, need_labels):
 
 
 def read_file(task: Task, path: str, need_labels: bool, header: Optional[Sequence[str]] = None,
-              form: Optional[str] = None, skips: bool = False) -> list:
+              form: Optional[str] = None, skips: bool = False) -> Sequence[Row]:
     """Reads and checks one file; arguments as in `read_rows`.
 
     Args:
@@ -79,7 +83,7 @@ def read_file(task: Task, path: str, need_labels: bool, header: Optional[Sequenc
         a warning counts them. Otherwise a fault ends the whole.
 
     Returns:
-      A list of `Row`.
+      The `Row`s; those of a file that is read piece by piece are kept on disk.
     """
     rows = task.kind.read_rows(task, path, need_labels, form)
     if rows is None:
@@ -89,32 +93,51 @@ def read_file(task: Task, path: str, need_labels: bool, header: Optional[Sequenc
 
 
 def _read_table(task, path, need_labels, header, form, skips):
-    table = readers.read_table(task, path, header, form, skips)
+    table = task.kind.open_table(task, path, form) or readers.read_table(
+        task, path, header, form, skips)
     columns = _find_columns(task, path, table.columns, need_labels)
-    if not table.rows:
+    tally = _Tally()
+    checked = _checked_rows(task, columns, table, need_labels, skips, tally)
+    rows = StoredRows(checked) if isinstance(table.rows, Iterator) else list(checked)
+    count, broken, found = tally.count, tally.broken, tally.found
+    if not count:
         raise UserError("%s: no rows%s" % (path, "" if header else " after the header"))
-    rows, found = [], []
+    if skips and len(found) < count:
+        faults.note_skipped(path, found, count)
+    elif broken and broken == len(found) and broken <= _can_lose(task, count, need_labels):
+        _log.warning("note: %s: left out %d row(s) of wrong width or without text", path, broken)
+    else:
+        faults.refuse(found)
+    return rows
+
+
+@dataclasses.dataclass
+class _Tally:
+    """Rows of a file, those of them that are none, and (place, fault) of those with a fault."""
+    count: int = 0
+    broken: int = 0
+    found: list = dataclasses.field(default_factory=list)
+
+
+def _checked_rows(task, columns, table, need_labels, skips, tally):
+    """Yields the rows of a table that the task wants."""
     seen: dict = {}
     for i, values in enumerate(table.rows):
         row, fault = (None, values) if isinstance(values, str) else _parse_row(
             task, columns, values, i, need_labels)
         if row and row is not _LEFT_OUT and not fault:
             fault = task.kind.check_row(task, row, seen)
-        rows.append(_without_texts(columns, values, i) if fault and skips else row)
         if fault:
-            found.append((table.where(i), fault))
-    broken = sum(row is None for row in rows)
-    if skips and len(found) < len(rows):
-        faults.note_skipped(path, found, len(rows))
-    elif broken and broken == len(found) and broken <= _can_lose(task, len(rows), need_labels):
-        _log.warning("note: %s: left out %d row(s) of wrong width or without text", path, broken)
-    else:
-        faults.refuse(found)
-    return [row for row in rows if row is not None and row is not _LEFT_OUT]
+            tally.found.append((table.where(i), fault))
+            row = _without_texts(columns, values, i) if skips else row
+        tally.count += 1
+        tally.broken += row is None
+        if row is not None and row is not _LEFT_OUT:
+            yield row
 
 
 def read_to_predict(task: Task, path: str, form: Optional[str] = None,
-                    skips: bool = False) -> list:
+                    skips: bool = False) -> Sequence[Row]:
     """Reads any file that is to be predicted, labelled or not; arguments as in `read_file`.
 
     Without a form the standard input and .txt files have the kind's `plain_form`: texts alone, a

@@ -1,9 +1,11 @@
 """Questions on paragraphs as arrays: overlapping windows of a paragraph, the question behind each.
 
 A window is `paragraph <sep> question <sep> <cls>`, padded on the right. A paragraph is cut into
-pieces once, however many questions it has.
+pieces once, however many questions it has. Where the network is to remember what stands before a
+window, there are segments of the same form before it, the first one padded on the left.
 
-Shape letters: n questions, m windows, T tokens, P pieces of a paragraph.
+Shape letters: n questions, m windows, T tokens of a window, S segments, the window among them, P
+pieces of a paragraph.
 """
 
 from __future__ import annotations
@@ -84,12 +86,14 @@ def _context(place, start, end):
 # ---- arrays
 
 def encode(questions: Sequence[Question], tokenizer: Tokenizer, length: int, *, stride: int,
-           max_query_length: int) -> tuple:
+           max_query_length: int, segments: int = 1) -> tuple:
     """Returns (dict of arrays [m, ...] by feature, int [n]: the windows of each question).
+
+    Ids, segment ids and masks are [m,S*T], the window at the end; all else is of the window.
 
     Args:
       length: T. stride: pieces from one window to the next. max_query_length: pieces of a question
-        that are kept.
+        that are kept. segments: S.
     """
     contexts = list(dict.fromkeys(question.context for question in questions))
     paragraphs = dict(zip(contexts, _aligner(tokenizer).encode(contexts)))
@@ -100,10 +104,11 @@ def encode(questions: Sequence[Question], tokenizer: Tokenizer, length: int, *, 
         paragraph = paragraphs[question.context]
         laid_out.append([(paragraph, query, window, question) for window in windows_of(
             len(paragraph.ids), length - len(query) - QUESTION_SPECIAL_TOKENS, stride)])
-    arrays = _empty_arrays(sum(map(len, laid_out)), length)
+    arrays = _empty_arrays(sum(map(len, laid_out)), length, segments)
     for row, (paragraph, query, window, question) in enumerate(
             each for windows in laid_out for each in windows):
-        _fill(arrays, row, paragraph, query, window, tokenizer)
+        _fill(arrays, row, paragraph, query, window, tokenizer, length)
+        _fill_before(arrays, row, paragraph, query, window, tokenizer, length)
         _mark_answer(arrays, row, paragraph, window, question)
     return arrays, np.array(list(map(len, laid_out)))
 
@@ -111,34 +116,55 @@ def encode(questions: Sequence[Question], tokenizer: Tokenizer, length: int, *, 
 _aligner = functools.lru_cache(maxsize=1)(Aligner)
 
 
-def _empty_arrays(count, length):
+def _empty_arrays(count, length, segments):
     arrays = {feature.name: np.zeros((count, *feature.shape),
                                      np.int32 if feature.dtype == "int" else np.float32)
               for feature in window_features(length)}
-    return dict(arrays, input_ids=np.zeros((count, length), np.int32),
-                input_mask=np.ones((count, length), np.float32),
-                segment_ids=np.full((count, length), SEG_PAD, np.int32),
+    total = segments * length
+    return dict(arrays, input_ids=np.zeros((count, total), np.int32),
+                input_mask=np.ones((count, total), np.float32),
+                segment_ids=np.full((count, total), SEG_PAD, np.int32),
                 is_real_example=np.ones(count, np.int32))
 
 
-def _fill(arrays, row, paragraph: Aligned, query, window: Window, tokenizer):
+def _fill(arrays, row, paragraph: Aligned, query, window: Window, tokenizer, length):
     """Lays out one window."""
     size = window.end - window.start
-    cls = size + len(query) + 2
-    ids, segments = arrays["input_ids"][row], arrays["segment_ids"][row]
-    ids[:size] = paragraph.ids[window.start:window.end]
-    ids[size] = ids[cls - 1] = tokenizer.sep_id
-    ids[size + 1:cls - 1] = query
-    ids[cls] = tokenizer.cls_id
-    arrays["input_mask"][row, :cls + 1] = 0
-    segments[:size + 1] = SEG_PARAGRAPH
-    segments[size + 1:cls] = SEG_QUESTION
-    segments[cls] = SEG_CLS
-    arrays["cls_index"][row], arrays["paragraph_len"][row] = cls, size
+    begin = arrays["input_ids"].shape[1] - length
+    _lay_out(arrays, row, begin, paragraph.ids[window.start:window.end], query, tokenizer)
+    arrays["cls_index"][row], arrays["paragraph_len"][row] = size + len(query) + 2, size
     arrays["widest_start"][row] = window.widest_start - window.start
     arrays["widest_end"][row] = window.widest_end - window.start
     arrays["char_start"][row, :size] = paragraph.starts[window.start:window.end]
     arrays["char_end"][row, :size] = paragraph.ends[window.start:window.end]
+
+
+def _fill_before(arrays, row, paragraph, query, window, tokenizer, length):
+    """Lays out the segments before a window, as far as there is text: the last one ends where the
+    window begins."""
+    room, end = length - len(query) - QUESTION_SPECIAL_TOKENS, window.start
+    begin = arrays["input_ids"].shape[1] - length
+    while begin > 0 and end > 0:
+        size = min(room, end)
+        _lay_out(arrays, row, begin - size - length + room, paragraph.ids[end - size:end], query,
+                 tokenizer)
+        begin, end = begin - length, end - size
+
+
+def _lay_out(arrays, row, begin, pieces, query, tokenizer):
+    """Writes `pieces <sep> question <sep> <cls>` into a row, from the token `begin` on."""
+    size = len(pieces)
+    cls = size + len(query) + 2
+    ids, segments, padding = (arrays[name][row, begin:begin + cls + 1] for name in
+                              ("input_ids", "segment_ids", "input_mask"))
+    ids[:size] = pieces
+    ids[size] = ids[cls - 1] = tokenizer.sep_id
+    ids[size + 1:cls - 1] = query
+    ids[cls] = tokenizer.cls_id
+    segments[:size + 1] = SEG_PARAGRAPH
+    segments[size + 1:cls] = SEG_QUESTION
+    segments[cls] = SEG_CLS
+    padding[:] = 0
 
 
 def _mark_answer(arrays, row, paragraph, window, question):

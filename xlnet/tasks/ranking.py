@@ -82,7 +82,8 @@ class Ranking(Regression):
         seen[row.query, row.id] = True
         return None
 
-    def training_rows(self, task: Task, rows: list, seed: int, data_dir: str) -> list:
+    def training_rows(self, task: Task, rows: Sequence[Row], seed: int,
+                      data_dir: str) -> Sequence[Row]:
         if not self.pairwise:
             return rows
         pairs = pair_rows(rows, self.pairs_per_query, seed)

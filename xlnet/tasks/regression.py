@@ -67,6 +67,9 @@ class Regression(Kind):
              options: Optional[LossOptions]) -> Any:
         return nn.tf.square(logits - features["label_ids"])
 
+    def served(self, tf: Any, task: Task, answers: dict, features: dict) -> dict:
+        return {"score": answers["values"]}
+
     # ---- metrics
 
     def constant_answer(self, task: Task, truth: np.ndarray) -> np.ndarray:

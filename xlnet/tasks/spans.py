@@ -11,17 +11,27 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import itertools
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar, Optional
 
 import numpy as np
 
 from xlnet.config import SpanSettings
-from xlnet.tasks import encoding, question_windows, span_answers, span_scoring, squad_files
+from xlnet.tasks import (
+    decoding,
+    encoding,
+    question_windows,
+    readers,
+    span_answers,
+    span_scoring,
+    squad_files,
+)
 from xlnet.tasks.kind import THRESHOLD, Answers, Kind, LossOptions, refuse_nan
 from xlnet.tasks.prediction_files import PredictionFile
+from xlnet.tasks.row_store import Mapped, Names, StoredRows
 from xlnet.tasks.task import Row, Task
 
 _HIDDEN = -1e30          # the logit of a place where no answer can be
@@ -45,6 +55,7 @@ class Spans(Kind):
     start_n_top: int = 5             # S
     end_n_top: int = 5               # E
     n_best_size: int = 5             # answers that are written of each question
+    max_segments: int = 1            # segments of a record: the window, and the text before it
     scoring: Optional[str] = None    # key of `span_scoring.RULES`; None: as the file's version has
 
     name = "spans"
@@ -58,6 +69,7 @@ class Spans(Kind):
     pads = "right"
     takes_empty_text_b = True
     token_features = question_windows.TOKEN_FEATURES
+    targets = ("start_positions", "end_positions", "is_impossible")
 
     # ---- from the command line to a task
 
@@ -80,11 +92,21 @@ class Spans(Kind):
         own = {name: os.path.abspath(path) for name, path in (
             ("train", settings.train_file), ("dev", settings.predict_file)) if path and path != "-"}
         options = {field.name: getattr(settings, field.name) for field in dataclasses.fields(Spans)}
+        if settings.long_document != "memory":
+            options["max_segments"] = 1
         kind = Spans(**dict(options, scoring=settings.scoring or self.scoring))
         return dataclasses.replace(task, kind=kind, files={**task.files, **own},
                                    dev_share=0.0 if "dev" in own else task.dev_share)
 
     # ---- files
+
+    def open_table(self, task: Task, path: str, form: Optional[str]) -> Optional[readers.Table]:
+        """SQuAD's JSON is read paragraph by paragraph."""
+        form = form or os.path.splitext(path)[1].lstrip(".").lower()
+        if form != "json" or not os.path.isfile(path) \
+                or not squad_files.is_squad(decoding.chunks_of(path, task.encoding)):
+            return None
+        return squad_files.table_of(task, path, decoding.chunks_of(path, task.encoding))
 
     def forms(self) -> Mapping[str, Callable]:
         return squad_files.FORMS
@@ -94,9 +116,8 @@ class Spans(Kind):
 
     def check_row(self, task: Task, row: Row, seen: dict) -> Optional[str]:
         """seen: the ids of the rows before."""
-        if row.id in seen:
+        if not seen.setdefault("ids", Names()).add(row.id):
             return "duplicate id '%s'" % row.id
-        seen[row.id] = True
         context = row.pairs[0][0]
         for answer in row.label or ():
             if answer.start is not None and not -1 <= answer.start < len(context):
@@ -107,9 +128,11 @@ class Spans(Kind):
     def note_faults(self, task: Task, path: str, rows: Sequence[Row]) -> None:
         squad_files.note_places(path, rows)
 
-    def training_rows(self, task: Task, rows: list, seed: int, data_dir: str) -> list:
+    def training_rows(self, task: Task, rows: Sequence[Row], seed: int,
+                      data_dir: str) -> Sequence[Row]:
         """All but those whose answer has no place; `note_faults` has named them."""
-        return [row for row in rows if not row.label or squad_files.place_of(row).is_known]
+        has_place = [not row.label or squad_files.place_of(row).is_known for row in rows]
+        return rows if all(has_place) else StoredRows(itertools.compress(rows, has_place))
 
     def training_unit(self, task: Task) -> str:
         return "questions"
@@ -117,23 +140,20 @@ class Spans(Kind):
     # ---- records
 
     def label_features(self, task: Task, length: int) -> tuple:
-        return question_windows.window_features(length)
+        return question_windows.window_features(length // self.max_segments)
 
     def record_options(self) -> tuple:
-        return self.doc_stride, self.max_query_length
+        return self.doc_stride, self.max_query_length, self.max_segments
 
-    def examples(self, task: Task, rows: Sequence[Row]) -> list:
-        """A `question_windows.Question` of each row. The first answer is the one to be learned."""
-        made = []
-        for row in rows:
-            (context, question), place = row.pairs[0], squad_files.place_of(row)
-            made.append(question_windows.Question(context, question, place.start, place.end))
-        return made
+    def examples(self, task: Task, rows: Sequence[Row]) -> Collection[question_windows.Question]:
+        """The first answer of a row is the one to be learned."""
+        return Mapped(_example, rows)
 
     def encode(self, examples: list, tokenizer: Any, layout: encoding.Layout) -> tuple:
         return question_windows.encode(
-            examples, tokenizer, layout.max_seq_length, stride=self.doc_stride,
-            max_query_length=self.max_query_length)
+            examples, tokenizer, layout.max_seq_length // self.max_segments,
+            stride=self.doc_stride, max_query_length=self.max_query_length,
+            segments=self.max_segments)
 
     # ---- the output layer
 
@@ -147,7 +167,7 @@ class Spans(Kind):
             place, features["cls_index"][:, None])
         outputs = self.head(nn, tf.cast(is_hidden, tf.float32), features["cls_index"],
                             None if is_training else self.start_n_top,
-                            features["start_positions"])
+                            features.get("start_positions", features["cls_index"]))
         return dict(outputs, **{name: features[name] for name in (
             "paragraph_len", "widest_start", "widest_end", *self.token_features)})
 
@@ -165,6 +185,10 @@ class Spans(Kind):
           `start_top_log_probs`, `start_top_index` [B,S], best first, and for each of these starts
           `end_top_log_probs`, `end_top_index` [B,S,E].
         """
+        with nn.beside_network():
+            return self._head(nn, is_hidden, cls_index, num_starts, true_start)
+
+    def _head(self, nn, is_hidden, cls_index, num_starts, true_start):
         tf, sequence = nn.tf, nn.sequence
         start = nn.dense(sequence, 1, "start_logits/dense")[..., 0]                   # [B,T]
         start = _hide(start, is_hidden)
@@ -298,6 +322,11 @@ class Spans(Kind):
     def words(self, task: Task) -> str:
         return "answers of up to %d tokens, windows every %d tokens" % (
             self.max_answer_length, self.doc_stride)
+
+
+def _example(row):
+    (context, question), place = row.pairs[0], squad_files.place_of(row)
+    return question_windows.Question(context, question, place.start, place.end)
 
 
 def _hide(logits, is_hidden):

@@ -10,12 +10,13 @@ import collections
 import json
 import logging
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, Optional
 
 from xlnet.errors import UserError
-from xlnet.tasks import readers
-from xlnet.tasks.task import Row
+from xlnet.tasks import decoding, readers
+from xlnet.tasks.json_stream import JsonStream
+from xlnet.tasks.task import Row, Task
 
 _log = logging.getLogger(__name__)
 
@@ -27,55 +28,100 @@ Answer = collections.namedtuple("Answer", "text start")
 
 # ---- SQuAD's JSON
 
-def _read_json(task, path, lines, header, skips):
-    """{"data": [{"paragraphs": [{"context", "qas": [{"id", "question", "answers"}]}]}]}, or the
-    common JSON of tables."""
-    value = _parsed(path, lines)
-    if not isinstance(value, dict) or "data" not in value:
-        return readers.FORMS["jsonl"](task, path, lines, header, skips)
-    if not isinstance(value["data"], list):
-        raise UserError("%s: data is %s, expected a list of articles"
-                        % (path, type(value["data"]).__name__))
-    rows, places = [], []
-    for place, cells in _questions(value["data"]):
-        rows.append(cells)
-        places.append(place)
+def is_squad(chunks: Iterable[str]) -> bool:
+    """Whether a text is an object with a key `data`, as SQuAD's JSON is."""
+    stream = JsonStream(chunks)
+    try:
+        for key in stream.keys():
+            if key == "data":
+                return True
+            stream.value()
+    except ValueError:
+        pass
+    return False
+
+
+def table_of(task: Task, path: str, chunks: Iterable[str]) -> readers.Table:
+    """The `Table` of SQuAD's JSON, {"data": [{"paragraphs": [{"context", "qas": [{"id",
+    "question", "answers"}]}]}]}, whose rows are read as they are asked for, a paragraph at a time.
+    """
     columns = [task.id, *task.text_a, *task.text_b, *task.label]
     blank = [None] * (len(columns) - 4)
-    return readers.Table(columns, [cells if isinstance(cells, str) else cells + blank
-                                   for cells in rows], lambda i: "%s: %s" % (path, places[i]))
+    place = ""
 
-
-def _parsed(path, lines):
-    """The JSON of the whole file, or None where it is JSON lines."""
-    try:
-        return json.loads("\n".join(lines))
-    except ValueError as e:
+    def rows():
+        nonlocal place
         try:
-            is_object = len(lines) > 1 and isinstance(json.loads(lines[0]), dict)
-        except ValueError:
-            is_object = False
-        if is_object:
-            return None
-        raise UserError("%s: not valid JSON: %s" % (path, e)) from None
+            for found, cells in _questions(path, JsonStream(chunks)):
+                place = found
+                yield cells if isinstance(cells, str) else cells + blank
+        except ValueError as e:
+            if isinstance(e, UserError):
+                raise
+            raise UserError("%s: not valid JSON: %s%s" % (
+                path, _fault_of(path) or e, ", after " + place if place else "")) from None
+    return readers.Table(columns, rows(), lambda i: "%s: %s" % (path, place))
 
 
-def _questions(articles) -> Iterator[tuple]:
+def _fault_of(path):
+    """What is wrong with a file, with line and column; None where that cannot be said."""
+    if path == "-":
+        return None
+    try:
+        json.loads("".join(decoding.chunks_of(path)))
+    except ValueError as e:
+        return str(e)
+    return None
+
+
+def _read_json(task, path, lines, header, skips):
+    """SQuAD's JSON from the standard input, or the common JSON of tables."""
+    if is_squad(line + "\n" for line in lines):
+        return table_of(task, path, (line + "\n" for line in lines))
+    return readers.FORMS["jsonl"](task, path, lines, header, skips)
+
+
+def _questions(path, stream) -> Iterator[tuple]:
     """Yields (place in words, [id, context, question, answers] or a fault) of every question."""
-    for a, article in enumerate(articles, 1):
-        paragraphs = article.get("paragraphs") if isinstance(article, dict) else None
-        if not isinstance(paragraphs, list):
-            yield "article %d" % a, "expected an object with a list of paragraphs"
-            continue
-        for p, paragraph in enumerate(paragraphs, 1):
-            place = "article %d, paragraph %d" % (a, p)
-            context, qas = (paragraph.get(name) for name in ("context", "qas")) \
-                if isinstance(paragraph, dict) else (None, None)
-            if not isinstance(context, str) or not isinstance(qas, list):
-                yield place, "expected an object with a context and a list of qas"
-                continue
-            for q, question in enumerate(qas, 1):
-                yield "%s, question %d" % (place, q), _cells(context, question)
+    for key in stream.keys():
+        if key != "data":
+            stream.value()
+        elif stream.peek() != "[":
+            raise UserError("%s: data is %s, expected a list of articles"
+                            % (path, type(stream.value()).__name__))
+        else:
+            for a, _ in enumerate(stream.items(), 1):
+                yield from _article("article %d" % a, stream)
+    if stream.peek():
+        raise ValueError("more after the end of the object")
+
+
+def _article(place, stream):
+    fault = "expected an object with a list of paragraphs"
+    if stream.peek() != "{":
+        stream.value()
+        yield place, fault
+        return
+    has_paragraphs = False
+    for key in stream.keys():
+        if key == "paragraphs" and stream.peek() == "[":
+            has_paragraphs = True
+            for p, _ in enumerate(stream.items(), 1):
+                yield from _paragraph("%s, paragraph %d" % (place, p), stream.value())
+        else:
+            stream.value()
+    if not has_paragraphs:
+        yield place, fault
+
+
+def _paragraph(place, paragraph):
+    context, qas = (paragraph.get(name) for name in ("context", "qas")) \
+        if isinstance(paragraph, dict) else (None, None)
+    if not isinstance(context, str) or not isinstance(qas, list):
+        yield place, "expected an object with a context and a list of qas"
+        return
+    for q, question in enumerate(qas, 1):
+        yield "%s, question %d" % (place, q), _cells(context, question)
 
 
 def _cells(context, question):

@@ -349,7 +349,7 @@ def find_words(text: str) -> Iterator[tuple[int, int]]:
     combining marks belong to the word before."""
     start, word = 0, ""             # where the word before begins, and what it is made of
     for i, char in enumerate(text):
-        kind = _kind_of(char)
+        kind = kind_of(char)
         if word and (kind == "mark" or kind == word != "single"):
             continue
         if word:
@@ -360,8 +360,9 @@ def find_words(text: str) -> Iterator[tuple[int, int]]:
 
 
 @functools.cache
-def _kind_of(char):
-    """What a word of this character is made of, or "mark"; "" where there is no word."""
+def kind_of(char):
+    """What a word of this character is made of, "letter", "digit" or, of it alone, "single"; "mark"
+    for what belongs to the word before; "" where there is no word."""
     category = unicodedata.category(char)[0]
     if category in "ZC" or char.isspace():
         return ""

@@ -216,10 +216,22 @@ class Tagging(Kind):
             scores, starts[:, -length:] > 0, logits.sentence_edges > 0,
             *schemes.legal_transitions(task.class_names, self.learned_scheme))
         tags = tf.stack([alone, together], axis=2)
-        padding = [[0, 0], [starts.shape.as_list()[1] - length, 0], [0, 0]]
+        padding = [[0, 0], [tf.shape(starts)[1] - length, 0], [0, 0]]
         is_word = tf.tile(starts[:, :, None] > 0, [1, 1, 2])
         tags = tf.pad(tags, padding)
         return {"values": tf.where(is_word, tags, -tf.ones_like(tags))}
+
+    def served(self, tf: Any, task: Task, answers: dict, features: dict) -> dict:
+        """The tag of each word at its first piece, "" elsewhere: string [B,T]; of raw text words
+        and tags, string [B,W], "" where a text has fewer."""
+        tags = tf.gather(tf.constant(("", *task.class_names)), answers["values"][:, :, 1] + 1)
+        if "words" not in features:
+            return {"tags": tags}
+        tags = tf.ragged.boolean_mask(tags, features["word_starts"] > 0)
+        return {"words": features["words"], "tags": tags.to_tensor("")}
+
+    def graph_features(self, encoder: Any, task: Task, texts: dict) -> dict:
+        return encoder.words(texts["text_a"])
 
     def class_weights(self, text: str, task: Task, rows: Optional[Sequence[Row]]) -> Optional[list]:
         """Labels are tags."""

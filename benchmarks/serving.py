@@ -1,0 +1,187 @@
+"""Times exported models: size, start, answers of one process, and of the example HTTP server.
+
+    python benchmarks/serving.py --spiece_model_file=spiece.model
+
+A classifier of the given architecture, its weights at random, is written, exported in each dtype,
+loaded, and asked for the labels of English-like texts of about `--pieces` pieces. Each dtype has a
+process of its own.
+"""
+
+import concurrent.futures
+import dataclasses
+import http.client
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from typing import Optional
+
+import numpy as np
+from repository import ROOT
+
+from xlnet import cli, files
+from xlnet.config import ClassifierSettings, Settings, XLNetConfig, required, setting
+
+BATCHES = (1, 8, 32)
+LABELS = ["no", "yes"]
+
+
+@dataclasses.dataclass(frozen=True)
+class ServingBenchmark(Settings):
+    """serving.py: what is served, how often it is asked."""
+    spiece_model_file: str = required("SentencePiece model of as many pieces as the network has")
+    model_config_path: str = setting(os.path.join(ROOT, "configs/model/base.json"),
+                                     "JSON with the architecture; weights are random")
+    dtypes: str = setting("float32,bfloat16", "those of scripts/export.py, with commas")
+    pieces: int = setting(64, "length of a text, about [pieces]", minimum=4)
+    seconds: float = setting(20.0, "length of each measurement [s]", minimum=0.0)
+    exported: Optional[str] = setting(None, "measure this exported model and print JSON; what the "
+                                            "processes are started with")
+
+
+def main(settings):
+    """Prints a table."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    if settings.exported:
+        print(json.dumps(measure(settings)))
+        return
+    with tempfile.TemporaryDirectory(prefix="xlnet-serving-") as directory:
+        model_dir = os.path.join(directory, "model")
+        make_model(model_dir, settings)
+        print("| dtype | batch | MB | load s | p50 ms | p99 ms | texts/s | HTTP p50 ms "
+              "| HTTP p99 ms | HTTP texts/s |\n|---|---|---|---|---|---|---|---|---|---|")
+        for dtype in settings.dtypes.split(","):
+            target = os.path.join(directory, dtype)
+            run("scripts/export.py", "--model_dir=" + model_dir, "--export_dir=" + target,
+                "--dtype=" + dtype)
+            found = json.loads(run("benchmarks/serving.py", "--exported=" + target,
+                                   *("--%s=%s" % (name, getattr(settings, name)) for name in (
+                                       "spiece_model_file", "pieces", "seconds"))
+                                   ).splitlines()[-1])
+            for row in found["rows"]:
+                print("| %s | %d | %.0f | %.1f | %s |" % (
+                    dtype, row["batch"], found["megabytes"], found["load"], " | ".join(
+                        "%.0f | %.0f | %.1f" % tuple(row[way]) for way in ("process", "http"))),
+                    flush=True)
+
+
+def run(program, *arguments):
+    return subprocess.run([sys.executable, os.path.join(ROOT, program), *arguments], check=True,
+                          stdout=subprocess.PIPE, text=True).stdout
+
+
+def make_model(directory, settings):
+    """A model directory as training leaves it, of a classifier with weights at random."""
+    import tensorflow.compat.v1 as tf
+
+    from xlnet.config import NetworkSettings
+    from xlnet.engine import checkpoint, distribution
+    from xlnet.models import task_json
+    from xlnet.models.task_model import TaskModel
+    from xlnet.serving import session
+    from xlnet.serving.loaded import TunedFor
+    from xlnet.tasks import custom
+    from xlnet.tokenization import Tokenizer
+    os.makedirs(directory)
+    config = XLNetConfig(json_path=settings.model_config_path)
+    tokenizer = Tokenizer(settings.spiece_model_file)
+    tokenizer.save(os.path.join(directory, "spiece.model"))
+    config.to_json(os.path.join(directory, "xlnet_config.json"))
+    tuned_with = ClassifierSettings(model_dir=directory, task_name="custom", do_predict=True,
+                                    predict_file="-", max_seq_length=512)
+    task = custom.get_task(tuned_with, {"labels": LABELS})
+    described = task_json.describe(tuned_with, task, tokenizer)
+    files.write_json(os.path.join(directory, "task.json"), described)
+    with tf.Graph().as_default():
+        tuned = TunedFor(task, tuned_with, described["head"])
+        TaskModel(config, task, NetworkSettings(), tuned_with, tuned.scope).predictions(
+            session.placeholders(tuned))
+        draw = np.random.default_rng(0)
+        checkpoint.write_arrays(os.path.join(directory, "model.ckpt-1"), {
+            distribution.base_name(variable): draw.normal(
+                variable.op.name.endswith("gamma"), .02, variable.shape.as_list()
+            ).astype(np.float32) for variable in tf.global_variables()})
+    checkpoint.note_newest(directory)
+
+
+def make_texts(settings):
+    """Texts of about as many pieces as asked for, each of its own length, 3/4 to 5/4 of it."""
+    from xlnet.tokenization import Tokenizer
+    tokenizer, draw = Tokenizer(settings.spiece_model_file), random.Random(0)
+    words = [tokenizer.id_to_piece(id)[1:] for id in range(tokenizer.vocab_size // 10)
+             if tokenizer.id_to_piece(id)[1:].isalpha()]
+    return [" ".join(draw.choices(words, k=round(settings.pieces * draw.uniform(.75, 1.25))))
+            for _ in range(256)]
+
+
+def measure(settings):
+    """Size and load time of an exported model; of each batch size the p50 and p99 of an answer
+    [ms], and texts a second."""
+    from xlnet.serving import http_server
+    from xlnet.serving.saved_model import SavedModel, newest_version
+    texts = make_texts(settings)
+    size = sum(os.path.getsize(os.path.join(place, name)) for place, _, names in os.walk(
+        newest_version(settings.exported)) for name in names)
+    began = time.monotonic()
+    model = SavedModel(settings.exported)
+    model.run("text", {"text_a": np.array([b"a"], object)})
+    load = time.monotonic() - began
+    server = http_server.Server(model, "m", ("127.0.0.1", 0))
+    thread = threading.Thread(target=http_server.serve, args=[server])
+    thread.start()
+    rows = [dict(batch=batch, process=in_process(model, texts, batch, settings.seconds),
+                 http=over_http(server, texts, batch, settings.seconds)) for batch in BATCHES]
+    server.shutdown()
+    thread.join()
+    return dict(megabytes=size / 1e6, load=load, rows=rows)
+
+
+def in_process(model, texts, batch, seconds):
+    """One batch after the other."""
+    draw = random.Random(batch)
+
+    def ask():
+        model.run("text", {"text_a": np.array(
+            [text.encode() for text in draw.sample(texts, batch)], object)})
+    ask()
+    return in_figures(timed(ask, seconds), batch)
+
+
+def over_http(server, texts, clients, seconds):
+    """As many clients, each asking for one text after the other."""
+    def client(number):
+        draw = random.Random(number)
+        connection = http.client.HTTPConnection("127.0.0.1", server.server_port)
+
+        def ask():
+            connection.request("POST", "/v1/models/m:predict", json.dumps(
+                {"signature_name": "text", "instances": [draw.choice(texts)]}))
+            assert connection.getresponse().read().startswith(b'{"predictions"')
+        ask()
+        return timed(ask, seconds)
+    with concurrent.futures.ThreadPoolExecutor(clients) as pool:
+        times = list(pool.map(client, range(clients)))
+    return in_figures([each for of_one in times for each in of_one], clients)
+
+
+def timed(ask, seconds):
+    """How long each of several calls takes [s]; at least three."""
+    times, end = [], time.monotonic() + seconds
+    while time.monotonic() < end or len(times) < 3:
+        began = time.monotonic()
+        ask()
+        times.append(time.monotonic() - began)
+    return times
+
+
+def in_figures(times, at_once):
+    """p50, p99 [ms], texts a second."""
+    return [*(1000 * np.percentile(times, [50, 99])).tolist(), at_once / np.mean(times)]
+
+
+if __name__ == "__main__":
+    cli.run(main, ServingBenchmark, about=__doc__)

@@ -1,0 +1,265 @@
+"""Exported models answer as `--do_predict` does, to ids and to raw text."""
+
+import functools
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+from helpers import command
+from helpers.finetuning import Workspace, make_files, make_vocabulary
+from helpers.models import make_model
+
+from xlnet.config import NetworkSettings
+from xlnet.errors import UserError
+from xlnet.models import layout
+from xlnet.serving import export, loaded, saved_model, session, warm_up
+from xlnet.tasks.task import Asked, Row
+from xlnet.tokenization import Tokenizer
+
+try:
+    import tensorflow_text
+except ImportError:
+    tensorflow_text = None
+has_text = pytest.mark.skipif(tensorflow_text is None, reason="raw text needs tensorflow-text")
+
+TEXTS = ["kamat telok", "solkat mitel dakar, nokla laskit 2010, 3,5 mitel dakar nokla laskit rokmi",
+         "Ünsolkat  \t mi\u0301tel", "ka"]
+OTHERS = ["mitel", "telok rokmi kamat solkat dakar nokla laskit", "rokmi mitel solkat", "ok"]
+
+# Changed settings of `helpers.models` by kind: cuts of long texts that the graph has.
+KINDS = {
+    "classification": dict(max_seq_length=16, long_document="head_tail"),
+    "multi_label": dict(max_seq_length=16),
+    "regression": dict(max_seq_length=16, long_document="truncate"),
+    "multiple_choice": dict(max_seq_length=16),
+    "ranking": dict(max_seq_length=16),
+    "tagging": dict(max_seq_length=40),
+}
+HAS_PAIRS = ("classification", "ranking")
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """Function from a key of KINDS to the directory of such a model."""
+    directory = tmp_path_factory.mktemp("models")
+    return functools.cache(lambda kind: make_model(directory / kind, kind, **KINDS[kind]))
+
+
+def quick_session():
+    """A session that runs its graph as it was built: see the fixture `quick_start`."""
+    config = tf.ConfigProto()
+    config.graph_options.rewrite_options.disable_meta_optimizer = True
+    return tf.Session(config=config)
+
+
+def expected(directory, rows, precision="fp32"):
+    """The `Answers.values` to rows, and the arrays of their records, as --do_predict has them."""
+    model = loaded.read(directory, network=NetworkSettings(precision=precision))
+    task, tuned = model.tuned.task, model.tuned
+    arrays, windows = task.kind.encode(task.kind.examples(task, rows), model.tokenizer,
+                                       layout.of_records(tuned.settings, task))
+    with tf.Graph().as_default(), quick_session() as run:
+        inputs = session.placeholders(tuned)
+        answers = model.task_model().predictions(inputs)
+        session.restore(run, model.prefix, tf.global_variables())
+        outputs = run.run(answers, {inputs[name]: arrays[name] for name in inputs})
+    outputs["loss"] = np.zeros(len(arrays["input_ids"]))
+    return task.kind.join(task, outputs, windows).values, arrays, task
+
+
+def ask(saved, *requests):
+    """Loads a SavedModel and asks it: (signature, dict of arrays) each, dicts of arrays back."""
+    with tf.Graph().as_default(), quick_session() as run:
+        signatures = tf.saved_model.load(run, ["serve"], saved).signature_def
+        return [run.run(
+            {name: info.name for name, info in signatures[name].outputs.items()},
+            {info.name: inputs[key] for key, info in signatures[name].inputs.items()})
+            for name, inputs in requests]
+
+
+def in_bytes(texts):
+    return np.array([[each.encode() for each in text] if isinstance(text, list) else text.encode()
+                     for text in texts], object)
+
+
+def rows_of(kind):
+    """(rows as a file has them, the inputs of the signature `text`)."""
+    if kind == "multiple_choice":
+        questions = ["which _ is", "what", "___ or _", "a_b\\1"]
+        pairs = [tuple((text, re.sub("_+", lambda gap, one=one: one, question) if "_" in question
+                        else "%s %s" % (question, one)) for one in (other, "dakar", "sol"))
+                 for text, other, question in zip(TEXTS, OTHERS, questions)]
+        return ([Row(str(i), pair, None) for i, pair in enumerate(pairs)],
+                dict(text_a=TEXTS, text_b=questions,
+                     choices=[[one, "dakar", "sol"] for one in OTHERS]))
+    second = OTHERS if kind in HAS_PAIRS else [None] * len(TEXTS)
+    rows = [Row(str(i), (pair,), None) for i, pair in enumerate(zip(TEXTS, second))]
+    return rows, dict(text_a=TEXTS, **(dict(text_b=OTHERS) if kind in HAS_PAIRS else {}))
+
+
+@has_text
+@pytest.mark.parametrize("kind", ("classification", "multi_label", "regression",
+                                  "multiple_choice", "ranking"))
+def test_answers_are_those_of_predictions(quick_start, models, tmp_path, kind):
+    saved = export.export(models(kind), str(tmp_path / "served"))
+    assert saved == str(tmp_path / "served" / "1")
+    rows, texts = rows_of(kind)
+    values, arrays, task = expected(models(kind), rows)
+    texts = {name: in_bytes(value) for name, value in texts.items()}
+    by_text, by_ids, one = ask(saved, ("text", texts), ("ids", arrays), (
+        "serving_default", {name: value[:1] for name, value in texts.items()}))
+    main = "score" if task.labels is None else "probabilities"
+    for found in (by_text, by_ids):
+        np.testing.assert_allclose(found[main], values, rtol=1e-6, atol=1e-6)
+    assert np.ptp(values, axis=0).max() > 0.01          # it does depend on the text
+    if kind == "multi_label":
+        assert (by_text["is_label"] == (values >= 0.5)).all()
+    elif main == "probabilities":
+        labels = [task.labels[i].encode() for i in values.argmax(axis=1)]
+        assert by_text["label"].tolist() == labels
+    np.testing.assert_allclose(one[main], values[:1], rtol=1e-6, atol=1e-6)
+
+
+@has_text
+def test_tags(quick_start, models, tmp_path):
+    sentences = ["kamat  telok,rokmi 2010", "\u4e2d\u6587\u0301 x\u00ad\u0301y 3a\x01b", "sol"]
+    saved = export.export(models("tagging"), str(tmp_path / "served"))
+    tagging = loaded.read(models("tagging")).tuned.task.kind
+    rows = [tagging.row(None, str(i), Asked(text))[0] for i, text in enumerate(sentences)]
+    values, arrays, task = expected(models("tagging"), rows)
+    wanted = [list(map(str.encode, tags)) for tags in task.kind.decide(task, values)]
+    by_text, by_ids = ask(saved, ("text", dict(text_a=in_bytes(sentences))), ("ids", arrays))
+    for row, words, tags, by_piece, want in zip(
+            rows, by_text["words"], by_text["tags"], by_ids["tags"], wanted):
+        count = len(row.source.words)
+        assert [word.decode() for word in words[:count]] == list(row.source.words)
+        assert tags[:count].tolist() == want == [tag for tag in by_piece if tag]
+        assert set(words[count:]) | set(tags[count:]) <= {b""}
+    assert len(set(by_text["tags"].ravel())) > 2
+    with pytest.raises(tf.errors.InvalidArgumentError, match="longer than 38 pieces; cut it"):
+        ask(saved, ("text", dict(text_a=in_bytes(["kamat " * 30]))))
+
+
+# ---- what is written
+
+_PLAIN = """
+import json, sys
+import tensorflow as tf
+for saved in sys.argv[2:]:
+    inputs = {name: tf.constant(value, dtype)
+              for name, (value, dtype) in json.load(open(sys.argv[1])).items()}
+    answer = tf.saved_model.load(saved).signatures["ids"](**inputs)
+    print(answer["probabilities"].numpy().tolist())
+assert not {"xlnet", "tensorflow_text"} & set(sys.modules)
+"""
+
+
+def test_a_process_with_tensorflow_alone_gives_the_same_answers(quick_start, models, tmp_path):
+    """In bfloat16 too, to the rounding of its products, with half of the matrices' bytes."""
+    rows, _ = rows_of("classification")
+    values, arrays, _ = expected(models("classification"), rows)
+    full, short = (export.export(models("classification"), str(tmp_path / "served"), names=["ids"],
+                                 dtype=dtype) for dtype in ("float32", "bfloat16"))
+    assert (full[-2:], short[-2:]) == ("/1", "/2")
+    (tmp_path / "asked.json").write_text(json.dumps({
+        name: (arrays[name].tolist(), str(arrays[name].dtype))
+        for name in ("input_ids", "input_mask", "segment_ids")}))
+    done = subprocess.run(
+        [sys.executable, "-c", _PLAIN, str(tmp_path / "asked.json"), full, short], cwd=tmp_path,
+        env=dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3"), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    by_full, by_short = map(json.loads, done.stdout.splitlines())
+    np.testing.assert_allclose(by_full, values, rtol=1e-6, atol=1e-6)
+    half = expected(models("classification"), rows, "bf16")[0]
+    np.testing.assert_allclose(by_short, half, atol=1e-2)
+    assert 1e-6 < np.abs(half - values).max() < 0.1
+    sizes = [tf.train.load_checkpoint(path + "/variables/variables").get_variable_to_dtype_map()
+             for path in (full, short)]
+    assert set(sizes[0].values()) == {tf.float32}
+    assert {name for name, dtype in sizes[1].items() if dtype == tf.bfloat16} == {
+        name for name in sizes[0] if name.endswith(("/kernel", "/lookup_table"))
+        and "/transformer/" in name}
+
+
+def test_what_is_beside_the_graph(quick_start, models, tmp_path, caplog):
+    saved = export.export(models("multi_label"), str(tmp_path / "served"), names=["ids"])
+
+    def read(name):
+        return (pathlib.Path(saved) / name).read_text(encoding="utf-8")
+    assert json.loads(read("assets.extra/labels.json")) == ["animal", "plant", "stone"]
+    assert json.loads(read("assets.extra/task.json"))["settings"]["max_seq_length"] == 16
+    versions = json.loads(read("assets.extra/versions.json"))
+    assert versions["tensorflow"] == tf.__version__ and versions["signatures"] == ["ids"]
+    assert (versions["checkpoint"], versions["dtype"]) == ("model.ckpt-1", "float32")
+    assert Tokenizer(saved + "/assets.extra/spiece.model").sha256 == Tokenizer(
+        models("multi_label") + "/spiece.model").sha256
+    page = read("README.md")
+    assert "docker run" in page and "-e MODEL_NAME=served" in page and "tensorflow-text" not in page
+    request, = re.findall(r"predict -d '(.*)'", page)
+    answer, = re.findall(r'^{"predictions".*', page, re.M)
+    model = saved_model.SavedModel(saved)
+    asked = json.loads(request)
+    arrays = model.arrays(asked["signature_name"], asked["instances"])
+    found = saved_model.as_rows(model.run(asked["signature_name"], arrays))
+    assert [row["is_label"] for row in found] == [
+        row["is_label"] for row in json.loads(answer)["predictions"]]
+    compile(*re.findall(r"```python\n(.*?)```", page, re.S)[:1], "grpc", "exec")
+
+
+def test_warm_up_requests_are_those_of_the_api():
+    """As `protoc` decodes a PredictionLog that tensorflow-serving-api has made of the same."""
+    text = np.array([b"a" * 200], object)
+    made = warm_up.prediction_log("text", {"text_a": text})
+    tensor = tf.make_tensor_proto(text).SerializeToString()
+    assert len(tensor) > 127                                # a length of two bytes
+    entry = b"\x0a\x06text_a\x12" + _length(tensor) + tensor
+    request = b"\x0a\x06\x1a\x04text" + b"\x12" + _length(entry) + entry
+    log = b"\x0a" + _length(request) + request
+    assert made == b"\x32" + _length(log) + log
+
+
+def _length(content):
+    return bytes([len(content) % 128 + 128, len(content) // 128])
+
+
+def test_what_cannot_be_exported(quick_start, models, tmp_path, monkeypatch, caplog):
+    def refused(*arguments, **more):
+        with pytest.raises(UserError) as error:
+            export.export(*arguments, **more)
+        assert not (tmp_path / "served").exists() or not list((tmp_path / "served").iterdir())
+        return str(error.value)
+    target = str(tmp_path / "served")
+    assert "no signature 'txt'; did you mean 'text'?" in refused(
+        models("multi_label"), target, names=["txt"])
+    sliding = make_model(tmp_path / "sliding", "classification")
+    if tensorflow_text:
+        message = "long_document sliding cannot be expressed in the graph, which has truncate " \
+                  "and head_tail; export with --signatures=ids"
+        assert refused(sliding, target, names=["text"]) == message
+        export.export(sliding, target)
+        assert "note: no signature text: " + message in caplog.text
+    else:
+        assert "tensorflow-text" in refused(sliding, target, names=["text"])
+
+
+def test_after_a_training(quick_start, tmp_path):
+    """`--do_export`, and the script, which writes the next version."""
+    make_files(tmp_path)
+    make_vocabulary(tmp_path / "sp.model", 37)
+    work = Workspace(tmp_path)
+    done = work.succeed("--do_train", "--do_export", train_steps=1, max_seq_length=8)
+    assert re.search(r"exported \S+model.ckpt-1 to \S+model/export/1: signatures ids", done)
+    done = command.run("scripts/export.py", "--model_dir=" + work.path("model"),
+                       "--export_dir=" + work.path("model", "export"), "--signatures=ids",
+                       "--dtype=bfloat16")
+    assert done.returncode == 0 and "export/2: signatures ids, bfloat16, " in done.stdout
+    done = work.run("--do_export", model_dir=str(tmp_path / "none"))
+    assert (done.returncode, done.errors) == (1, [
+        "run_classifier.py: model_dir: no checkpoint in %s; train with --do_train=True first"
+        % (tmp_path / "none")])

@@ -1,0 +1,40 @@
+"""Rows on disk: a sequence like any other; names in a few bytes."""
+
+import random
+
+import pytest
+
+from xlnet.tasks import row_store
+from xlnet.tasks.row_store import Mapped, Names, StoredRows
+
+
+def test_stored_rows_are_a_sequence(monkeypatch):
+    monkeypatch.setattr(row_store, "_ROWS_AT_ONCE", 4)
+    for count in (0, 1, 4, 11):
+        values = [("row %d" % i, i) for i in range(count)]
+        rows = StoredRows(iter(values))
+        assert len(rows) == count and bool(rows) == bool(count)
+        assert list(rows) == values == list(rows) and rows == values and values == rows
+        assert [rows[i] for i in reversed(range(-count, count))] == [
+            values[i] for i in reversed(range(-count, count))]
+        assert rows[1:9:3] == values[1:9:3] and rows != [*values, 1]
+        with pytest.raises(IndexError):
+            rows[count]
+
+
+def test_several_may_go_through_them_at_once(monkeypatch):
+    monkeypatch.setattr(row_store, "_ROWS_AT_ONCE", 2)
+    rows = StoredRows(range(7))
+    assert list(zip(rows, rows)) == [(i, i) for i in range(7)]
+    doubled = Mapped(lambda row: 2 * row, rows)
+    assert len(doubled) == 7 and list(doubled) == list(doubled) == list(range(0, 14, 2))
+
+
+def test_names_are_there_once():
+    names, rng = Names(), random.Random(0)
+    known = set()
+    for _ in range(6000):
+        name = "ü%d" % rng.randrange(4000)
+        assert names.add(name) == (name not in known)
+        known.add(name)
+    assert len(names._sorted) > 2000        # most are no longer objects

@@ -1,0 +1,174 @@
+"""Texts to the features of a record inside of a TensorFlow graph, as `tasks.encoding` makes them.
+
+What a kind of task builds its input from, in place of a tokenizer, is `GraphEncoder`. Batches are
+as long as their longest text.
+
+Shape letters: N texts or rows, C choices, T tokens of the longest text, W words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Optional
+
+import tensorflow.compat.v1 as tf
+
+from xlnet.errors import UserError
+from xlnet.serving import graph_words
+from xlnet.serving.graph_tokenizer import GraphTokenizer
+from xlnet.tasks import encoding
+
+_CUTS = ("truncate", "head_tail")
+
+
+class GraphEncoder:
+    """Makes features of texts, UTF-8 strings, for records of this layout.
+
+    Args:
+      replacements: (old, new) in every text, as of a `Task`.
+    """
+
+    def __init__(self, tokenizer: GraphTokenizer, layout: encoding.Layout,
+                 replacements: Sequence[tuple[str, str]] = ()):
+        self._tokenizer = tokenizer
+        self._replacements = replacements
+        self._layout = layout
+
+    def pairs(self, text_a: tf.Tensor, text_b: Optional[tf.Tensor] = None) -> dict[str, tf.Tensor]:
+        """A text, or a pair of texts, in each row: string [N] -> the features of N records.
+
+        Raises:
+          UserError: the layout cuts long texts in a way that the graph has no form for.
+        """
+        if self._layout.long_document not in _CUTS:
+            raise UserError("long_document %s cannot be expressed in the graph, which has %s; "
+                            "export with --signatures=ids" % (
+                                self._layout.long_document, " and ".join(_CUTS)))
+        ids_a = self._ids(text_a)
+        ids_b = None if text_b is None else self._ids(text_b)
+        return self._laid_out(*self._fitted(ids_a, ids_b))
+
+    def choices(self, text_a: tf.Tensor, text_b: Optional[tf.Tensor],
+                options: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Answers to a text, or to a text and a question: string [N], options [N,C] -> the features
+        of N records of C choices. An answer goes into the gap of its question, or behind it."""
+        count = tf.shape(options)[1]
+        flat = tf.reshape(options, [-1])
+        if text_b is not None:
+            flat = _answered(tf.repeat(text_b, count), flat)
+        features = self.pairs(tf.repeat(text_a, count), flat)
+        return {name: tf.reshape(value, [tf.shape(options)[0], -1])
+                for name, value in features.items()}
+
+    def words(self, texts: tf.Tensor) -> dict[str, tf.Tensor]:
+        """The words of sentences, string [N] -> what `word_encoding.arrays_of` makes of them, and
+        `words` string [N,W], "" where a sentence has fewer.
+
+        A sentence that would come as several windows has no answer: an error of the graph.
+        """
+        words, after_space = graph_words.find(texts)
+        room = self._layout.max_seq_length - 2                     # without <sep> <cls>
+        ids = self._tokenizer.word_ids(words.flat_values, after_space.flat_values)[:, :room]
+        is_first = tf.equal(tf.ragged.range(ids.row_lengths()).flat_values, 0)
+        pieces, starts = (tf.RaggedTensor.from_row_splits(
+            values, tf.gather(ids.row_splits, words.row_splits), validate=False)
+            for values in (ids.flat_values, tf.cast(is_first, tf.int32)))
+        fits = tf.debugging.assert_less_equal(
+            pieces.row_lengths(), tf.constant(room, tf.int64), message="a sentence is longer than "
+            "%d pieces; cut it" % room)
+        with tf.control_dependencies([fits]):
+            features = self._laid_out(pieces, None)
+        length = tf.shape(features["input_ids"])[1]
+        special = tf.zeros([starts.nrows(), 2], tf.int32)
+        starts = tf.concat([starts, tf.RaggedTensor.from_tensor(special)], axis=1)
+        return dict(features, words=words.to_tensor(""), sentence_edges=special + 1,
+                    word_starts=_left_padded(starts, tf.cast(length, tf.int64)))
+
+    def _ids(self, texts):
+        for old, new in self._replacements:
+            texts = tf.strings.regex_replace(texts, _literal(old), new.replace("\\", "\\\\"))
+        return self._tokenizer.ids(texts)
+
+    def _fitted(self, ids_a, ids_b):
+        """What of the texts fits: as `encoding.fitted`, one window each."""
+        length_a = ids_a.row_lengths()
+        if ids_b is None:
+            kept_a, _ = self._room(length_a, tf.zeros_like(length_a), special=2)
+            return self._cut(ids_a, kept_a), None
+        kept_a, kept_b = self._room(length_a, ids_b.row_lengths(), special=3)
+        return self._cut(ids_a, kept_a), self._cut(ids_b, kept_b)
+
+    def _room(self, length_a, length_b, special):
+        """How much of two texts fits beside the special tokens: int64 [N] twice."""
+        budget = self._layout.max_seq_length - special
+        if self._layout.cut_first:
+            kept_a = tf.minimum(length_a, tf.maximum(budget - length_b, 1))
+            return kept_a, tf.minimum(length_b, budget - kept_a)
+        half, shorter = budget // 2, tf.minimum(length_a, length_b)
+        # The longer one gives way until both are equal, then both do, the second one first.
+        kept = [tf.where_v2(length_a + length_b <= budget, own, tf.where_v2(
+            shorter <= half, tf.where_v2(is_longer, budget - shorter, shorter),
+            tf.constant(rest, tf.int64))) for own, is_longer, rest in (
+                (length_a, length_a > length_b, budget - half),
+                (length_b, length_a <= length_b, half))]
+        return kept[0], kept[1]
+
+    def _cut(self, ids, kept):
+        """`kept` int64 [N] of the ids of each text: the beginning, or both ends."""
+        length = ids.row_lengths()
+        places = tf.ragged.range(kept, row_splits_dtype=tf.int64)
+        place, row = places.flat_values, places.value_rowids()
+        if self._layout.long_document == "head_tail":
+            is_head = place < tf.gather(kept // 4, row)
+            place += tf.where_v2(is_head, tf.constant(0, tf.int64), tf.gather(length - kept, row))
+        flat = tf.gather(ids.flat_values, tf.gather(ids.row_starts(), row) + place)
+        return tf.RaggedTensor.from_row_splits(flat, places.row_splits, validate=False)
+
+    def _laid_out(self, ids_a, ids_b):
+        """`encoding.lay_out`, as long as the longest text."""
+        count = ids_a.nrows()
+        sep, cls = (_column(id, count) for id in (self._tokenizer.sep_id, self._tokenizer.cls_id))
+        parts = [ids_a, sep, cls] if ids_b is None else [ids_a, sep, ids_b, sep, cls]
+        joined = tf.concat(parts, axis=1)
+        size = joined.row_lengths()[:, None]                                       # [N,1]
+        length = tf.reduce_max(tf.concat([size[:, 0], [encoding.MIN_SEQ_LENGTH]], 0))
+        place = tf.range(length)[None] - (length - size)       # in the text; below 0: padding
+        is_padding = place < 0                                                     # [N,T]
+        segments = tf.where_v2(place <= ids_a.row_lengths()[:, None],
+                               encoding.SEG_A, encoding.SEG_B)
+        segments = tf.where_v2(tf.equal(place, size - 1), encoding.SEG_CLS, segments)
+        segments = tf.where_v2(is_padding, encoding.SEG_PAD, segments)
+        return dict(input_ids=_left_padded(joined, length), segment_ids=segments,
+                    input_mask=tf.cast(is_padding, tf.float32))
+
+
+def _left_padded(rows, length):
+    """Ragged rows [N, (items)] as [N,T], with zeros before them; length: T, int64."""
+    place = tf.range(length)[None] - (length - rows.row_lengths()[:, None])
+    where = rows.row_starts()[:, None] + tf.maximum(place, 0)
+    flat = tf.concat([rows.flat_values, [0]], axis=0)           # in case there is none
+    return tf.where_v2(place < 0, 0, tf.gather(flat, where))
+
+
+def _column(id, count):
+    """The same id in each row: int32 [N, (1)]."""
+    return tf.RaggedTensor.from_uniform_row_length(tf.fill([count], id), 1, nrows=count)
+
+
+def _literal(text):
+    """A pattern of RE2's that stands for the text itself."""
+    return "".join(character if character.isalnum() else "\\x{%x}" % ord(character)
+                   for character in text)
+
+
+def _answered(questions, options):
+    """Each option in the gaps of its question, or behind it: string [N], [N] -> [N]."""
+    parts = tf.strings.split(tf.strings.regex_replace(questions, "_+", "_"), "_",
+                             result_type="RaggedTensor")
+    row, last = parts.value_rowids(), parts.row_limits() - 1
+    place = tf.range(tf.size(row, out_type=tf.int64))
+    filled = tf.strings.join([parts.flat_values, tf.where_v2(
+        tf.equal(place, tf.gather(last, row)), "", tf.gather(options, row))])
+    filled = tf.strings.reduce_join(parts.with_flat_values(filled), axis=1)
+    has_gap = parts.row_lengths() > 1
+    return tf.where(has_gap, filled, tf.strings.join([questions, options], " "))

@@ -1,0 +1,104 @@
+"""Rows of files that are larger than the memory: on disk, gone through in order.
+
+Shape letters: n rows.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import itertools
+import pickle
+import tempfile
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any, Callable
+
+import numpy as np
+
+_ROWS_AT_ONCE = 500
+_NAMES_APART = 1000      # names that are added before they are sorted, as long as there are few
+
+
+class StoredRows(Sequence):
+    """Rows in a temporary file, which has no name and is gone with this object.
+
+    Of rows that stand side by side what they share, such as a paragraph, is stored once.
+    """
+
+    def __init__(self, rows: Iterable[Any]):
+        self._file = tempfile.TemporaryFile(prefix="xlnet-rows-")
+        self._places: list[int] = []         # where in the file each block begins
+        self._count = 0
+        rows = iter(rows)
+        for block in iter(lambda: list(itertools.islice(rows, _ROWS_AT_ONCE)), []):
+            self._places.append(self._file.tell())
+            pickle.dump(block, self._file, pickle.HIGHEST_PROTOCOL)
+            self._count += len(block)
+        self._block = functools.lru_cache(maxsize=1)(self._read_block)
+
+    def _read_block(self, number):
+        self._file.seek(self._places[number])
+        return pickle.load(self._file)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Any]:
+        for number in range(len(self._places)):
+            yield from self._read_block(number)
+
+    def __getitem__(self, index: Any) -> Any:
+        """The row `index`, or a list of those of a slice."""
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(self._count))]
+        number, place = divmod(range(self._count)[index], _ROWS_AT_ONCE)
+        return self._block(number)[place]
+
+    def __eq__(self, other: object) -> bool:
+        """Whether another sequence has the same rows."""
+        return isinstance(other, Sequence) and len(self) == len(other) and all(
+            one == another for one, another in zip(self, other))
+
+
+class Mapped(Collection):
+    """What a function makes of each row, made whenever it is gone through."""
+
+    def __init__(self, function: Callable[[Any], Any], rows: Collection[Any]):
+        self._function = function
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __iter__(self) -> Iterator[Any]:
+        return map(self._function, self._rows)
+
+    def __contains__(self, value: object) -> bool:
+        return any(value == each for each in self)
+
+
+def digest(text: str) -> int:
+    """A number of 8 bytes in the place of a text."""
+    content = text.encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little")
+
+
+class Names:
+    """A set of names in 8 bytes each: of a million different ones two are taken for the same with
+    a chance of 3 in 100 million."""
+
+    def __init__(self) -> None:
+        self._sorted = np.zeros(0, np.uint64)
+        self._recent: set[int] = set()
+
+    def add(self, name: str) -> bool:
+        """Adds a name; returns False where it was there."""
+        number = digest(name)
+        place = np.searchsorted(self._sorted, np.uint64(number))
+        if number in self._recent or place < len(self._sorted) and self._sorted[place] == number:
+            return False
+        self._recent.add(number)
+        if len(self._recent) > max(_NAMES_APART, len(self._sorted) // 8):
+            self._sorted = np.sort(np.append(self._sorted, np.array(list(self._recent), np.uint64)))
+            self._recent.clear()
+        return True
