@@ -52,7 +52,7 @@ def attention(model: LanguageModel, tokenizer: Tokenizer, text: str, *, layers: 
     content, query = rank > rank[:, None], rank >= rank[:, None]                  # [T,T], hidden
     if order == "none":
         query = np.eye(len(ids), dtype=bool)
-    positions = np.arange(len(ids))
+    positions = range(len(ids))
     with model.reading(len(ids)) as reading:
         found = np.array(reading.attention(
             [layer - 1 for layer in layers], np.array([ids]), positions,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -52,7 +52,7 @@ def draw_attention(path: str, attention: Attention, heads: Sequence[int]) -> Non
             axes.set_title("%s, layer %d, head %d" % (stream, attention.layers[index], head)
                            if not x else "head %d" % head, fontsize=7, pad=3,
                            loc="left" if not x else "center")
-            ticks = dict(fontsize=5.5, family=families, parse_math=False)
+            ticks: Any = dict(fontsize=5.5, family=families, parse_math=False)
             axes.set_yticks(range(len(names)), names if not x else [], **ticks)
             axes.set_xticks(range(len(names)), names if y == len(rows) - 1 else [], rotation=90,
                             **ticks)

@@ -6,7 +6,7 @@ import csv
 import math
 import os
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Union
 
 import numpy as np
 
@@ -99,7 +99,7 @@ def _repeated(colors, count):
     return (list(colors) * math.ceil(count / len(colors)))[:count]
 
 
-def running_mean(values: Sequence[float], count: int) -> np.ndarray:
+def running_mean(values: Union[Sequence[float], np.ndarray], count: int) -> np.ndarray:
     """The mean of each value and the `count` - 1 before it, fewer at the beginning.
 
     Of 1, 3, 5 with count 2: 1, 2, 4.
