@@ -14,6 +14,7 @@ from xlnet.config import Settings, required, setting
 ABOUT = """serves a model that scripts/export.py wrote, over HTTP. Requests are those of TensorFlow
 Serving: POST /v1/models/NAME:predict with {"instances": [{"text_a": "..."}]}; GET /health,
 /metrics and /v1/models/NAME say how it is. Requests that arrive together are answered together.
+A SavedModel is a program of TensorFlow's: serve those that you, or people you trust, exported.
 """
 
 

@@ -91,9 +91,7 @@ def text(model: Any, name: str, dtype: str, requests: Mapping[str, Mapping[str, 
     has_text = signature != "ids"
     return _PAGE.format(
         title=name, about=_about(model), dtype=dtype, version=tf.__version__, name=name,
-        extra="the labels in the order of the probabilities, what the model was trained for, its "
-        "settings and vocabulary, and the versions it was made with" if model.tuned else
-        "the architecture, the vocabulary and the versions it was made with",
+        extra=_extra(model),
         signatures="\n".join(_rows(requests, answers)), needs=_NEEDS if has_text else "",
         rest_request=json.dumps(dict(signature_name=signature, instances=[_row(request)])),
         rest_answer=json.dumps({"predictions": [_row(answer)]}),
@@ -116,6 +114,15 @@ def _about(model):
         return "A pretrained XLNet: a vector for each text."
     task = model.tuned.task
     return "An XLNet for the task %s (%s): %s." % (task.name, task.kind.name, task.kind.words(task))
+
+
+def _extra(model):
+    found = ["the architecture", "the vocabulary", "the versions it was made with"]
+    if model.tuned:
+        found.insert(0, "what the model was trained for, with its settings")
+        if model.tuned.task.labels is not None:
+            found.insert(0, "the labels in the order of the probabilities")
+    return ", ".join(found[:-1]) + " and " + found[-1]
 
 
 def _rows(requests, answers):

@@ -1,0 +1,133 @@
+"""A model directory from a stranger is read, never run; nothing outside of it is touched."""
+
+import ast
+import dataclasses
+import json
+import os
+import shutil
+
+import pytest
+from helpers.models import make_model
+from helpers.paths import ROOT
+
+from xlnet.config import ClassifierSettings, SpanSettings, TaggerSettings
+from xlnet.errors import UserError
+from xlnet.models import settled
+from xlnet.serving import export, loaded
+
+# What runs or builds whatever stands in a file or a text.
+_RUNS = {"eval", "exec", "compile", "__import__"}
+_UNPACKS = {"pickle", "marshal", "shelve", "dill", "joblib", "cloudpickle", "yaml"}
+
+# Its own file, which has no name and is gone with the process.
+_OWN_FILE = "xlnet/tasks/row_store.py"
+
+
+def test_nothing_is_unpickled_or_evaluated():
+    files = [*(ROOT / "xlnet").rglob("*.py"), *(ROOT / "scripts").glob("*.py"), *ROOT.glob("*.py")]
+    assert len(files) > 100
+    for path in files:
+        name = str(path.relative_to(ROOT))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                assert node.func.id not in _RUNS, (name, node.lineno)
+            if isinstance(node, ast.keyword) and node.arg == "allow_pickle":
+                assert not getattr(node.value, "value", True), (name, node.value.lineno)
+            imported = [alias.name for alias in node.names] if isinstance(node, ast.Import) else \
+                [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            assert name == _OWN_FILE or not _UNPACKS & set(imported), (name, imported)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    return make_model(tmp_path_factory.mktemp("made") / "model", "classification")
+
+
+@pytest.fixture
+def model(made, tmp_path):
+    """(a directory, that of a model in it, beside a file that it has no business with)"""
+    (tmp_path / "secret").write_text("secret")
+    return tmp_path, shutil.copytree(made, str(tmp_path / "model"))
+
+
+def change_task(model, **changes):
+    path = os.path.join(model, "task.json")
+    with open(path, encoding="utf-8") as f:
+        stored = json.load(f)
+    stored.update(changes, settings=dict(stored["settings"], **changes.get("settings", {})))
+    with open(path, "w", encoding="utf-8") as f:
+        json.dump(stored, f)
+
+
+def tree(directory):
+    return sorted(str(path) for path in directory.rglob("*"))
+
+
+def test_no_setting_that_a_model_keeps_is_a_path():
+    for group in (ClassifierSettings, TaggerSettings, SpanSettings):
+        kept = settled.kept_by_model(group(model_dir="m"))
+        assert len(kept) > 5
+        paths = [field.name for field in dataclasses.fields(group)
+                 if field.name.endswith(("_dir", "_file", "_path", "_output", "_checkpoint"))]
+        assert "model_dir" in paths and not set(paths) & set(kept)
+
+
+@pytest.mark.parametrize("outside", ("../secret", "{}/secret"))
+def test_paths_in_task_json_lead_nowhere(model, outside):
+    directory, path = model
+    outside = outside.format(directory)
+    change_task(path, settings=dict.fromkeys(
+        ("spiece_model_file", "model_config_path", "output_dir", "predict_dir", "export_dir",
+         "init_checkpoint", "data_dir", "model_dir", "predict_file", "config"), outside),
+        spiece_model_file=outside, checkpoint=outside)
+    before = tree(directory)
+    found = loaded.read(path)
+    assert (found.tokenizer.path, found.prefix) == (
+        os.path.join(path, "spiece.model"), os.path.join(path, "model.ckpt-1"))
+    settings = found.tuned.settings
+    assert (settings.model_dir, settings.data_dir, settings.output_dir) == (path, "", "")
+    assert (settings.predict_dir, settings.export_dir) == (None, None)
+    assert settings.model_config_path == os.path.join(path, "xlnet_config.json")
+    assert tree(directory) == before
+
+
+@pytest.mark.parametrize("changes, said", [
+    (dict(task="../secret", settings=dict(task_name="../secret")), "unknown task"),
+    (dict(task="/etc", settings=dict(task_name="/etc")), "unknown task"),
+    (dict(head="../../secret"), "head"),
+    (dict(kind="../secret"), "kind is '../secret', expected one of"),
+    (dict(kind="os.system"), "kind is 'os.system', expected one of"),
+    (dict(labels=[["../secret"]]), "expected a list of names"),
+])
+def test_names_in_task_json_are_names(model, changes, said):
+    directory, path = model
+    change_task(path, **changes)
+    before = tree(directory)
+    with pytest.raises(UserError, match=said):
+        export.export(path, str(directory / "served"))
+    assert tree(directory) == before
+
+
+@pytest.mark.parametrize("name", ("task.json", "model.ckpt-1.index"))
+def test_nothing_is_exported_through_a_link(model, name):
+    directory, path = model
+    os.rename(os.path.join(path, name), directory / "outside")
+    os.symlink("../outside", os.path.join(path, name))
+    before = tree(directory)
+    with pytest.raises(UserError, match="%s is a symbolic link to .*outside of the model" % name):
+        export.export(path, str(directory / "served"))
+    assert tree(directory) == before
+
+
+@pytest.mark.parametrize("outside", ("../other/model.ckpt-1", "{}/other/model.ckpt-1"))
+def test_the_file_checkpoint_leads_nowhere(model, outside):
+    directory, path = model
+    os.mkdir(directory / "other")
+    for end in ("index", "data-00000-of-00001"):
+        os.rename("%s/model.ckpt-1.%s" % (path, end), "%s/other/model.ckpt-1.%s" % (directory, end))
+    with open(os.path.join(path, "checkpoint"), "w", encoding="utf-8") as f:
+        f.write('model_checkpoint_path: "%s"\n' % outside.format(directory))
+    before = tree(directory)
+    with pytest.raises(UserError, match="checkpoint"):
+        export.export(path, str(directory / "served"))
+    assert tree(directory) == before
