@@ -15,6 +15,7 @@ from helpers import command
 from helpers.finetuning import Workspace, make_files, make_vocabulary
 from helpers.models import make_model
 
+import xlnet
 from xlnet.config import NetworkSettings
 from xlnet.errors import UserError
 from xlnet.models import layout
@@ -133,6 +134,14 @@ def test_answers_are_those_of_predictions(quick_start, models, tmp_path, kind):
 
 
 @has_text
+def test_vectors(quick_start, models, tmp_path):
+    saved = export.export(models("multi_label"), str(tmp_path / "served"), names=["vectors"])
+    found, = ask(saved, ("vectors", dict(text_a=in_bytes(TEXTS))))
+    with xlnet.load(models("multi_label"), device="cpu") as model:
+        np.testing.assert_allclose(found["vector"], model.vectors(TEXTS), rtol=1e-5, atol=1e-6)
+
+
+@has_text
 def test_tags(quick_start, models, tmp_path):
     sentences = ["kamat  telok,rokmi 2010", "\u4e2d\u6587\u0301 x\u00ad\u0301y 3a\x01b", "sol"]
     saved = export.export(models("tagging"), str(tmp_path / "served"))
@@ -243,6 +252,9 @@ def test_what_cannot_be_exported(quick_start, models, tmp_path, monkeypatch, cap
     target = str(tmp_path / "served")
     assert "no signature 'txt'; did you mean 'text'?" in refused(
         models("multi_label"), target, names=["txt"])
+    (tmp_path / "file").write_text("")
+    assert "file is a file, expected a directory" in refused(
+        models("multi_label"), str(tmp_path / "file"))
     memory = models("memory")
     if tensorflow_text:
         message = "long_document memory cannot be expressed in the graph, which has truncate, " \
