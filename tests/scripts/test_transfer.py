@@ -104,6 +104,29 @@ def test_tags_are_compared_with_the_most_frequent_ones_of_words(tmp_path, monkey
     assert asked == [("run_tagger.py", False, "msra_ner")] * 2
 
 
+def test_questions_are_compared_with_no_answer_and_with_the_closest_sentence(
+        tmp_path, monkeypatch):
+    def question(id, text, answer):
+        answers = [] if answer is None else [{"text": answer, "answer_start": 0}]
+        return {"id": id, "question": text, "answers": answers, "is_impossible": answer is None}
+    (tmp_path / "squad").mkdir()
+    for split in ("train", "dev"):
+        (tmp_path / "squad" / (split + "-v2.0.json")).write_text(json.dumps({"data": [
+            {"paragraphs": [{"context": "a cat sat. dogs ran.", "qas": [
+                question("1", "what did the cat do?", "a cat sat."),
+                question("2", "what did the cow do?", None)]}]}]}))
+
+    def stage(title, program, *arguments, **flags):
+        assert program == "run_squad.py" and flags["max_seq_length"] == 256
+        files.write_json(flags["model_dir"] + "/eval_results_dev.json",
+                         {"checkpoints": [{"f1": 60.0, "exact": 55.5}]})
+    monkeypatch.setattr(script, "stage", stage)
+    settings = script.TransferSettings(data_dir=str(tmp_path), num_seeds=2)
+    f1, exact = script.compare(settings, str(tmp_path), "squad2", "squad", "dev", 1)
+    assert f1 == ("squad2", "2", "2 dev", "f1", "50.000", "50.000", *2 * ("60.000 ± 0.000",))
+    assert exact[3:6] == ("exact", "50.000", "50.000")
+
+
 def test_bags_of_pairs_tell_what_texts_share():
     class Pieces:
         vocab_size = 4
