@@ -37,22 +37,26 @@ class AskingSettings(Settings):
 
     def texts(self) -> Iterator[str]:
         """The texts of a flag or a file; blank lines are passed over."""
-        if self.text is not None:
-            yield self.text
-            return
-        if self.input_file != "-":
-            files.require_file(self.input_file, "input_file")
-        with contextlib.nullcontext(sys.stdin.buffer) if self.input_file == "-" \
-                else open(self.input_file, "rb") as f:
-            for number, line in enumerate(f, 1):
-                try:
-                    text = line.decode("utf-8").strip()
-                except UnicodeDecodeError as e:
-                    raise UserError("input_file %s, line %d: not UTF-8: byte 0x%02x at column %d"
-                                    % (self.input_file, number, line[e.start], e.start + 1)
-                                    ) from None
-                if text:
-                    yield text
+        return iter([self.text]) if self.text is not None else texts_of(self.input_file)
+
+
+def texts_of(path):
+    """Yields the lines of a file, "-" for the standard input, that are not blank.
+
+    Raises:
+      UserError: there is no such file, or a line is not UTF-8.
+    """
+    if path != "-":
+        files.require_file(path, "input_file")
+    with contextlib.nullcontext(sys.stdin.buffer) if path == "-" else open(path, "rb") as f:
+        for number, line in enumerate(f, 1):
+            try:
+                text = line.decode("utf-8").strip()
+            except UnicodeDecodeError as e:
+                raise UserError("input_file %s, line %d: not UTF-8: byte 0x%02x at column %d"
+                                % (path, number, line[e.start], e.start + 1)) from None
+            if text:
+                yield text
 
 
 def load(settings):

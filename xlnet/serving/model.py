@@ -15,13 +15,15 @@ import numpy as np
 
 from xlnet import failures, files
 from xlnet.config import DeviceSettings
+from xlnet.engine import checkpoint
 from xlnet.errors import UserError
 from xlnet.models import layout
-from xlnet.serving import batches, filling, generation, session, vectors
+from xlnet.serving import attention, batches, filling, generation, session, vectors
+from xlnet.serving.attention import Attention
 from xlnet.serving.language_model import LanguageModel
 from xlnet.serving.loaded import LoadedModel, TunedFor
 from xlnet.serving.settings import FillingSettings, GenerationSettings, stop_texts
-from xlnet.tasks import encoding, ranking, results
+from xlnet.tasks import decoding, encoding, ranking, results
 from xlnet.tasks.task import Asked, Row
 from xlnet.tokenization import Tokenizer
 
@@ -47,6 +49,7 @@ class Model:
       task: name of the task that it was trained for; None: it is pretrained alone.
       verb: name of the method that asks it what it was trained for; None: pretrained alone.
       labels: names of its labels; None: it has none.
+      n_layer, n_head: numbers of layers, and of the heads of each.
       tokenizer: the `Tokenizer` of its vocabulary.
       max_seq_length: tokens of a text, special ones included.
       cut: how many texts were longer and lost some of it.
@@ -65,6 +68,8 @@ class Model:
         self.verb: Optional[str] = tuned.task.kind.verb if tuned else None
         self.labels: Optional[tuple[str, ...]] = tuned.task.labels if tuned else None
         self.tokenizer: Tokenizer = loaded.tokenizer
+        self.n_layer: int = loaded.config.n_layer
+        self.n_head: int = loaded.config.n_head
         self.cut = 0
         self._lock = threading.Lock()
         self.max_seq_length: int = tuned.settings.max_seq_length if tuned else _MAX_SEQ_LENGTH
@@ -160,6 +165,14 @@ class Model:
     def _vectors_part(self):
         loaded = self._loaded
         return self._open().part("vectors", lambda: vectors.build(loaded.config, loaded.network))
+
+    def embeddings(self) -> np.ndarray:
+        """The vector of each piece of the vocabulary, float32 [V,D]."""
+        self._open()
+        name = "model/transformer/word_embedding/lookup_table"
+        prefix = self._loaded.prefix
+        table, = checkpoint.arrays(prefix, [checkpoint.weights(prefix)[name]])
+        return table
 
     # ---- what it was trained for
 
@@ -291,6 +304,11 @@ class Model:
         return generation.write(self._language_model(), self.tokenizer, _str(prompt), chosen,
                                 stop_texts(stop))
 
+    def attention(self, text: str, **how: Any) -> Attention:
+        """What each head attends to in a text, in both streams; arguments as of
+        `attention.attention`."""
+        return attention.attention(self._language_model(), self.tokenizer, _str(text), **how)
+
     def _language_model(self):
         restored = self._open()
         with self._lock:
@@ -305,6 +323,8 @@ class Model:
         """What the kind of task says of each row that is asked about."""
         tuned = self._tuned(verb)
         threshold = tuned.settings.predict_threshold if threshold is None else threshold
+        if not 0 <= threshold <= 1:
+            raise UserError("threshold is %s, expected 0 <= threshold <= 1" % threshold)
         rows = [_row(tuned, number, one) for number, one in enumerate(asked)]
         found: list[Any] = []
         for begin in range(0, len(rows), _ROWS_AT_ONCE):
@@ -385,6 +405,9 @@ def _pair(item):
 def _str(text):
     if not isinstance(text, str):
         raise UserError("found %s, expected a text: str" % type(text).__name__)
+    if not decoding.is_text(text):
+        raise UserError("found %r, expected a text: it has code points that are no characters"
+                        % text[:40])
     return str(text)                                # not NumPy's
 
 

@@ -40,7 +40,7 @@ def draw_masks(path: str, excerpt: Excerpt, memory_length: int) -> set[tuple[int
       Set of `(id, piece)` that no installed font can show; the picture has their ids.
     """
     figure, unshown = masks_figure(excerpt, memory_length)
-    _save(figure, path)
+    save(figure, path)
     return unshown
 
 
@@ -166,7 +166,8 @@ def _masks_legend(figure, memory_length, unshown):
                 color=NOTES)
 
 
-def _save(figure, path):
+def save(figure: Any, path: str) -> None:
+    """Writes a figure as a PNG, whole or not at all."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     with files.replacing(path) as temporary:
         FigureCanvasAgg(figure).print_png(temporary, metadata={"Software": None})
@@ -200,7 +201,7 @@ def draw_histograms(path: str, title: str, lines: Sequence[str],
     panels[-1].axis("off")
     panels[-1].text(0, 0.95, "\n".join(lines), va="top", fontsize=10, linespacing=2.,
                     transform=panels[-1].transAxes).set_in_layout(False)
-    _save(figure, path)
+    save(figure, path)
 
 
 def _bars(axes, histogram):

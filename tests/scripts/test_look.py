@@ -1,0 +1,174 @@
+"""What there is to look at: attention, curves, embeddings; that the pictures show what is said."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+from helpers import command
+from helpers.language_model import CLAMP_LEN
+
+import xlnet
+from xlnet.errors import UserError
+from xlnet.views import curves
+
+TEXT = "the cat sat on a mat"
+
+
+@pytest.fixture(scope="module")
+def model(permuted):
+    with xlnet.load(str(permuted.folder), device="cpu") as loaded:
+        yield loaded
+
+
+@pytest.fixture
+def runs(model, monkeypatch):
+    """Runs a script on the model, which stays loaded; returns its `command.Done`."""
+    monkeypatch.setattr("xlnet.serving.load.load", lambda path, **how: model)
+    monkeypatch.setattr(type(model), "close", lambda self: None)
+    return lambda script, *flags: command.run("scripts/%s.py" % script, "--model_dir=model", *flags)
+
+
+def softmax(x):
+    e = np.exp(x - x.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True)
+
+
+def first_layer(weights, ids, start, hidden):
+    """The attention [N,T,T] of the first layer by its formula, of rows that begin as `start`."""
+    of = lambda name: weights["model/transformer/" + name]
+    layer = "layer_0/rel_attn/%s/kernel"
+    q, k = (np.einsum("td,dnh->nth", x, of(layer % name)) for name, x in (
+        ("q", start), ("k", of("word_embedding/lookup_table")[ids])))
+    i, j = np.indices(hidden.shape)
+    angles = np.clip(i - j, -CLAMP_LEN, CLAMP_LEN)[..., None] / 10000 ** (np.arange(0, 16, 2) / 16)
+    r = np.einsum("ijd,dnh->nijh", np.concatenate([np.sin(angles), np.cos(angles)], axis=-1),
+                  of(layer % "r"))
+    score = (np.einsum("nih,njh->nij", q + of("r_w_bias")[0][:, None], k)
+             + np.einsum("nih,nijh->nij", q + of("r_r_bias")[0][:, None], r)) / np.sqrt(8)
+    return softmax(np.where(hidden, -1e30, score))
+
+
+@pytest.mark.parametrize("order", ["random", "left_to_right", "none"])
+def test_attention_is_that_of_the_formula(permuted, model, order):
+    found = model.attention(TEXT, layers=[1, 3], order=order, seed=2)
+    ids = permuted.tokenizer.ids(TEXT)
+    rank = found.places if order != "none" else np.zeros(len(ids), int)
+    hidden = rank > rank[:, None]
+    blind = hidden | np.eye(len(ids), dtype=bool)
+    if order != "none":
+        assert sorted(rank) == list(range(1, len(ids) + 1))
+        assert (order == "left_to_right") == (list(rank) == sorted(rank))
+    table = permuted.weights["model/transformer/word_embedding/lookup_table"]
+    query = np.tile(permuted.weights["model/transformer/mask_emb/mask_emb"][0], (len(ids), 1))
+    for stream, start, hides in (("content", table[ids], hidden), ("query", query, blind)):
+        shown = found.streams[stream]
+        assert shown.shape == (2, 2, len(ids), len(ids))
+        expected = np.where(hides, 0, first_layer(permuted.weights, ids, start, hides))
+        np.testing.assert_allclose(shown[0], expected, atol=1e-5)
+        sees = ~hides.all(axis=1)
+        np.testing.assert_allclose(shown[1].sum(axis=-1)[:, sees], 1, atol=1e-5)
+        assert not shown[:, :, ~sees].any()
+
+
+def test_a_causal_model_has_one_stream(causal):
+    with xlnet.load(str(causal.folder), device="cpu") as model:
+        found = model.attention(TEXT, layers=[2])
+    assert set(found.streams) == {"content"} and list(found.places) == sorted(found.places)
+    assert not np.triu(found.streams["content"][0, 0], 1).any()
+
+
+def test_a_picture_and_a_page(runs, tmp_path):
+    png, page = tmp_path / "a.png", tmp_path / "a.html"
+    done = runs("draw_attention", "--text=the </script> cat", "--heads=2", "--png=%s" % png,
+                "--html=%s" % page)
+    assert done.returncode == 0 and done.stdout == "picture: %s\npage: %s\n" % (png, page)
+    assert png.read_bytes().startswith(b"\x89PNG") and png.stat().st_size > 5000
+    text = page.read_text(encoding="utf-8")
+    assert not re.search(r"(src|href)=|https?:|@import|url\(", text)      # nothing from elsewhere
+    assert text.count("</script>") == 1
+    data = json.loads(re.search(r"^const data = (.*);$", text, re.MULTILINE).group(1))
+    assert data["title"] == "the </script> cat" and data["layers"] == [1, 2, 3]
+    assert np.array(data["streams"]["query"]).shape == (3, 2) + 2 * (len(data["pieces"]),)
+
+
+@pytest.mark.parametrize("flags, message", [
+    (["--text=the"], "neither png nor html is given"),
+    (["--text=the", "--png=a.png", "--layers=1,4"], "layers: '4', expected numbers from 1 to 3"),
+    (["--text=the", "--png=a.png", "--heads=x"], "heads: 'x', expected numbers from 1 to 2"),
+    (["--text=" + 50 * "the ", "--png=a.png"], "text: 50 pieces, expected 1 to 40")])
+def test_wrong_flags_are_named(runs, flags, message):
+    done = runs("draw_attention", *flags)
+    assert done.returncode == 1 and message in done.stderr
+
+
+# ---- curves ----
+
+TRAINING = "step,loss,learning_rate,gradient_norm\n10,4,0.1,1\n20,2,0.05,3\n"
+
+
+def test_curves_of_two_runs(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "training.csv").write_text(TRAINING)
+    (tmp_path / "a" / "held_out.tsv").write_text("step\tloss\n0\t5\n20\t3\n")
+    found = curves.read(str(tmp_path / "a"))
+    assert found.training["loss"].tolist() == [4, 2] and found.held_out[1].tolist() == [5, 3]
+    assert len(curves.read(str(tmp_path / "b")).held_out[0]) == 0
+    png = tmp_path / "curves.png"
+    done = command.run("scripts/draw_curves.py", "--runs=%s,second=%s/" % (
+        tmp_path / "a", tmp_path / "b"), "--png=%s" % png)
+    assert done.returncode == 0 and done.stdout == "picture: %s\n" % png
+    assert png.read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_running_mean():
+    assert curves.running_mean([1, 3, 5], 2).tolist() == [1, 2, 4]
+
+
+@pytest.mark.parametrize("text, message", [
+    (None, "runs: no such file: .*training.csv"), ("step,los\n1,2\n", "no column loss"),
+    (TRAINING + "30,x,0,0\n", "training.csv, line 4: expected numbers under step"),
+    (TRAINING.split("\n")[0], "has no lines yet")])
+def test_what_is_no_run_is_named(tmp_path, text, message):
+    if text is not None:
+        (tmp_path / "training.csv").write_text(text)
+    with pytest.raises(UserError, match=message):
+        curves.read(str(tmp_path))
+
+
+def test_runs_of_one_name_are_refused(tmp_path):
+    done = command.run("scripts/draw_curves.py", "--runs=x/a,y/a", "--png=c.png")
+    assert "runs: 'a' stands for 2 runs; give them names, as in a=x/a" in done.stderr
+
+
+# ---- embeddings ----
+
+def read_projector(folder):
+    vectors = np.loadtxt(folder / "vectors.tsv", delimiter="\t")
+    lines = (folder / "metadata.tsv").read_text(encoding="utf-8").split("\n")[:-1]
+    config = (folder / "projector_config.pbtxt").read_text()
+    assert 'tensor_path: "vectors.tsv"' in config and 'metadata_path: "metadata.tsv"' in config
+    return vectors, [line.split("\t") for line in lines]
+
+
+def test_pieces_for_the_projector(permuted, runs, tmp_path):
+    done = runs("export_projector", "--out_dir=%s" % (tmp_path / "p"))
+    assert done.returncode == 0, done.stderr
+    vectors, (header, *rows) = read_projector(tmp_path / "p")
+    np.testing.assert_allclose(
+        vectors, permuted.weights["model/transformer/word_embedding/lookup_table"], rtol=1e-4)
+    assert header == ["piece", "id", "kind"] and len(rows) == len(vectors)
+    assert rows[0] == ["<unk>", "0", "special"] and ["begins a word"] in [row[2:] for row in rows]
+
+
+def test_texts_for_the_projector(model, runs, tmp_path):
+    (tmp_path / "in").write_text("the cat\n\na\tdog\n")
+    flags = ["--out_dir=%s" % (tmp_path / "p"), "--input_file=%s" % (tmp_path / "in")]
+    assert runs("export_projector", *flags).returncode == 0
+    vectors, rows = read_projector(tmp_path / "p")
+    assert rows == [["the cat"], ["a dog"]]      # a single column has no name
+    np.testing.assert_allclose(vectors, model.vectors(["the cat", "a\tdog"]), atol=1e-4)
+    assert "expected a new or an empty directory" in runs("export_projector", *flags).stderr
+    (tmp_path / "in").write_text("one\n")
+    assert "1 texts, expected at least 2" in runs("export_projector", *flags).stderr
