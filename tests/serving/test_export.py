@@ -15,6 +15,7 @@ from helpers import command
 from helpers.finetuning import Workspace, make_files, make_vocabulary
 from helpers.models import make_model
 
+import xlnet
 from xlnet.config import NetworkSettings
 from xlnet.errors import UserError
 from xlnet.models import layout
@@ -37,18 +38,22 @@ KINDS = {
     "classification": dict(max_seq_length=16, long_document="head_tail"),
     "multi_label": dict(max_seq_length=16),
     "regression": dict(max_seq_length=16, long_document="truncate"),
+    "sliding": dict(max_seq_length=16),
+    "memory": {},
     "multiple_choice": dict(max_seq_length=16),
     "ranking": dict(max_seq_length=16),
     "tagging": dict(max_seq_length=40),
 }
-HAS_PAIRS = ("classification", "ranking")
+HAS_PAIRS = ("classification", "sliding", "ranking")
 
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
     """Function from a key of KINDS to the directory of such a model."""
     directory = tmp_path_factory.mktemp("models")
-    return functools.cache(lambda kind: make_model(directory / kind, kind, **KINDS[kind]))
+    kinds = {"sliding": "classification", "memory": "regression"}
+    return functools.cache(lambda name: make_model(
+        directory / name, kinds.get(name, name), **KINDS[name]))
 
 
 def quick_session():
@@ -105,7 +110,7 @@ def rows_of(kind):
 
 @has_text
 @pytest.mark.parametrize("kind", ("classification", "multi_label", "regression",
-                                  "multiple_choice", "ranking"))
+                                  "multiple_choice", "ranking", "sliding"))
 def test_answers_are_those_of_predictions(quick_start, models, tmp_path, kind):
     saved = export.export(models(kind), str(tmp_path / "served"))
     assert saved == str(tmp_path / "served" / "1")
@@ -115,8 +120,10 @@ def test_answers_are_those_of_predictions(quick_start, models, tmp_path, kind):
     by_text, by_ids, one = ask(saved, ("text", texts), ("ids", arrays), (
         "serving_default", {name: value[:1] for name, value in texts.items()}))
     main = "score" if task.labels is None else "probabilities"
-    for found in (by_text, by_ids):
-        np.testing.assert_allclose(found[main], values, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(by_text[main], values, rtol=1e-6, atol=1e-6)
+    assert (len(by_ids[main]) > len(values)) == (kind == "sliding")
+    if kind != "sliding":                       # of which each window has ids of its own
+        np.testing.assert_allclose(by_ids[main], values, rtol=1e-6, atol=1e-6)
     assert np.ptp(values, axis=0).max() > 0.01          # it does depend on the text
     if kind == "multi_label":
         assert (by_text["is_label"] == (values >= 0.5)).all()
@@ -124,6 +131,14 @@ def test_answers_are_those_of_predictions(quick_start, models, tmp_path, kind):
         labels = [task.labels[i].encode() for i in values.argmax(axis=1)]
         assert by_text["label"].tolist() == labels
     np.testing.assert_allclose(one[main], values[:1], rtol=1e-6, atol=1e-6)
+
+
+@has_text
+def test_vectors(quick_start, models, tmp_path):
+    saved = export.export(models("multi_label"), str(tmp_path / "served"), names=["vectors"])
+    found, = ask(saved, ("vectors", dict(text_a=in_bytes(TEXTS))))
+    with xlnet.load(models("multi_label"), device="cpu") as model:
+        np.testing.assert_allclose(found["vector"], model.vectors(TEXTS), rtol=1e-5, atol=1e-6)
 
 
 @has_text
@@ -237,15 +252,18 @@ def test_what_cannot_be_exported(quick_start, models, tmp_path, monkeypatch, cap
     target = str(tmp_path / "served")
     assert "no signature 'txt'; did you mean 'text'?" in refused(
         models("multi_label"), target, names=["txt"])
-    sliding = make_model(tmp_path / "sliding", "classification")
+    (tmp_path / "file").write_text("")
+    assert "file is a file, expected a directory" in refused(
+        models("multi_label"), str(tmp_path / "file"))
+    memory = models("memory")
     if tensorflow_text:
-        message = "long_document sliding cannot be expressed in the graph, which has truncate " \
-                  "and head_tail; export with --signatures=ids"
-        assert refused(sliding, target, names=["text"]) == message
-        export.export(sliding, target)
+        message = "long_document memory cannot be expressed in the graph, which has truncate, " \
+                  "head_tail, sliding; export with --signatures=ids"
+        assert refused(memory, target, names=["text"]) == message
+        export.export(memory, target)
         assert "note: no signature text: " + message in caplog.text
     else:
-        assert "tensorflow-text" in refused(sliding, target, names=["text"])
+        assert "tensorflow-text" in refused(memory, target, names=["text"])
 
 
 def test_after_a_training(quick_start, tmp_path):

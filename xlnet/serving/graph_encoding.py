@@ -3,11 +3,12 @@
 What a kind of task builds its input from, in place of a tokenizer, is `GraphEncoder`. Batches are
 as long as their longest text.
 
-Shape letters: N texts or rows, C choices, T tokens of the longest text, W words.
+Shape letters: N texts or rows, M windows of them, C choices, T tokens of the longest text, W words.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Optional
 
@@ -18,7 +19,10 @@ from xlnet.serving import graph_words
 from xlnet.serving.graph_tokenizer import GraphTokenizer
 from xlnet.tasks import encoding
 
-_CUTS = ("truncate", "head_tail")
+_CUTS = ("truncate", "head_tail", "sliding")
+
+# Beside the features of windows: int64 [M], the row that each of them is of.
+WINDOW_OF = "window_of"
 
 
 class GraphEncoder:
@@ -35,7 +39,8 @@ class GraphEncoder:
         self._layout = layout
 
     def pairs(self, text_a: tf.Tensor, text_b: Optional[tf.Tensor] = None) -> dict[str, tf.Tensor]:
-        """A text, or a pair of texts, in each row: string [N] -> the features of N records.
+        """A text, or a pair of texts, in each row: string [N] -> the features of N records; of M
+        windows, with `WINDOW_OF`, where texts slide.
 
         Raises:
           UserError: the layout cuts long texts in a way that the graph has no form for.
@@ -43,15 +48,21 @@ class GraphEncoder:
         if self._layout.long_document not in _CUTS:
             raise UserError("long_document %s cannot be expressed in the graph, which has %s; "
                             "export with --signatures=ids" % (
-                                self._layout.long_document, " and ".join(_CUTS)))
+                                self._layout.long_document, ", ".join(_CUTS)))
         ids_a = self._ids(text_a)
         ids_b = None if text_b is None else self._ids(text_b)
+        if self._layout.long_document == "sliding":
+            *windows, row = self._windows(ids_a, ids_b)
+            return dict(self._laid_out(*windows), **{WINDOW_OF: row})
         return self._laid_out(*self._fitted(ids_a, ids_b))
 
     def choices(self, text_a: tf.Tensor, text_b: Optional[tf.Tensor],
                 options: tf.Tensor) -> dict[str, tf.Tensor]:
         """Answers to a text, or to a text and a question: string [N], options [N,C] -> the features
         of N records of C choices. An answer goes into the gap of its question, or behind it."""
+        if self._layout.long_document == "sliding":
+            raise UserError("long_document sliding cannot be expressed in the graph where a choice "
+                            "is made; export with --signatures=ids")
         count = tf.shape(options)[1]
         flat = tf.reshape(options, [-1])
         if text_b is not None:
@@ -91,12 +102,37 @@ class GraphEncoder:
 
     def _fitted(self, ids_a, ids_b):
         """What of the texts fits: as `encoding.fitted`, one window each."""
+        kept = self._kept(ids_a, ids_b)
+        return [None if ids is None else self._cut(ids, length)
+                for ids, length in zip((ids_a, ids_b), kept)]
+
+    def _windows(self, ids_a, ids_b):
+        """The windows of the texts: as `encoding.fitted`, ids [M, (pieces)] of both, and of which
+        row each window is, int64 [M]."""
+        kept = self._kept(ids_a, ids_b)
+        texts = [(ids, length) for ids, length in zip((ids_a, ids_b), kept) if ids is not None]
+        steps = [tf.maximum(length // 2, 1) for _, length in texts]
+        lasts = [-(-(ids.row_lengths() - length) // step)           # the last window's number, [N]
+                 for (ids, length), step in zip(texts, steps)]
+        numbers = tf.ragged.range(functools.reduce(tf.maximum, lasts) + 1,
+                                  row_splits_dtype=tf.int64)
+        row, number = numbers.value_rowids(), numbers.flat_values                     # [M]
+        windows = []
+        for (ids, length), step, last in zip(texts, steps, lasts):
+            begin = tf.where_v2(number < tf.gather(last, row), number * tf.gather(step, row),
+                                tf.gather(ids.row_lengths() - length, row))
+            begin += tf.gather(ids.row_starts(), row)
+            places = tf.ragged.range(begin, begin + tf.gather(length, row),
+                                     row_splits_dtype=tf.int64)
+            windows.append(places.with_flat_values(tf.gather(ids.flat_values, places.flat_values)))
+        return windows[0], windows[1] if ids_b is not None else None, row
+
+    def _kept(self, ids_a, ids_b):
+        """How many ids of each text fit: int64 [N] twice."""
         length_a = ids_a.row_lengths()
         if ids_b is None:
-            kept_a, _ = self._room(length_a, tf.zeros_like(length_a), special=2)
-            return self._cut(ids_a, kept_a), None
-        kept_a, kept_b = self._room(length_a, ids_b.row_lengths(), special=3)
-        return self._cut(ids_a, kept_a), self._cut(ids_b, kept_b)
+            return self._room(length_a, tf.zeros_like(length_a), special=2)
+        return self._room(length_a, ids_b.row_lengths(), special=3)
 
     def _room(self, length_a, length_b, special):
         """How much of two texts fits beside the special tokens: int64 [N] twice."""

@@ -17,7 +17,7 @@ from xlnet.errors import UserError
 from xlnet.models import layout
 from xlnet.network import modeling
 from xlnet.serving import session
-from xlnet.serving.graph_encoding import GraphEncoder
+from xlnet.serving.graph_encoding import WINDOW_OF, GraphEncoder
 from xlnet.serving.graph_tokenizer import GraphTokenizer
 from xlnet.serving.loaded import LoadedModel
 from xlnet.tasks.encoding import Layout
@@ -83,6 +83,9 @@ class Signatures:
         task = self._tuned().task
         with self._kept_weights():
             answers = self._loaded.task_model().predictions(features)
+        if WINDOW_OF in features:           # an answer is the mean over the windows of its row
+            answers = {name: tf.math.segment_mean(value, features[WINDOW_OF])
+                       for name, value in answers.items()}
         return task.kind.served(tf, task, answers, features)
 
     def _of_vectors(self):
