@@ -58,10 +58,11 @@ install() {
 
 # An environment is complete when its stamp is the checksum of what it was made from; one that was
 # left half-made has no stamp and often no pip.
-wanted=$(cksum < requirements.txt)
+test_packages=('pytest>=7' 'pytest-xdist>=3')
+wanted=$( (cat requirements.txt; echo "${test_packages[@]}") | cksum)
 if [ "$(cat "$STAMP" 2>/dev/null)" != "$wanted" ] || ! .venv/bin/python -c '' 2>/dev/null; then
     .venv/bin/python -m pip --version >/dev/null 2>&1 || make_venv
-    install -r requirements.txt 'pytest>=7'
+    install -r requirements.txt "${test_packages[@]}"
     echo "$wanted" > "$STAMP"
 fi
 

@@ -266,7 +266,7 @@ def test_a_model_says_what_it_cannot(kept):
     model = kept("multi_label").model
     for asked, said in (
             (lambda: xlnet.load("a", device="host"), "device is 'host', expected one of auto, gpu, "
-                                                    "cpu"),
+             "cpu"),
             (lambda: xlnet.load("a", use_checkpoint="bets"), "use_checkpoint is 'bets', expected "
              "one of best, newest; did you mean 'best'?"),
             (lambda: model.score("a"), "score: the model was trained for multi_label (custom), its "
@@ -277,6 +277,12 @@ def test_a_model_says_what_it_cannot(kept):
             (lambda: model.vectors(["a", None]), "found NoneType, expected a text: str"),
             (lambda: model.vectors("a", layers=2), "layers: 2, expected 0 (embeddings) to 1, or -1 "
                                                    "(the last one) down to -2"),
+            (lambda: model.vectors("a", layers=0.5), "layers: 0.5, expected 0 (embeddings) to 1, "
+                                                     "or -1 (the last one) down to -2"),
+            (lambda: model.encode("a\ud800"), r"found 'a\ud800', expected a text: it has code "
+                                              "points that are no characters"),
+            (lambda: model.classify("a", threshold=2), "threshold is 2, expected 0 <= threshold "
+                                                       "<= 1"),
             (lambda: model.vectors("a", pooling="max"), "pooling is 'max', expected one of mean, "
                                                         "first, last, none"),
             (lambda: kept("classification").model.classify("a"), "text 0: expected a pair of "

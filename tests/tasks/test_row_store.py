@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from xlnet.errors import UserError
 from xlnet.tasks import row_store
 from xlnet.tasks.row_store import Mapped, Names, StoredRows
 
@@ -28,6 +29,12 @@ def test_several_may_go_through_them_at_once(monkeypatch):
     assert list(zip(rows, rows)) == [(i, i) for i in range(7)]
     doubled = Mapped(lambda row: 2 * row, rows)
     assert len(doubled) == 7 and list(doubled) == list(doubled) == list(range(0, 14, 2))
+
+
+def test_a_full_disk_is_one_line(monkeypatch):
+    monkeypatch.setattr(row_store.tempfile, "TemporaryFile", lambda **_: open("/dev/full", "wb"))
+    with pytest.raises(UserError, match="rows cannot be kept in .*: No space left on device; set"):
+        StoredRows(["x" * 100] * 2000)
 
 
 def test_names_are_there_once():

@@ -23,7 +23,7 @@ from xlnet.serving.attention import Attention
 from xlnet.serving.language_model import LanguageModel
 from xlnet.serving.loaded import LoadedModel, TunedFor
 from xlnet.serving.settings import FillingSettings, GenerationSettings, stop_texts
-from xlnet.tasks import encoding, ranking, results
+from xlnet.tasks import decoding, encoding, ranking, results
 from xlnet.tasks.task import Asked, Row
 from xlnet.tokenization import Tokenizer
 
@@ -323,6 +323,8 @@ class Model:
         """What the kind of task says of each row that is asked about."""
         tuned = self._tuned(verb)
         threshold = tuned.settings.predict_threshold if threshold is None else threshold
+        if not 0 <= threshold <= 1:
+            raise UserError("threshold is %s, expected 0 <= threshold <= 1" % threshold)
         rows = [_row(tuned, number, one) for number, one in enumerate(asked)]
         found: list[Any] = []
         for begin in range(0, len(rows), _ROWS_AT_ONCE):
@@ -403,6 +405,9 @@ def _pair(item):
 def _str(text):
     if not isinstance(text, str):
         raise UserError("found %s, expected a text: str" % type(text).__name__)
+    if not decoding.is_text(text):
+        raise UserError("found %r, expected a text: it has code points that are no characters"
+                        % text[:40])
     return str(text)                                # not NumPy's
 
 

@@ -55,8 +55,8 @@ def wanted(layers: Union[int, Sequence[int]], pooling: str, n_layer: int) -> lis
         raise UserError("pooling is %r, expected one of %s" % (pooling, ", ".join(POOLINGS)))
     listed = np.atleast_1d(layers).tolist()
     for layer in listed:
-        if not -n_layer - 1 <= layer <= n_layer:
-            raise UserError("layers: %d, expected 0 (embeddings) to %d, or -1 (the last one) down "
+        if not isinstance(layer, int) or not -n_layer - 1 <= layer <= n_layer:
+            raise UserError("layers: %s, expected 0 (embeddings) to %d, or -1 (the last one) down "
                             "to %d" % (layer, n_layer, -n_layer - 1))
     if not listed:
         raise UserError("layers: expected one or more")

@@ -15,14 +15,20 @@ from typing import Any, Callable
 
 import numpy as np
 
+from xlnet.errors import UserError
+
 _ROWS_AT_ONCE = 500
 _NAMES_APART = 1000      # names that are added before they are sorted, as long as there are few
 
 
 class StoredRows(Sequence):
-    """Rows in a temporary file, which has no name and is gone with this object.
+    """Rows in a temporary file, which is gone with this object. It has no name, so that what is
+    unpickled is what was written here.
 
     Of rows that stand side by side what they share, such as a paragraph, is stored once.
+
+    Raises:
+      UserError: there is no room for them.
     """
 
     def __init__(self, rows: Iterable[Any]):
@@ -31,10 +37,18 @@ class StoredRows(Sequence):
         self._count = 0
         rows = iter(rows)
         for block in iter(lambda: list(itertools.islice(rows, _ROWS_AT_ONCE)), []):
-            self._places.append(self._file.tell())
-            pickle.dump(block, self._file, pickle.HIGHEST_PROTOCOL)
-            self._count += len(block)
+            self._write(block)
         self._block = functools.lru_cache(maxsize=1)(self._read_block)
+
+    def _write(self, block):
+        self._places.append(self._file.tell())
+        try:
+            pickle.dump(block, self._file, pickle.HIGHEST_PROTOCOL)
+            self._file.flush()
+        except OSError as e:
+            raise UserError("rows cannot be kept in %s: %s; set TMPDIR to a directory elsewhere"
+                            % (tempfile.gettempdir(), e.strerror)) from None
+        self._count += len(block)
 
     def _read_block(self, number):
         self._file.seek(self._places[number])
