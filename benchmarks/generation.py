@@ -1,4 +1,4 @@
-"""Seconds for a token, by how long the text already is: `python benchmarks/generation.py`.
+"""Processor time of a token, by how long the text already is: `python benchmarks/generation.py`.
 
 Beside it the same without anything kept: the network reads all of the text for each token. Weights
 are random; time does not depend on them.
@@ -14,7 +14,8 @@ import repository  # finds the library
 from xlnet import cli
 from xlnet.config import NetworkSettings, Settings, XLNetConfig, setting
 
-LENGTHS = (64, 128, 256, 512, 1024, 2048)
+LENGTHS = (64, 256, 512, 1024, 2048)
+CHUNK = 64          # tokens read at a time on the way to a length, which it divides
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,8 +23,9 @@ class GenerationTimes(Settings):
     """Which network, how much of the text it sees."""
     model_config_path: str = setting(os.path.join(repository.ROOT, "configs", "model", "base.json"),
                                      "JSON with the architecture")
-    context: int = setting(512, "tokens that are kept", minimum=64)
-    tokens: int = setting(10, "tokens that a time is the median of", minimum=1)
+    context: int = setting(512, "tokens that are kept, a multiple of %d" % CHUNK, minimum=CHUNK)
+    tokens: int = setting(11, "tokens, the first of which prepares; the median of the others",
+                          minimum=2)
 
 
 def main(settings):
@@ -45,37 +47,34 @@ def main(settings):
         session = tf.Session(graph=graph)
         session.run(tf.global_variables_initializer())
     text = np.random.RandomState(0).randint(0, config.n_token, (1, max(LENGTHS)))
-    reading = language_model.Reading(Part(session, inputs, outputs), settings.context, True)
-    kept = seconds_by_length(
-        settings.tokens, lambda end: reading.read(text[:, end - 1:end], [end - 1]))
-    anew = {length: median_of(settings.tokens if length < 512 else 3,
-                              lambda length=length: session.run(last, {ids: text[:, :length]}))
-            for length in LENGTHS}
+    part = Part(session, inputs, outputs)
+
+    def kept(length):
+        reading = language_model.Reading(part, settings.context, True)
+        for begin in range(0, length, CHUNK):
+            reading.read(text[:, begin:begin + CHUNK], range(begin, begin + CHUNK))
+        return median_of([lambda end=end: reading.read(text[:, :1], [end])
+                          for end in range(length, length + settings.tokens)])
+
+    def anew(length):
+        return median_of([lambda: session.run(last, {ids: text[:, :length]})] * 2)
     print("| tokens before | keys and values kept, last %d | all read anew |\n|---|---|---|"
           % settings.context)
     for length in LENGTHS:
-        print("| %d | %.0f ms | %.0f ms |" % (length, 1000 * kept[length], 1000 * anew[length]))
+        print("| %d | %.0f ms | %.0f ms |" % (length, 1000 * kept(length), 1000 * anew(length)),
+              flush=True)
 
 
-def seconds_by_length(tokens, read):
-    """The median time of the tokens before each length, all of them read one after the other."""
-    taken = np.zeros(max(LENGTHS) + 1)
-    for end in range(1, max(LENGTHS) + 1):
-        began = time.time()
-        read(end)
-        taken[end] = time.time() - began
-    return {length: float(np.median(taken[length - tokens + 1:length + 1])) for length in LENGTHS}
-
-
-def median_of(times, run):
-    run()
+def median_of(works):
+    """The median processor time of these functions; the first one, which prepares, aside."""
     taken = []
-    for _ in range(times):
-        began = time.time()
-        run()
-        taken.append(time.time() - began)
-    return float(np.median(taken))
+    for work in works:
+        began = time.process_time()
+        work()
+        taken.append(time.process_time() - began)
+    return float(np.median(taken[1:]))
 
 
 if __name__ == "__main__":
-    cli.run(main, GenerationTimes, about="seconds for a token, by how long the text already is")
+    cli.run(main, GenerationTimes,
+            about="processor time of a token, by how long the text already is")

@@ -1,11 +1,14 @@
 """fill_mask.py and generate.py, and the methods of a loaded model behind them."""
 
+import concurrent.futures
 import io
 import json
+import re
 import sys
 
 import pytest
 from helpers import command
+from helpers.paths import ROOT
 
 import xlnet
 from xlnet.errors import UserError
@@ -14,7 +17,7 @@ TEXT = "the cat ___ on a mat"
 
 
 @pytest.fixture(scope="module")
-def model(permuted):
+def model(permuted, quick_start):
     with xlnet.load(str(permuted.folder), device="cpu") as loaded:
         yield loaded
 
@@ -113,3 +116,20 @@ def test_a_line_that_is_no_text_is_named(runs, tmp_path):
     out = tmp_path / "out"
     done = runs("fill_mask", "--input_file=%s" % (tmp_path / "in"), "--output=%s" % out)
     assert "line 2: not UTF-8: byte 0xff at column 5" in done.stderr and not out.exists()
+
+
+def test_the_readme_s_example_runs(runs, capsys):
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    block, = [block for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+              if "model.fill" in block]
+    exec(compile(block, "README.md", "exec"), {})
+    assert capsys.readouterr().out.startswith("Return the ")
+
+
+def test_threads_take_turns(model):
+    prompts = ["the cat", "a dog sat", "two", "on a mat the cat"]
+    alone = model.generate(prompts, max_tokens=8, seed=1)
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        together = list(pool.map(lambda prompt: model.generate(prompt, max_tokens=8, seed=1),
+                                 prompts * 4))
+    assert [one.text for one in together] == [one.text for one in alone] * 4

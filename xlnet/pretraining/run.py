@@ -117,7 +117,7 @@ class Run:
     def _evaluator(self, model: PretrainingModel) -> Optional[HeldOut]:
         """On held-out records, if there are any."""
         directory, manifest = self._settings.eval_record_info_dir, self._held_out
-        if not directory:
+        if not directory or not manifest:
             return None
 
         def make_batches(batch_size, rows):

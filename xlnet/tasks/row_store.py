@@ -22,7 +22,8 @@ _NAMES_APART = 1000      # names that are added before they are sorted, as long 
 
 
 class StoredRows(Sequence):
-    """Rows in a temporary file, which has no name and is gone with this object.
+    """Rows in a temporary file, which is gone with this object. It has no name, so that what is
+    unpickled is what was written here.
 
     Of rows that stand side by side what they share, such as a paragraph, is stored once.
 
