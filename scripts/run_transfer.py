@@ -33,8 +33,8 @@ LANGUAGES = {
                   ("pretrain_en/xlnet_lines", "lines")),
         tasks={"sst-2": ("glue/SST-2", "dev", 1), "cola": ("glue/CoLA", "dev", 4),
                "ag_news": ("ag_news_csv", "test", 4), "qqp": ("glue/QQP", "dev", 3),
-               "conll2003": ("conll2003", "dev", 5), "squad1": ("squad", "dev", 12),
-               "squad2": ("squad", "dev", 8)},
+               "conll2003": ("conll2003", "dev", 5), "squad1": ("squad", "dev", 8),
+               "squad2": ("squad", "dev", 5)},
         more_text={"imdb": "aclImdb", "race": "RACE"}, steps=4000),
     "chinese": Language(
         raw_text=(("pretrain_zh", "paragraphs"),),
@@ -66,6 +66,7 @@ class TransferSettings:
     data_dir: str = required("directory of the data sets, in their official layouts")
     out_dir: str = setting("transfer_run", "directory for everything that is made")
     languages: str = setting(",".join(LANGUAGES), "languages, comma-separated")
+    tasks: str = setting("all", "tasks of these languages, comma-separated, or all")
     vocab_size: int = setting(8000, "pieces of a language's vocabulary", minimum=100)
     pretrain_steps: int = setting(0, "pretraining steps of each language; 0: " + ", ".join(
         "%d of %s" % (language.steps, name) for name, language in LANGUAGES.items()), minimum=0)
@@ -74,16 +75,20 @@ class TransferSettings:
 
 def main(settings):
     languages = chosen("languages", settings.languages, "language", LANGUAGES)
-    rows = [row for name in languages for row in run(settings, name, LANGUAGES[name])]
+    tasks = [task for name in languages for task in LANGUAGES[name].tasks]
+    if settings.tasks != "all":
+        tasks = chosen("tasks", settings.tasks, "task of these languages", tasks)
+    rows = [row for name in languages for row in run(settings, name, LANGUAGES[name], tasks)]
     print_table(HEADER, rows)
 
 
-def run(settings, name, language):
+def run(settings, name, language, tasks):
     """Pretrains the model of a language and fine-tunes it; yields the rows of the table."""
     out = os.path.join(os.path.abspath(settings.out_dir), name)
     pretrain(settings, name, language, out)
     for task, where in language.tasks.items():
-        yield from compare(settings, out, task, *where)
+        if task in tasks:
+            yield from compare(settings, out, task, *where)
 
 
 # ---- text and pretraining ----

@@ -16,7 +16,7 @@ TEXT = "the cat sat on a mat"
 
 
 @pytest.fixture(scope="module")
-def model(permuted):
+def model(permuted, quick_start):
     with xlnet.load(str(permuted.folder), device="cpu") as loaded:
         yield loaded
 

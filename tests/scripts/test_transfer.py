@@ -139,8 +139,9 @@ def test_bags_of_pairs_tell_what_texts_share():
     assert single.tolist() == [0, 0, 1, 0]
 
 
-def test_an_unknown_language(tmp_path):
-    message = "languages: no language 'klingon' .there are english, chinese"
+@pytest.mark.parametrize("asked, message", (
+    (dict(languages="english,klingon"), "languages: no language 'klingon' .there are english, "),
+    (dict(tasks="squad1,msra"), "tasks: no task of these languages 'msra' .there are sst-2, ")))
+def test_unknown_names(tmp_path, asked, message):
     with pytest.raises(UserError, match=message):
-        script.main(script.TransferSettings(data_dir="x", out_dir=str(tmp_path),
-                                            languages="english,klingon"))
+        script.main(script.TransferSettings(data_dir="x", out_dir=str(tmp_path), **asked))
