@@ -167,6 +167,10 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     server_version = "xlnet"
     sys_version = ""
     timeout = _SECONDS_OF_SILENCE
+    # Headers and content go out together and at once: sent apart, TCP would hold the second back
+    # until the first is acknowledged, 40 ms later.
+    wbufsize = -1
+    disable_nagle_algorithm = True
 
     def do_GET(self) -> None:
         server = self.server
