@@ -66,7 +66,7 @@ def main(settings):
                 print("| %s | %d | %.0f | %.1f | %s |" % (
                     dtype, row["batch"], found["megabytes"], found["load"], " | ".join(
                         "%.4g" % figure for figure in (*row["process"], *row["http"]))),
-                    flush=True)
+                      flush=True)
 
 
 def run(program, *arguments):
