@@ -806,12 +806,13 @@ class SpanSettings(TaskSettings):
     doc_stride: int = of_model(128, "tokens from one window of a long paragraph to the next",
                                minimum=1)
     max_query_length: int = of_model(64, "tokens of a question that are kept", minimum=1)
-    long_document: str = of_model(
-        "sliding", "windows of a long paragraph: each by itself, or with memories of the text "
-                   "before it, which is read together with the question",
-        choices=("sliding", "memory"))
-    max_segments: int = of_model(2, "long_document=memory: segments of max_seq_length that are "
-                                    "read for a window, itself included", minimum=1)
+    long_document: str = as_in(
+        ClassifierSettings, "long_document", default="sliding", choices=("sliding", "memory"),
+        help="windows of a long paragraph: each by itself, or with memories of the text before it, "
+             "which is read together with the question")
+    max_segments: int = as_in(
+        ClassifierSettings, "max_segments", default=2, help="long_document=memory: segments of "
+        "max_seq_length that are read for a window, itself included")
     max_answer_length: int = of_model(64, "tokens of the longest answer", minimum=1)
     start_n_top: int = of_model(5, "beginnings of an answer that are looked at", minimum=1)
     end_n_top: int = of_model(5, "ends that are looked at for each of them", minimum=1)

@@ -142,7 +142,8 @@ def best(place, reported):
 
 def test_the_best_checkpoint_is_kept(place, reported, best):
     names = {path.name for path in (place / "reported" / "best").iterdir()}
-    assert names == {"checkpoint", "xlnet_config.json", "spiece.model", "spiece.model.json",
+    assert names == {"checkpoint", "pretraining.json", "xlnet_config.json", "spiece.model",
+                     "spiece.model.json",
                      "model.ckpt-%d.index" % best, "model.ckpt-%d.data-00000-of-00001" % best}
 
 
