@@ -53,6 +53,20 @@ python run_race.py --use_tpu=True --tpu=${TPU_NAME} --num_hosts=4 --num_core_per
     --max_qa_length=128 --uncased=False --do_train=True --train_batch_size=32 --do_eval=True
     --eval_batch_size=32 --train_steps=12000 --save_steps=1000 --iterations=1000
     --warmup_steps=1000 --learning_rate=2e-5 --weight_decay=0 --adam_epsilon=1e-6"""
+SQUAD_RECORDS = """
+python run_squad.py --use_tpu=False --do_prepro=True --spiece_model_file=${LARGE_DIR}/spiece.model
+    --train_file=${SQUAD_DIR}/train-v2.0.json --output_dir=${GS_PROC_DATA_DIR} --uncased=False
+    --max_seq_length=512 --num_proc=8 --proc_id=0"""
+# That for GPUs has no other flags.
+SQUAD = """
+python run_squad.py --use_tpu=True --tpu=${TPU_NAME} --num_hosts=1 --num_core_per_host=8
+    --model_config_path=${LARGE_DIR}/xlnet_config.json --spiece_model_file=${LARGE_DIR}/spiece.model
+    --output_dir=${GS_PROC_DATA_DIR} --init_checkpoint=${LARGE_DIR}/xlnet_model.ckpt
+    --model_dir=${GS_MODEL_DIR} --train_file=${SQUAD_DIR}/train-v2.0.json
+    --predict_file=${SQUAD_DIR}/dev-v2.0.json --uncased=False --max_seq_length=512 --do_train=True
+    --train_batch_size=48 --do_predict=True --predict_batch_size=32 --learning_rate=3e-5
+    --adam_epsilon=1e-6 --iterations=1000 --save_steps=1000 --train_steps=8000
+    --warmup_steps=1000"""
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +89,12 @@ def place(tmp_path_factory):
         (folder / "race" / split / "middle" / "1.txt").write_text(json.dumps({
             "answers": ["A", "C"], "options": [["kamat", "telok", "rokmi", "mitel"]] * 2,
             "questions": ["solkat _ ?", "dakar"], "article": "Kamat telok. Rokmi.", "id": "1.txt"}))
+    for split in ("train", "dev"):
+        (folder / (split + "-v2.0.json")).write_text(json.dumps({"version": "v2.0", "data": [{
+            "title": "rokmi", "paragraphs": [{"context": "Kamat telok %d." % i, "qas": [
+                {"id": "%s%d" % (split, i), "question": "solkat?", "is_impossible": i % 2 == 1,
+                 "answers": [] if i % 2 else [{"text": "telok", "answer_start": 6}]}]}
+                for i in range(8)]}]}))
     return folder
 
 
@@ -166,3 +186,20 @@ def test_finetuning(place, monkeypatch, prepared, line, data, more, also_noted):
     assert noted(done) == also_noted and ("evaluated" in done.stdout) == (line is not STS_B)
     assert ("note: use_tpu is True: fine-tuning runs on GPUs or the CPU, " in done.stderr) == (
         line in (IMDB, RACE))
+
+
+def test_questions(place, monkeypatch):
+    """Records, of which a tenth is held out where no other file is named; a training and its
+    predictions."""
+    data = dict(spiece_model_file="large/spiece.model", train_file="train-v2.0.json",
+                output_dir="squad", max_seq_length=512)
+    done = run(place, monkeypatch, SQUAD_RECORDS, **data)
+    assert noted(done) == {"num_proc", "proc_id"} and "train: 7 questions" in done.stdout
+    done = run(place, monkeypatch, SQUAD, **dict(
+        {**FINETUNE, **data}, predict_file="dev-v2.0.json", model_dir="answers",
+        num_core_per_host=1, init_checkpoint="large/xlnet_model.ckpt", train_batch_size=8,
+        train_steps=2, warmup_steps=1))
+    assert noted(done) == {"iterations", "tpu", "predict_batch_size"}
+    assert "task        custom: 8 questions" in done.stdout
+    predicted = json.loads((place / "answers" / "predictions_custom_dev-v2.0.json").read_text())
+    assert set(predicted) == {"dev%d" % i for i in range(8)}

@@ -162,6 +162,10 @@ def test_tables(tmp_path):
     # Questions on one paragraph are held out together.
     train, dev = parsing.hold_out([*rows, rows[0]._replace(query="other")], 0.5)
     assert sorted(map(len, (train, dev))) == [1, 2]
+    alone = dataclasses.replace(TABLE, files={"train": "t.tsv"}, dev_share=0.1)
+    for split in ("train", "dev"):
+        with pytest.raises(UserError, match="t.tsv: all rows belong together, so none can be held"):
+            parsing.read_rows(alone, str(tmp_path), split, True)
     found = dataclasses.replace(TABLE, label=("answer",))
     lines = [{"id": "x", "context": "a b a", "question": "?", "answer": ["b", "a"]},
              {"id": "y", "context": "a b a", "question": "?", "answer": "a"}]

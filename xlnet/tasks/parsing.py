@@ -49,8 +49,12 @@ def read_rows(task: Task, data_dir: str, split: str,
 
 def _read_split(task, data_dir, part, need_labels):
     if part in ("train", "dev") and task.dev_share and "dev" not in task.files:
-        train = _read_part(task, data_dir, "train", need_labels)
-        return hold_out(train, task.dev_share)[part == "dev"]
+        parts = hold_out(_read_part(task, data_dir, "train", need_labels), task.dev_share)
+        if not all(parts):
+            raise UserError("%s: all rows belong together, so none can be held out as dev; expected"
+                            " two rows (of other texts, queries) or more, or a file to evaluate on"
+                            % readers.find_file(data_dir, task.files["train"]))
+        return parts[part == "dev"]
     return _read_part(task, data_dir, part, need_labels)
 
 
