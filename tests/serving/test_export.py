@@ -20,6 +20,7 @@ from xlnet.config import NetworkSettings
 from xlnet.errors import UserError
 from xlnet.models import layout
 from xlnet.serving import export, loaded, saved_model, session, warm_up
+from xlnet.tasks import span_answers
 from xlnet.tasks.task import Asked, Row
 from xlnet.tokenization import Tokenizer
 
@@ -43,6 +44,7 @@ KINDS = {
     "multiple_choice": dict(max_seq_length=16),
     "ranking": dict(max_seq_length=16),
     "tagging": dict(max_seq_length=40),
+    "spans": dict(predict_threshold=0.9),
 }
 HAS_PAIRS = ("classification", "sliding", "ranking")
 
@@ -129,7 +131,8 @@ def test_answers_are_those_of_predictions(quick_start, models, tmp_path, kind):
     np.testing.assert_allclose(one[main], values[:1], rtol=1e-6, atol=1e-6)
     assert np.ptp(values, axis=0).max() > 0.01          # it does depend on the text
     if kind == "multi_label":
-        assert (by_text["is_label"] == (values >= 0.5)).all()
+        assert (by_text["is_label"] == (values >= 0.98)).all()
+        assert (by_text["is_label"] != (values >= 0.5)).any()       # the model's own threshold
     elif main == "probabilities":
         labels = [task.labels[i].encode() for i in values.argmax(axis=1)]
         assert by_text["label"].tolist() == labels
@@ -161,6 +164,37 @@ def test_tags(quick_start, models, tmp_path):
     assert len(set(by_text["tags"].ravel())) > 2
     with pytest.raises(tf.errors.InvalidArgumentError, match="longer than 38 pieces; cut it"):
         ask(saved, ("text", dict(text_a=in_bytes(["kamat " * 30]))))
+
+
+QUESTIONS = ["kamat telok?", "who  rokmi", "mitel dakar nokla laskit " * 9, "", "sol"]
+CONTEXTS = ["kamat\u00a0 telok``x'' rokmi\u0301 2010, \u2026 solkat " * 8 + " \t", "mitel dakar",
+            "\u4e2d\u6587\u0301 \u00a8\u00a8 x3,5 \ufb01 " * 9, "", "sol \U0001f469 kamat mitel"]
+
+
+@has_text
+def test_answers_to_questions(quick_start, models, tmp_path):
+    """Cut from the contexts as they were given, over windows, as the prediction files have them."""
+    saved = export.export(models("spans"), str(tmp_path / "served"))
+    pairs = list(zip(CONTEXTS, QUESTIONS))
+    rows = [Row(str(i), (pair,), None) for i, pair in enumerate(pairs)]
+    values, arrays, task = expected(models("spans"), rows)
+    assert len(arrays["input_ids"]) > len(rows) + 10
+    said, n_best, null = span_answers.official(rows, values, task.kind.n_best_size, 0.9)
+    found, by_ids = ask(saved, ("text", dict(
+        question=in_bytes(QUESTIONS), context=in_bytes(CONTEXTS))), ("ids", arrays))
+    assert len(by_ids["null_score"]) == len(arrays["input_ids"])
+    np.testing.assert_allclose(found["null_score"], list(null.values()), rtol=1e-6, atol=1e-6)
+    for i, (context, best) in enumerate(zip(CONTEXTS, n_best.values())):
+        missing = task.kind.n_best_size - len(best)
+        assert [text.decode() for text in found["texts"][i]] == [
+            one["text"] for one in best] + [""] * missing
+        np.testing.assert_allclose(found["probabilities"][i], [
+            one["probability"] for one in best] + [0] * missing, rtol=1e-6, atol=1e-6)
+        answer = found["answer"][i].decode()
+        assert answer == said[str(i)] == context[found["start"][i]:found["end"][i]]
+        assert (found["start"][i] < 0) == (answer == "")
+        assert found["probability"][i] == found["probabilities"][i, 0]
+    assert "" in said.values() and any(said.values()) and not n_best["3"]
 
 
 # ---- what is written

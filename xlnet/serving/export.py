@@ -37,7 +37,8 @@ LABELS_NAME, VERSIONS_NAME = "labels.json", "versions.json"
 
 _TOKENS = 8     # of a request by ids
 _EXAMPLES = {"text_a": "A text to be answered.", "text_b": "Another one that goes with it.",
-             "choices": "One answer."}
+             "choices": "One answer.", "question": "Who asks?",
+             "context": "A text in which somebody asks something."}
 
 
 def export(model_dir: str, export_dir: str, *, names: Optional[Sequence[str]] = None,
