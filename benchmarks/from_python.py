@@ -19,8 +19,8 @@ import tempfile
 from typing import Optional
 
 import answering
-import made_up
 from repository import ROOT
+from untrained import make_model, make_texts
 
 from xlnet import cli, files
 from xlnet.config import Settings, setting
@@ -64,9 +64,9 @@ def main(settings):
         model = settings.model
         if not model:
             model = os.path.join(directory, "model")
-            made_up.make_model(model, settings.model_config_path, settings.spiece_model_file)
+            make_model(model, settings.model_config_path, settings.spiece_model_file)
         texts = os.path.join(directory, "texts.json")
-        files.write_json(texts, made_up.make_texts(
+        files.write_json(texts, make_texts(
             os.path.join(model, SPIECE_NAME), settings.length, max(answering.BATCHES)))
         timed = {"xlnet.load": run(sys.executable, "benchmarks/from_python.py", "--model=" + model,
                                    "--texts=" + texts, "--seconds=%s" % settings.seconds)}

@@ -20,9 +20,9 @@ import threading
 import time
 from typing import Optional
 
-import made_up
 import numpy as np
 from repository import ROOT
+from untrained import make_model, make_texts
 
 from xlnet import cli
 from xlnet.config import Settings, required, setting
@@ -52,7 +52,7 @@ def main(settings):
         return
     with tempfile.TemporaryDirectory(prefix="xlnet-serving-") as directory:
         model_dir = os.path.join(directory, "model")
-        made_up.make_model(model_dir, settings.model_config_path, settings.spiece_model_file)
+        make_model(model_dir, settings.model_config_path, settings.spiece_model_file)
         print("| dtype | batch | MB | load s | p50 ms | p99 ms | texts/s | processor ms a text "
               "| HTTP p50 ms | HTTP p99 ms | HTTP texts/s |\n" + "|---" * 11 + "|")
         for dtype in settings.dtypes.split(","):
@@ -80,7 +80,7 @@ def measure(settings):
     [ms], and texts a second."""
     from xlnet.serving import http_server
     from xlnet.serving.saved_model import SavedModel, newest_version
-    texts = made_up.make_texts(settings.spiece_model_file, settings.pieces, 256, _SPREAD)
+    texts = make_texts(settings.spiece_model_file, settings.pieces, 256, _SPREAD)
     size = sum(os.path.getsize(os.path.join(place, name)) for place, _, names in os.walk(
         newest_version(settings.exported)) for name in names)
     began = time.monotonic()

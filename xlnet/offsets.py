@@ -155,11 +155,13 @@ def _tell_apart(begins, stop, made, cleaned):
     """What comes out as it went in, though as one, as pieces do that users defined: where each of
     its characters begins. Changes `begins`, int32 [S], of the characters `made` of `cleaned`."""
     firsts = np.flatnonzero(np.diff(begins, prepend=-1))
-    for first, end in zip(firsts.tolist(), np.append(firsts[1:], len(begins)).tolist()):
-        if end - first > 1:
-            begin, limit = int(begins[first]), int(begins[end] if end < len(begins) else stop)
-            if cleaned[begin:limit] == made[first:end]:
-                begins[first:end] = range(begin, limit)
+    ends = np.append(firsts[1:], len(begins))
+    limits = np.append(begins[firsts[1:]], stop)
+    several = ends - firsts > 1
+    for first, end, limit in zip(*(each[several].tolist() for each in (firsts, ends, limits))):
+        begin = int(begins[first])
+        if cleaned[begin:limit] == made[first:end]:
+            begins[first:end] = range(begin, limit)
 
 
 def piece_shapes(tokenizer: Tokenizer) -> np.ndarray:

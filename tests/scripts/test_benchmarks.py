@@ -7,11 +7,11 @@ import sys
 import answering
 import costs
 import from_python
-import made_up
 import pytest
 import time_xlnet
 from helpers.models import make_model
 from helpers.paths import ROOT
+from untrained import make_texts
 from work import WORKS
 
 from xlnet import config as settings
@@ -85,7 +85,7 @@ def test_wrong_flags_are_named(flag, message):
 
 def test_a_model_from_python_is_timed(quick_start, tmp_path, capsys):
     path = make_model(tmp_path, "classification", text_b_column=None)
-    texts = made_up.make_texts(path + "/spiece.model", 8, 32)
+    texts = make_texts(path + "/spiece.model", 8, 32)
     assert len(set(texts)) == 32
     found = answering.measure(lambda: from_python.load(path), texts, .05)
     times, answers = json.loads(json.dumps(found))
