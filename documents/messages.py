@@ -45,7 +45,8 @@ def _of_module(path: pathlib.Path, tree, errors) -> Iterator[Message]:
     for node in sorted(nodes, key=lambda node: (node.lineno, node.col_offset)):
         text = template(node)
         if text is not None and len(re.findall(r"[a-z]{2,}", text)) > 1:
-            yield Message(path.relative_to(ROOT).as_posix(), node.lineno, text)
+            yield Message(path.relative_to(ROOT).as_posix(), node.lineno,
+                          re.sub("%s+" % ANYTHING, ANYTHING, text))
 
 
 def _said(node, errors):

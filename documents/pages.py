@@ -116,7 +116,7 @@ def console_commands():
 
 def program_page(file) -> str:
     name = file.path.split("/")[-1]
-    parts = ["# %s\n\n%s\n" % (name, escaped(file.about))]
+    parts = ["# %s\n\n%s\n" % (name, file.about)]
     for program in file.programs:
         if len(file.programs) > 1:
             parts.append("## %s\n" % program.command.split()[-1])
@@ -164,17 +164,12 @@ def settings_tables(program, heading) -> str:
 
 def settings_table(fields: Sequence["dataclasses.Field"], before: str, anchor=str) -> str:
     """What fields are and mean; `before` stands before their names, `anchor` names their rows."""
-    return table(("name", "default", "values", "unit", "meaning"), [
+    return table(("name", "default", "values", "meaning"), [
         ('<a id="%s"></a>`%s%s`' % (anchor(field.name), before, field.name), default_text(field),
-         values_text(field), unit_of(field), meaning_of(field)) for field in fields])
+         values_text(field), meaning_of(field)) for field in fields])
 
 
-_UNIT = re.compile(r" ?\[([^\]\d]+)\]")
-
-
-def unit_of(field) -> str:
-    """A setting's unit, which stands in brackets in its meaning."""
-    return ", ".join(_UNIT.findall(field.metadata["help"]))
+_UNIT = re.compile(r" ?\[([^\]\d]+)\]")     # stands in brackets in the meaning
 
 
 def meaning_of(field) -> str:
@@ -190,14 +185,15 @@ def default_text(field) -> str:
 
 
 def values_text(field) -> str:
-    """What a setting may be: its choices, or its type and range."""
+    """What a setting may be: its choices, or its type, range and unit."""
     if field.metadata["choices"]:
         return ", ".join("`%s`" % choice for choice in field.metadata["choices"])
     kind = {int: "whole number", float: "number", bool: "`True`, `False`", str: "text"}
     sides = [text % field.metadata[name] for name, text in
              (("minimum", "from %g"), ("above", "above %g"), ("maximum", "to %g"),
               ("below", "below %g")) if field.metadata[name] is not None]
-    return " ".join([kind[config.setting_type(field)], *sides])
+    unit = ["[%s]" % unit for unit in _UNIT.findall(field.metadata["help"])]
+    return " ".join([kind[config.setting_type(field)], *sides, *unit])
 
 
 def flags_page(files) -> str:
@@ -306,7 +302,7 @@ def table(header, rows) -> str:
 
 def escaped(text: str) -> str:
     """Plain words as Markdown."""
-    return re.sub(r"([\\`*_<>\[\]|])", r"\\\1", text).replace("\\|", "|")
+    return re.sub(r"([\\`*_\[\]])", r"\\\1", text).replace("<", "&lt;")
 
 
 def code(text: str) -> str:

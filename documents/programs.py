@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import pathlib
+import re
 import runpy
 import sys
 from collections.abc import Mapping, Sequence
@@ -71,7 +72,8 @@ def _file(path: pathlib.Path) -> File:
     if "__main__" in text:
         with _in_the_place_of_the_command_line(run, run_verb, path.parent):
             runpy.run_path(str(path), run_name="__main__")
-    return File(name, text.split('"""')[1].split("\n")[0] if '"""' in text else "", found)
+    about = text.split('"""')[1].split("\n")[0] if '"""' in text else ""
+    return File(name, re.sub(r" ?`[^`]*--help`[^.]*\.", "", about), found)
 
 
 @contextlib.contextmanager

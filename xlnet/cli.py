@@ -269,7 +269,7 @@ def _collect(group):
 def _show_help(program, about, groups, first, examples):
     about, fields = "%s: %s" % (program, about), settings_of(groups)
     is_short = bool(first) and "--helpfull" not in sys.argv
-    print(help.short(about, fields, first) if is_short else
+    print(help.short(about, fields, first, _CONFIG_HELP) if is_short else
           help.full(about, fields, () if first else groups, _CONFIG_HELP))
     if examples:
         command = ("python " if program.endswith(".py") else "") + sys.argv[0]

@@ -80,17 +80,17 @@ def by_need(names: Sequence[str]) -> dict[str, list[str]]:
     return {need: group for need, group in groups.items() if group}
 
 
-def short(about: str, fields: Fields, first: Sequence[str]) -> str:
+def short(about: str, fields: Fields, first: Sequence[str], config: str) -> str:
     """The flags that matter first with what they mean, the others by name.
 
     Args:
       about: the text above them. fields: all settings of a program, by name.
-      first: names of those that matter first.
+      first: names of those that matter first. config: the meaning of --config.
     """
     lines = [about.strip(), ""] + ["The flags that matter first:"]
     for name in first:
         lines += flag(fields[name])
-    lines += ["", "All %d, by need; --helpfull says what they mean:" % len(fields)]
+    lines += ["", *_wrapped("--config=", config), "", "All %d, by need; --helpfull says what they mean:" % len(fields)]
     for need, names in by_need(list(fields)).items():
         lines += textwrap.wrap("%s: %s" % (need, " ".join(names)), WIDTH - 2, initial_indent="  ",
                                subsequent_indent=" " * 6, break_on_hyphens=False)
@@ -101,7 +101,7 @@ def full(about: str, fields: Fields, groups: Sequence[type], config: str) -> str
     """All flags with what they mean: by need, or by class of settings where classes are given.
 
     Args:
-      about, fields: as in `short`. config: the meaning of --config.
+      about, fields, config: as in `short`.
     """
     if not groups:
         parts = by_need(list(fields))
