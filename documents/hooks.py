@@ -7,10 +7,6 @@ Pages are those of `docs/`, some of the repository's own (`OWN`), those that are
 import logging
 import posixpath
 import re
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent))
 
 import blocks
 import pages
@@ -43,10 +39,9 @@ _FENCED = re.compile(r"^( *)(```+|~~~+).*?^ *\2`* *$", re.DOTALL | re.MULTILINE)
 
 def on_files(files, config):
     """Adds the pages that are not in docs/, and takes out what has another place."""
-    for name in ("README.md",):
-        if name in files.src_uris:
-            files.remove(files.get_file_from_path(name))
-    of_site = {page: text for page, text in texts_of_repository().items()}
+    if "README.md" in files.src_uris:
+        files.remove(files.get_file_from_path("README.md"))     # docs/README.md, which has a place
+    of_site = texts_of_repository()
     for page, (source, text) in of_site.items():
         if not source.startswith("docs/") or source in OWN:
             files.append(File.generated(config, page, content=text))
@@ -59,12 +54,9 @@ def on_files(files, config):
 
 
 def on_page_markdown(markdown, page, config, files):
-    """Links between files of the repository become links between pages; marks of blocks are said."""
-    source = {site: repository for repository, site in OWN.items()}.get(
-        page.file.src_uri, "docs/" + page.file.src_uri)
-    if page.file.src_uri.startswith("examples/"):
-        source = page.file.src_uri
-    if not (ROOT / source).is_file():
+    """Makes links between files of the repository links between pages, and says what is not run."""
+    source, _ = texts_of_repository().get(page.file.src_uri, (None, ""))
+    if source is None:
         return markdown      # made from the code: its links are those of the site
     return say_marks(with_links_of_the_site(markdown, source, page.file.src_uri))
 

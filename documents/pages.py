@@ -13,7 +13,7 @@ import messages
 import programs
 from place import ROOT
 
-from xlnet import cli, config, help
+from xlnet import config, help
 
 FLAGS_PAGE = "reference/flags.md"
 
@@ -33,8 +33,8 @@ ADVICE = (
      "size](../how_to/prepare_data.md). How text is cleaned goes with the vocabulary: [a new "
      "language](../tutorials/new_language.md).", ("text/", "tokenization.py", "offsets.py")),
     ("Records",
-     "Records say what they hold in `manifest.json`; make them anew with `data_utils.py` where they "
-     "do not fit: [files](files.md), [records of the authors' program]"
+     "Records say what they hold in `manifest.json`; make them anew with `data_utils.py` where "
+     "they do not fit: [files](files.md), [records of the authors' program]"
      "(../how_to/legacy_records.md).", ("records/", "batches/", "pretraining/")),
     ("Questions and their files", "[Answer questions on texts](../how_to/answer.md) describes the "
      "files.", ("tasks/squad_files.py", "tasks/question_windows.py", "tasks/span")),
@@ -66,7 +66,8 @@ ADVICE = (
 
 API = (
     ("load.md", "load: a trained model", (
-        "xlnet.serving.load.load", "xlnet.serving.loaded.LoadedModel", "xlnet.serving.model.Model")),
+        "xlnet.serving.load.load", "xlnet.serving.loaded.LoadedModel",
+        "xlnet.serving.model.Model")),
     ("network.md", "The network", (
         "xlnet.config.XLNetConfig", "xlnet.config.RunConfig", "xlnet.config.create_run_config",
         "xlnet.api.XLNetModel")),
@@ -97,7 +98,7 @@ def page_of(path: str) -> str:
 # ---- programs ----
 
 def programs_page(files) -> str:
-    command_of = {module: name for name, module, _ in console_commands()}
+    command_of = {module: name for name, module, _ in programs.console_commands()}
     rows = []
     for file in files:
         command = command_of.get("xlnet.programs." + page_of(file.path)[:-3])
@@ -107,11 +108,6 @@ def programs_page(files) -> str:
             + (", and some are commands of the installed package" if command_of else "")
             + ". `--help` of each says the same.\n\n"
             + table(("file", "command", "what it does"), rows))
-
-
-def console_commands():
-    import try_commands
-    return try_commands.console_commands()
 
 
 def program_page(file) -> str:
@@ -149,17 +145,19 @@ def settings_tables(program, heading) -> str:
     for title, names in groups.items():
         parts.append("%s %s\n\n%s\n" % (heading, title, settings_table(
             [settings[name] for name in names], "--", program.anchor)))
-    older = [(field.metadata["renamed"].name, "[`--%s`](#%s), in other units"
-              % (name, program.anchor(name))) for name, field in settings.items()
-             if field.metadata["renamed"]]
-    authors = list(program.no_longer_needed.items()) + older
-    if authors:
+    old = old_names(program)
+    if old:
         parts.append("%s Flags of the authors' programs, and older names\n\nThey are taken, and "
-                     "noted.\n\n%s\n" % (heading, table(("flag", "why it is not needed, or its name "
-                                                         "today"),
-                                                        [("`--%s`" % name, escaped(why) if "](" not in
-                                                          why else why) for name, why in authors])))
+                     "noted.\n\n%s\n" % (heading, table(("flag", "instead"), old)))
     return "\n".join(parts)
+
+
+def old_names(program):
+    """Rows of the flags that are taken for the sake of older command lines."""
+    return [("`--%s`" % name, escaped(why)) for name, why in program.no_longer_needed.items()] + [
+        ("`--%s`" % field.metadata["renamed"].name,
+         "[`--%s`](#%s), in other units" % (name, program.anchor(name)))
+        for name, field in program.settings.items() if field.metadata["renamed"]]
 
 
 def settings_table(fields: Sequence["dataclasses.Field"], before: str, anchor=str) -> str:
@@ -198,7 +196,7 @@ def values_text(field) -> str:
 
 def flags_page(files) -> str:
     """All flags by their first letter, each with a link to the programs that have it."""
-    of_flag: "dict[str, list]" = {}
+    of_flag: dict[str, list] = {}
     for file in files:
         for program in file.programs:
             for name in program.settings:
@@ -208,8 +206,8 @@ def flags_page(files) -> str:
                     program.anchor(name))
                 if link not in links:
                     links.append(link)
-    parts = ["# All flags\n\nEach is also a key of the JSON file that `--config` names, without the "
-             "dashes; a flag beside the file goes before it.\n"]
+    parts = ["# All flags\n\nEach is also a key of the JSON file that `--config` names, without "
+             "the dashes; a flag beside the file goes before it.\n"]
     for letter in sorted({name[0] for name in of_flag}):
         parts.append("## %s\n\n%s\n" % (letter.upper(), table(("flag", "of"), [
             ('<a id="%s"></a>`--%s`' % (name, name), ", ".join(links))
@@ -254,13 +252,13 @@ def presets_page() -> str:
 # ---- errors ----
 
 def errors_page() -> str:
-    groups: "dict[tuple, list]" = {(title, advice): [] for title, advice, _ in ADVICE}
+    groups: dict[tuple, list] = {(title, advice): [] for title, advice, _ in ADVICE}
     for message in messages.of_code():
         groups[advice_for(message.module)].append(message)
     parts = ["# Errors, by their words\n\nA program that was given something wrong ends with one "
-             "line: where, what was found, what was expected; its status is 1, of flags 2. These are "
-             "the lines of the code, with `%s` for names, numbers and what was found. Search the "
-             "page, or the site, for the words of yours.\n" % messages.ANYTHING]
+             "line: where, what was found, what was expected; its status is 1, of flags 2. These "
+             "are the lines of the code, with `%s` for names, numbers and what was found. Search "
+             "the page, or the site, for the words of yours.\n" % messages.ANYTHING]
     for (title, advice), found in groups.items():
         if found:
             parts.append("## %s\n\n%s\n\n%s\n" % (title, advice, "\n".join(

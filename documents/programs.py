@@ -80,8 +80,16 @@ def _file(path: pathlib.Path) -> File:
 def _in_the_place_of_the_command_line(run, run_verb, folder):
     before = cli.run, cli.run_verb, list(sys.path)
     cli.run, cli.run_verb = run, run_verb
-    sys.path.insert(0, str(folder))
+    sys.path[:0] = [str(folder), str(ROOT)]
     try:
         yield
     finally:
         cli.run, cli.run_verb, sys.path[:] = before
+
+
+def console_commands() -> "list[tuple[str, str, str]]":
+    """Name, module and function of each command that an installed package has."""
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    section = re.search(r"^\[project\.scripts\]\n(.*?)(?=^\[|\Z)", text, re.MULTILINE | re.DOTALL)
+    return re.findall(r'^([\w-]+) *= *"([\w.]+):(\w+)"', section[1] if section else "",
+                      re.MULTILINE)

@@ -1,4 +1,4 @@
-"""What --help shows: ten flags first, the others by need, all with --helpfull; examples that run."""
+"""What --help shows: ten flags first, the others by need, all with --helpfull; examples."""
 
 import shlex
 import sys

@@ -90,7 +90,8 @@ def short(about: str, fields: Fields, first: Sequence[str], config: str) -> str:
     lines = [about.strip(), ""] + ["The flags that matter first:"]
     for name in first:
         lines += flag(fields[name])
-    lines += ["", *_wrapped("--config=", config), "", "All %d, by need; --helpfull says what they mean:" % len(fields)]
+    lines += ["", *_wrapped("--config=", config), "",
+              "All %d, by need; --helpfull says what they mean:" % len(fields)]
     for need, names in by_need(list(fields)).items():
         lines += textwrap.wrap("%s: %s" % (need, " ".join(names)), WIDTH - 2, initial_indent="  ",
                                subsequent_indent=" " * 6, break_on_hyphens=False)
