@@ -112,15 +112,16 @@ def programs_page(files) -> str:
 
 def program_page(file) -> str:
     name = file.path.split("/")[-1]
-    parts = ["# %s\n\n%s\n" % (name, file.about)]
+    has_verbs = len(file.programs) > 1
+    parts = ["# %s\n" % name, file.about + "\n"] if has_verbs else ["# %s\n" % name]
     for program in file.programs:
-        if len(file.programs) > 1:
+        if has_verbs:
             parts.append("## %s\n" % program.command.split()[-1])
         parts.append(about_text(program.about) + "\n")
         if program.examples:
             parts.append("```bash\n%s\n```\n" % re.sub(
                 "^  ", "", help.commands(program.command, program.examples), flags=re.MULTILINE))
-        parts.append(settings_tables(program, "###" if len(file.programs) > 1 else "##"))
+        parts.append(settings_tables(program, "###" if has_verbs else "##"))
     return "\n".join(parts)
 
 
@@ -128,6 +129,8 @@ def about_text(about: str) -> str:
     """The text above a program's flags: its first letter large, what is indented as code."""
     about = about.strip()
     paragraphs = (about[:1].upper() + about[1:]).split("\n\n")
+    if not about.endswith("."):
+        paragraphs[-1] += "."
     return "\n\n".join("```text\n%s\n```" % re.sub("^  ", "", paragraph, flags=re.MULTILINE)
                        if paragraph.startswith("  ") else escaped(paragraph)
                        for paragraph in paragraphs)

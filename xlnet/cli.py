@@ -173,7 +173,7 @@ def settings_of(groups: Sequence[type]) -> dict[str, "dataclasses.Field[Any]"]:
 def _define(groups, no_longer_needed):
     for name, field in settings_of(groups).items():
         limits, meaning = field.metadata, field.metadata["help"]
-        default = None if default_of(field) is REQUIRED else field.default
+        default: Any = None if default_of(field) is REQUIRED else field.default
         bound = {} if limits["minimum"] is None else {"lower_bound": limits["minimum"]}
         if limits["choices"]:
             flags.DEFINE_enum(name, default, limits["choices"], meaning)
