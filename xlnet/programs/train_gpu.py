@@ -17,6 +17,7 @@ from xlnet.config import (
     XLNetConfig,
 )
 from xlnet.errors import UserError
+from xlnet.models.settled import directory_of
 
 if TYPE_CHECKING:
     from xlnet.pretraining.sources import AnyManifest
@@ -82,13 +83,17 @@ def check_against_manifest(settings: PretrainingSettings, manifest: "AnyManifest
 
 def choose_architecture(settings: PretrainingSettings, flags: Settings,
                         manifest: "AnyManifest") -> XLNetConfig:
-    """The architecture from a JSON file, from flags, or from the run that is continued.
+    """The architecture from a JSON file, from flags, from the run that is continued, or from
+    beside the checkpoint that it starts from.
 
     Flags beside a JSON file override it, each with a note.
     """
     given = {key: getattr(flags, key) for key in ARCHITECTURE_KEYS
              if getattr(flags, key) is not None}
-    path = settings.model_config_path or _kept_config(settings.model_dir)
+    homes = [settings.model_dir]
+    if settings.init_checkpoint:
+        homes.append(directory_of(settings.init_checkpoint))
+    path = settings.model_config_path or _kept_config(homes)
     if path:
         values = dict(files.read_json(path, "model config"))
         values.setdefault("n_token", manifest.vocab_size)
@@ -119,9 +124,9 @@ def _with_defaults(values):
     return dict(ARCHITECTURE_DEFAULTS, **values)
 
 
-def _kept_config(model_dir):
-    path = os.path.join(model_dir, CONFIG_NAME)
-    return path if os.path.exists(path) else None
+def _kept_config(directories):
+    paths = [os.path.join(directory, CONFIG_NAME) for directory in directories]
+    return next(filter(os.path.exists, paths), None)
 
 
 # What --help is about; --helpfull is about all.
