@@ -57,7 +57,7 @@ def main(settings):
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     if settings.texts:
         print(json.dumps(answering.measure(
-            lambda: load(settings.model), files.read_json(settings.texts, "texts"),
+            lambda: load(settings.model), files.read_json(settings.texts, "texts")["texts"],
             settings.seconds)))
         return
     with tempfile.TemporaryDirectory(prefix="xlnet-from-python-") as directory:
@@ -66,8 +66,8 @@ def main(settings):
             model = os.path.join(directory, "model")
             make_model(model, settings.model_config_path, settings.spiece_model_file)
         texts = os.path.join(directory, "texts.json")
-        files.write_json(texts, make_texts(
-            os.path.join(model, SPIECE_NAME), settings.length, max(answering.BATCHES)))
+        files.write_json(texts, {"texts": make_texts(
+            os.path.join(model, SPIECE_NAME), settings.length, max(answering.BATCHES))})
         timed = {"xlnet.load": run(sys.executable, "benchmarks/from_python.py", "--model=" + model,
                                    "--texts=" + texts, "--seconds=%s" % settings.seconds)}
         if settings.huggingface:

@@ -23,7 +23,7 @@ def load(folder):
 
 def main(folder, texts, seconds):
     with open(texts, encoding="utf-8") as f:
-        print(json.dumps(measure(lambda: load(folder), json.load(f), float(seconds))))
+        print(json.dumps(measure(lambda: load(folder), json.load(f)["texts"], float(seconds))))
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from helpers.vocabulary import ODD_MODELS, ODD_TEXTS, odd_mixtures, train_odd_mo
 from xlnet.offsets import Aligner, char_span, piece_span
 from xlnet.tokenization import WORD_START, Tokenizer
 
+
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models")

@@ -154,7 +154,7 @@ class Tokenizer:
         self.is_punctuation = np.array([is_punctuation(piece) for piece in self._pieces])
         self.is_legacy_word_start = np.array([begins_legacy_word(p) for p in self._pieces])
         self.split_pieces = {piece: self._split_digit_comma(piece)
-                              for piece in self._pieces if _is_digit_comma(piece)}
+                             for piece in self._pieces if _is_digit_comma(piece)}
         to_id = self._model.piece_to_id
         self.split_ids = {to_id(piece): to_id(parts)
                           for piece, parts in self.split_pieces.items()}

@@ -14,6 +14,7 @@ import tensorflow.compat.v1 as tf
 from helpers import command
 from helpers.finetuning import Workspace, make_files, make_vocabulary
 from helpers.models import make_model
+from helpers.paths import ROOT
 
 import xlnet
 from xlnet.config import NetworkSettings
@@ -236,6 +237,31 @@ def test_a_process_with_tensorflow_alone_gives_the_same_answers(quick_start, mod
     assert {name for name, dtype in sizes[1].items() if dtype == tf.bfloat16} == {
         name for name in sizes[0] if name.endswith(("/kernel", "/lookup_table"))
         and "/transformer/" in name}
+
+
+@has_text
+def test_a_process_without_this_library_answers_to_raw_text(quick_start, models, tmp_path):
+    """As scripts/check_export.py finds, from questions to answers; and that it finds what is
+    wrong."""
+    saved = export.export(models("spans"), str(tmp_path / "served"), names=["text"])
+    check = tmp_path / "check_export.py"
+    check.write_text("import sys\nsys.modules['xlnet'] = None\n" + ROOT.joinpath(
+        "scripts", "check_export.py").read_text(encoding="utf-8"))
+
+    def run():
+        return subprocess.run([sys.executable, "-I", str(check), saved], cwd=tmp_path,
+                              capture_output=True, text=True)
+    done = run()
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("TensorFlow %s, tensorflow-text " % tf.__version__)
+    assert re.search("text: answer: the same\\n", done.stdout)
+    assert float(re.search(r"text: null_score: (\S+) apart\n", done.stdout)[1]) <= 1e-6
+    page = pathlib.Path(saved) / "assets.extra" / "examples.json"
+    examples = json.loads(page.read_text())
+    examples["text"]["outputs"]["null_score"]["value"][0] += 1e-3
+    page.write_text(json.dumps(examples))
+    done = run()
+    assert done.returncode == 1 and "null_score: 0.001 apart: WRONG" in done.stdout
 
 
 def test_what_is_beside_the_graph(quick_start, models, tmp_path, caplog):

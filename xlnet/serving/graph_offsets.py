@@ -19,7 +19,13 @@ import tensorflow.compat.v1 as tf
 from xlnet.character_classes import space_codes
 from xlnet.offsets import piece_shape, piece_shapes
 from xlnet.serving import wire
-from xlnet.serving.graph_tokenizer import GraphTokenizer, character_table, decode, each_replaced, encode
+from xlnet.serving.graph_tokenizer import (
+    GraphTokenizer,
+    character_table,
+    decode,
+    each_replaced,
+    encode,
+)
 from xlnet.tokenization import WORD_START, Tokenizer, clean_text
 
 # Ragged, [N, (pieces)]: ids int32; where each piece begins and ends, in characters, int64.
@@ -156,10 +162,11 @@ class _CleanedSizes:
     @staticmethod
     def _keeps(codes, is_space, is_end):
         """Whether a space is the first one of several between words: bool [R]."""
-        is_inner = ~tf.concat([[True], (is_space | is_end)[:-1]], 0)   # neither after one, nor first
-        words = tf.cumsum(tf.cast(~is_space & ~is_end, tf.int64))
-        of_text = tf.gather(words, codes.row_limits() - 1)
-        return is_space & is_inner & (words < tf.gather(of_text, codes.value_rowids()))
+        is_word = ~is_space & ~is_end
+        after_word = tf.concat([[False], is_word[:-1]], 0)
+        words = tf.cumsum(tf.cast(is_word, tf.int64))
+        of_text = tf.gather(words, codes.row_limits() - 1)          # and of those before it
+        return is_space & after_word & (words < tf.gather(of_text, codes.value_rowids()))
 
 
 def _second_of_two(is_mark):
