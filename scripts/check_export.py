@@ -15,39 +15,50 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 
 def main(model, tolerance="1e-5"):
-    import numpy as np
     import tensorflow as tf
+    tf.compat.v1.logging.set_verbosity(tf.compat.v1.logging.ERROR)
     with open(os.path.join(model, "assets.extra", "examples.json"), encoding="utf-8") as f:
         examples = json.load(f)
-    text = "no tensorflow-text"
-    if any(value["dtype"] == "string" for example in examples.values()
-           for value in example["inputs"].values()):
-        try:
-            import tensorflow_text
-            text = "tensorflow-text " + tensorflow_text.__version__
-        except ImportError:
-            raise SystemExit("check_export.py: %s takes raw text, which needs tensorflow-text: "
-                             "pip install tensorflow-text" % model) from None
-    signatures = tf.saved_model.load(model).signatures
-    print("TensorFlow %s, %s" % (tf.__version__, text))
+    print("TensorFlow %s%s" % (tf.__version__, text_operations(model, examples)))
     is_same = True
-    for name, example in examples.items():
-        answers = signatures[name](**{
-            key: tf.constant(value["value"], value["dtype"])
-            for key, value in example["inputs"].items()})
-        for key, expected in example["outputs"].items():
-            found, wanted = answers[key].numpy(), expected["value"]
-            if found.dtype.kind == "f":
-                apart = float(np.max(np.abs(found - np.array(wanted, found.dtype)), initial=0))
-                fits, words = apart <= float(tolerance), "%.2g apart" % apart
-            else:
-                plain = np.vectorize(lambda x: x.decode() if isinstance(x, bytes) else x,
-                                     otypes=[object])(found).tolist()
-                fits = plain == wanted
-                words = "the same" if fits else "%r, expected %r" % (plain, wanted)
-            print("%s: %s: %s%s" % (name, key, words, "" if fits else ": WRONG"))
-            is_same &= fits
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        loaded = tf.compat.v1.saved_model.load(session, ["serve"], model)
+        for name, example in examples.items():
+            signature = loaded.signature_def[name]
+            found = session.run(
+                {key: info.name for key, info in signature.outputs.items()},
+                {signature.inputs[key].name: value["value"]
+                 for key, value in example["inputs"].items()})
+            for key, expected in example["outputs"].items():
+                fits, words = compared(found[key], expected["value"], float(tolerance))
+                print("%s: %s: %s%s" % (name, key, words, "" if fits else ": WRONG"))
+                is_same &= fits
     return 0 if is_same else 1
+
+
+def text_operations(model, examples):
+    """Makes the operations on raw text known, if an example has any; says which these are."""
+    if not any(value["dtype"] == "string" for example in examples.values()
+               for value in example["inputs"].values()):
+        return ""
+    try:
+        import tensorflow_text
+    except ImportError:
+        raise SystemExit("check_export.py: %s takes raw text, which needs tensorflow-text: "
+                         "pip install tensorflow-text" % model) from None
+    return ", tensorflow-text " + tensorflow_text.__version__
+
+
+def compared(found, expected, tolerance):
+    """Whether an array is as expected, and how, in words."""
+    import numpy as np
+    if found.dtype.kind == "f":
+        apart = float(np.max(np.abs(found - np.array(expected, found.dtype)), initial=0))
+        return apart <= tolerance, "%.2g apart" % apart
+    plain = np.vectorize(lambda value: value.decode() if isinstance(value, bytes) else value,
+                         otypes=[object])(found).tolist()
+    return plain == expected, "the same" if plain == expected else "%r, expected %r" % (
+        plain, expected)
 
 
 if __name__ == "__main__":

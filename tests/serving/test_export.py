@@ -241,27 +241,25 @@ def test_a_process_with_tensorflow_alone_gives_the_same_answers(quick_start, mod
 
 @has_text
 def test_a_process_without_this_library_answers_to_raw_text(quick_start, models, tmp_path):
-    """As scripts/check_export.py finds, from questions to answers; and that it finds what is
-    wrong."""
+    """As scripts/check_export.py finds, which also finds an answer that is another one."""
     saved = export.export(models("spans"), str(tmp_path / "served"), names=["text"])
     check = tmp_path / "check_export.py"
     check.write_text("import sys\nsys.modules['xlnet'] = None\n" + ROOT.joinpath(
         "scripts", "check_export.py").read_text(encoding="utf-8"))
-
-    def run():
-        return subprocess.run([sys.executable, "-I", str(check), saved], cwd=tmp_path,
-                              capture_output=True, text=True)
-    done = run()
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("TensorFlow %s, tensorflow-text " % tf.__version__)
-    assert re.search("text: answer: the same\\n", done.stdout)
-    assert float(re.search(r"text: null_score: (\S+) apart\n", done.stdout)[1]) <= 1e-6
     page = pathlib.Path(saved) / "assets.extra" / "examples.json"
     examples = json.loads(page.read_text())
-    examples["text"]["outputs"]["null_score"]["value"][0] += 1e-3
+    examples["serving_default"] = other = json.loads(json.dumps(examples["text"]))
+    other["outputs"]["null_score"]["value"][0] += 1e-3
+    other["outputs"]["answer"]["value"][0] += "!"
     page.write_text(json.dumps(examples))
-    done = run()
-    assert done.returncode == 1 and "null_score: 0.001 apart: WRONG" in done.stdout
+    done = subprocess.run([sys.executable, "-I", str(check), saved], cwd=tmp_path,
+                          capture_output=True, text=True)
+    assert done.returncode == 1, done.stderr
+    assert done.stdout.startswith("TensorFlow %s, tensorflow-text " % tf.__version__)
+    assert "text: answer: the same\n" in done.stdout
+    assert float(re.search(r"text: null_score: (\S+) apart\n", done.stdout)[1]) <= 1e-6
+    wrong = [line.split(":")[:2] for line in done.stdout.splitlines() if "WRONG" in line]
+    assert wrong == [["serving_default", " answer"], ["serving_default", " null_score"]]
 
 
 def test_what_is_beside_the_graph(quick_start, models, tmp_path, caplog):
