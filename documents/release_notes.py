@@ -1,6 +1,6 @@
 """Release notes of a version: `python documents/release_notes.py --version=0.1.0`.
 
-They are what CHANGELOG.md says of it, printed as Markdown; the workflow of a release makes its text of them.
+They are what CHANGELOG.md says of it, as Markdown; the workflow of a release takes them.
 """
 
 import dataclasses
