@@ -17,6 +17,7 @@ import time
 
 import blocks
 from place import ROOT
+from programs import console_commands
 
 from xlnet import cli
 from xlnet.config import setting
@@ -234,14 +235,6 @@ def _stand_in_environment(directory, programs):
     (directory / "bin" / "activate").write_text("")
     for stamp in (ROOT / ".venv").glob("*.sha256"):
         shutil.copy(stamp, directory)
-
-
-def console_commands():
-    """Name, module and function of each command that an installed package has."""
-    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    section = re.search(r"^\[project\.scripts\]\n(.*?)(?=^\[|\Z)", text, re.MULTILINE | re.DOTALL)
-    return re.findall(r'^([\w-]+) *= *"([\w.]+):(\w+)"', section[1] if section else "",
-                      re.MULTILINE)
 
 
 if __name__ == "__main__":

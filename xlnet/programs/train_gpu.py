@@ -129,7 +129,23 @@ def _kept_config(directories):
     return next(filter(os.path.exists, paths), None)
 
 
+# What --help is about; --helpfull is about all.
+FIRST = ("record_info_dir", "eval_record_info_dir", "model_dir", "model_config_path",
+         "init_checkpoint", "train_batch_size", "train_steps", "learning_rate", "warmup_steps",
+         "num_core_per_host")
+EXAMPLES = (
+    "--config=configs/pretrain/base_24gb.json --record_info_dir=records "
+    "--eval_record_info_dir=heldout_records --model_dir=model",
+    "--record_info_dir=records --model_dir=model "
+    "--model_config_path=configs/model/tiny.json --n_token=8000 --train_batch_size=8 "
+    "--mem_len=64 --perm_size=64 --num_predict=40 --learning_rate=1e-3 --train_steps=2000",
+    "--config=configs/pretrain/base_8gpus.json --record_info_dir=records "
+    "--model_dir=model --precision=bf16 --recompute=True --grad_accum_steps=4",
+)
+
+
 def run() -> None:
     cli.run(main, PretrainingSettings, ArchitectureSettings, NetworkSettings, OptimizationSettings,
             DeviceSettings, no_longer_needed=NO_LONGER_NEEDED,
-            about="pretrains an XLNet on records made by data_utils.py")
+            about="pretrains an XLNet on records made by data_utils.py",
+            first=FIRST, examples=EXAMPLES)
