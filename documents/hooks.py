@@ -10,7 +10,6 @@ import re
 
 import blocks
 import pages
-from mkdocs.structure.files import File
 from place import ROOT
 
 _log = logging.getLogger("mkdocs.hooks")
@@ -39,6 +38,7 @@ _FENCED = re.compile(r"^( *)(```+|~~~+).*?^ *\2`* *$", re.DOTALL | re.MULTILINE)
 
 def on_files(files, config):
     """Adds the pages that are not in docs/, and takes out what has another place."""
+    from mkdocs.structure.files import File  # the tests of links do without mkdocs
     if "README.md" in files.src_uris:
         files.remove(files.get_file_from_path("README.md"))     # docs/README.md, which has a place
     of_site = texts_of_repository()
