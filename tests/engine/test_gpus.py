@@ -55,8 +55,8 @@ def test_why_there_is_no_gpu(machine, there, why):
 
 
 @pytest.mark.parametrize("driver, lacking, refusal, why", (
-    ("535.104.05", ["libcuda.so.1"], None, "of NVIDIA's driver 535.104.05 there is no libcuda.so.1; "
-     "a container gets it with --gpus=all"),
+    ("535.104.05", ["libcuda.so.1"], None, "of NVIDIA's driver 535.104.05 there is no "
+     "libcuda.so.1; a container gets it with --gpus=all"),
     ("470.57.02", [], None, "NVIDIA's driver 470.57.02 is too old for CUDA 12, which needs 525.60 "
      "or later"),
     ("535.104.05", ["libcudnn.so.8"], None, "TensorFlow lacks libcudnn.so.8; pip install "
