@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -14,6 +15,34 @@ from typing import IO, Any, Optional
 from xlnet.errors import UserError
 
 
+def put(source: str, target: str) -> None:
+    """Gives a file, or a directory with all its files, its final name.
+
+    The disk has what is in it before it has the name, and the name when this returns: after a loss
+    of power, too, a final name never stands for half a file.
+    """
+    for directory, _, names in os.walk(source):
+        for name in names:
+            sync(os.path.join(directory, name))
+        sync(directory)
+    if not os.path.isdir(source):
+        sync(source)
+    os.replace(source, target)
+    sync(os.path.dirname(os.path.abspath(target)))
+
+
+def sync(path: str) -> None:
+    """Waits until the disk has a file, or the names in a directory."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as e:
+        if e.errno not in (errno.EINVAL, errno.ENOTSUP):     # of a file system that has no such
+            raise OSError(e.errno, e.strerror, path) from None
+    finally:
+        os.close(descriptor)
+
+
 @contextlib.contextmanager
 def replacing(path: str) -> Iterator[str]:
     """Yields a temporary name beside `path`; renames it to `path` only if the block succeeds."""
@@ -21,7 +50,7 @@ def replacing(path: str) -> Iterator[str]:
     temporary = "%s.partial-%d" % (path, os.getpid())
     try:
         yield temporary
-        os.replace(temporary, path)
+        put(temporary, path)
     except OSError as e:
         if e.filename is None:      # of a failed write
             e.filename = path
@@ -46,7 +75,7 @@ def new_directory(path: str) -> Iterator[str]:
     os.makedirs(temporary)
     try:
         yield temporary
-        os.replace(temporary, path)
+        put(temporary, path)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
@@ -103,6 +132,15 @@ def require_file(path: Optional[str], what: str) -> None:
         raise UserError("%s: %s is a directory, expected a file" % (what, path))
     if not exists(path):
         raise UserError("%s: no such file: %s" % (what, path))
+
+
+def require_inside(path: str, root: str, whose: str) -> None:
+    """Raises UserError where symbolic links lead from `path` out of the directory `root`; `whose`
+    directory that is, in the error: "the model's"."""
+    root, target = os.path.realpath(root), os.path.realpath(path)
+    if os.path.commonpath([root, target]) != root:
+        raise UserError("%s is a symbolic link to %s, outside of %s directory; copy the file into "
+                        "it" % (path, target, whose))
 
 
 def require_writable(directory: str, what: str) -> None:

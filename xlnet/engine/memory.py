@@ -99,6 +99,9 @@ class MemoryFiles:
         shape = [self._batch_size] + self._parts[0].shape.as_list()[1:]
         if found != shape or any(part.shape[1:] != stored[0].shape[1:] for part in stored):
             raise ValueError("has shape %s, this run's is %s" % (found, shape))
+        types = {part.dtype for part in stored}
+        if types != {np.dtype("<f4")}:      # the checksums are of bytes, whatever these mean
+            raise ValueError("has numbers of type %s, expected float32" % types.pop())
         return _rows(paths, stored, self._devices.rows(self._batch_size))
 
     def save(self, session: tf.Session, step: int) -> None:
