@@ -38,7 +38,7 @@ def of_graph(error, node, reason):
      "/m/training.lock: the file system is read-only; copy what is needed to another one"),
     (PermissionError(errno.EACCES, "Permission denied", "/m/x"), "/m/x: permission denied; change"),
     (tf.errors.OpError(None, None, "/m/model.ckpt-5.data-00000-of-00001; Input/output error", 2),
-     "/m/model.ckpt-5.data-00000-of-00001: /m/model.ckpt-5.data-00000-of-00001; Input/output error"),
+     "/m/model.ckpt-5.data-00000-of-00001: Input/output error; nothing was changed"),
     (OSError(errno.ESTALE, "Stale file handle", "/m/x"),
      "/m/x: Stale file handle; nothing was changed: start again when the disk"),
     (MemoryError("Unable to allocate 3.2 GiB"), "out of memory: Unable to allocate 3.2 GiB; what"),

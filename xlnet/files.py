@@ -10,7 +10,7 @@ import os
 import shutil
 import sys
 from collections.abc import Iterable, Iterator
-from typing import IO, Any, Optional
+from typing import IO, Any, Optional, Union
 
 from xlnet.errors import UserError
 
@@ -102,18 +102,49 @@ def write_json(path: str, value: object) -> None:
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 
+def parse_json(text: Union[str, bytes]) -> Any:
+    """The value that JSON stands for; bytes are UTF-8.
+
+    Raises:
+      ValueError: it is none, or one that is nested too deeply to be held.
+    """
+    try:
+        return json.loads(text if isinstance(text, str) else text.decode("utf-8"))
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
 def read_json(path: str, what: str) -> dict[str, Any]:
     """Reads a JSON object, local or remote; `what` is its role in errors ("model config", ...)."""
     require_file(path, what)
     with open_binary(path) as f:
         try:
-            value = json.loads(f.read().decode("utf-8"))
+            value = parse_json(f.read())
         except ValueError as e:
             raise UserError("%s %s: not valid JSON: %s" % (what, path, e)) from None
     if not isinstance(value, dict):
         raise UserError("%s %s: expected a JSON object, found %s"
                         % (what, path, type(value).__name__))
     return value
+
+
+def read_array(source: Union[str, IO[bytes]], mapped: bool = False) -> Any:
+    """A NumPy array from a .npy file, or from where an open one stands; never an object.
+
+    Args:
+      mapped: the file stays on the disk, and is read where it is looked at.
+
+    Raises:
+      ValueError: there is none that is whole, whatever NumPy's parsers say of it.
+      OSError: the file cannot be read.
+    """
+    import numpy as np
+    try:
+        return np.load(source, mmap_mode="r" if mapped else None, allow_pickle=False)
+    except OSError:
+        raise
+    except Exception as e:
+        raise ValueError("is no array that is whole: %s" % e) from None
 
 
 def copy(source: str, target: str) -> None:

@@ -65,12 +65,17 @@ def newest(directory: str) -> Optional[str]:
     there is none.
 
     Raises:
-      UserError: it points out of the directory, to what its owner may not have meant to be read.
+      UserError: it is damaged; or it points out of the directory, to what its owner may not have
+        meant to be read.
     """
-    state = tf.train.get_checkpoint_state(directory)
-    prefix = state and state.model_checkpoint_path
-    if not prefix:
+    path = os.path.join(directory, "checkpoint")
+    if not os.path.exists(path):
         return None
+    with failures.reading("file " + path, "remove it: a run makes it again"):
+        state = tf.train.get_checkpoint_state(directory)
+        if not state:
+            raise ValueError("it is no list of checkpoints")
+    prefix = state.model_checkpoint_path
     if os.path.dirname(os.path.abspath(prefix)) != os.path.abspath(directory):
         raise UserError("%s points to %s, expected a checkpoint in its own directory"
                         % (os.path.join(directory, "checkpoint"), prefix))

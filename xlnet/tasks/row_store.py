@@ -97,7 +97,7 @@ _PLAIN, _SHARED, _MIXED = "plain", "shared", "mixed"    # forms, beside the numb
 
 
 def _packed_plain(values):
-    """As `StoredRows._packed`, of texts, numbers and None: texts that stand in several rows once."""
+    """As `StoredRows._packed`, of texts, numbers and None; a text of several rows is kept once."""
     if set(map(type, values)) <= {str, type(None)}:
         numbers = {text: number for number, text in enumerate(dict.fromkeys(values))}
         if 2 * len(numbers) <= len(values):
