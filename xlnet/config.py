@@ -495,7 +495,7 @@ class OptimizationSettings(Settings):
 
 @dataclasses.dataclass(frozen=True)
 class DeviceSettings(Settings):
-    """Where to run; see the README's chapter on pretraining."""
+    """Where to run: docs/tutorials/several_gpus.md."""
     num_hosts: int = setting(1, "number of machines; above 1 set TF_CONFIG on each", minimum=1)
     num_core_per_host: int = setting(1, "GPUs of a machine; with device=cpu replicas on its CPU",
                                      minimum=1)
