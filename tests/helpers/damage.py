@@ -6,7 +6,7 @@ import faulthandler
 import hashlib
 import json
 import logging
-import os
+import multiprocessing
 import pathlib
 import shutil
 import signal
@@ -21,6 +21,7 @@ from helpers import mutations
 from xlnet import failures
 from xlnet.errors import UserError
 
+SECONDS_TO_START = 100
 SECONDS = 20            # that reading what takes a fraction of one may take
 MOST_BYTES = 2 << 30
 GOOD = ("as written", "one line", "made anew", "other content", "other version")
@@ -45,17 +46,27 @@ class Outcome:
 
 
 class Laboratory:
-    """A subject made in two versions, damaged in copies."""
+    """A subject made in two versions, damaged in copies.
 
-    def __init__(self, subject, folder, seed=0):
+    values: of the two, where they are made already.
+    """
+
+    def __init__(self, subject, folder, seed=0, values=None):
         self._subject, self._folder, self._seed = subject, pathlib.Path(folder), seed
+        self._values = values or self._make()
+
+    def description(self):
+        """What another process makes this one from."""
+        return self._subject.name, str(self._folder), self._seed, self._values
+
+    def _make(self):
         for version in (0, 1):
             place = self._folder / str(version)
             place.mkdir(parents=True)
-            subject.make(place, version)
+            self._subject.make(place, version)
         with _quiet():
-            self._values = [fingerprint(subject.read(self._copy(version, "whole")))
-                            for version in (0, 1)]
+            return [fingerprint(self._subject.read(self._copy(version, "whole")))
+                    for version in (0, 1)]
 
     def _copy(self, version, name):
         target = self._folder / name
@@ -114,8 +125,8 @@ class Laboratory:
         if found == fingerprint(None):
             return "made anew"
         is_edited = case.kind == "other value"      # as somebody may do it with an editor
-        return "wrong in silence" if self._subject.is_checked and not is_edited else \
-            "other content"
+        is_other = not self._subject.is_checked or is_edited or case.kind in self._subject.valid
+        return "other content" if is_other else "wrong in silence"
 
     def _judge_line(self, line, victim):
         """The line must be one, and name the file that was damaged, or one that it belongs to."""
@@ -211,21 +222,28 @@ def try_cases(laboratory, cases, is_native):
 
 def _in_child(laboratory, cases):
     """Outcomes of the first cases, up to the one that ends the child; at least one."""
-    with tempfile.TemporaryFile("w+") as told:
-        child = os.fork()
-        if not child:
-            try:
-                for case in cases:
-                    told.write(json.dumps(dataclasses.asdict(laboratory.try_case(case))) + "\n")
-                    told.flush()
-                os._exit(0)
-            except BaseException:
-                traceback.print_exc()
-                os._exit(99)
-        status = os.waitpid(child, 0)[1]
-        told.seek(0)
+    with tempfile.NamedTemporaryFile("r") as told:
+        child = multiprocessing.get_context("spawn").Process(
+            target=_tell, args=(*laboratory.description(), cases, told.name))
+        child.start()
+        child.join(SECONDS_TO_START + SECONDS * len(cases))
+        if child.is_alive():
+            child.kill()
+            child.join()
         found = [json.loads(line) for line in told.read().split("\n") if line.endswith("}")]
     done = [Outcome(**dict(each, case=Case(**each["case"]))) for each in found]
-    if status:
-        done.append(Outcome(cases[len(done)], "", "ends the process", "status %d" % status))
+    if child.exitcode:
+        done.append(Outcome(cases[len(done)], "", "ends the process",
+                            "status %d" % child.exitcode))
     return done
+
+
+def _tell(name, folder, seed, values, cases, path):
+    """Writes the outcomes of cases as lines of JSON; for a process of its own."""
+    from helpers.subjects import SUBJECTS
+    subject, = (subject for subject in SUBJECTS if subject.name == name)
+    laboratory = Laboratory(subject, folder, seed, values)
+    with open(path, "w", encoding="utf-8") as f:
+        for case in cases:
+            f.write(json.dumps(dataclasses.asdict(laboratory.try_case(case))) + "\n")
+            f.flush()

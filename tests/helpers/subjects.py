@@ -22,6 +22,7 @@ from xlnet.records import legacy, tfrecord
 from xlnet.records.manifest import Manifest
 from xlnet.records.window_reader import WindowReader
 from xlnet.tasks import custom, encoding, parsing
+from xlnet.text import reading, token_store
 from xlnet.tokenization import Tokenizer
 
 
@@ -31,7 +32,8 @@ class Subject:
     folder. victims: patterns of the files that are damaged. is_checked: whether the files hold
     checksums, so that nothing but what was written may ever be read; else another content may be
     read for what it is. is_native: read by code that is not Python, which may take the process with
-    it. needs_tensorflow: for minutes in which there is no time for its import."""
+    it. needs_tensorflow: whether its import comes first. valid: kinds of damage that leave a file
+    of this form which is as good."""
     name: str
     make: Callable[..., Any]
     read: Callable[..., Any]
@@ -39,6 +41,7 @@ class Subject:
     is_checked: bool
     is_native: bool = False
     needs_tensorflow: bool = False
+    valid: tuple = ()
 
 
 # ---- pretraining
@@ -124,12 +127,38 @@ def _make_texts(folder, version):
 
 def _read_text(name):
     def read(folder):
-        from xlnet.text import reading
         settings = config.CorpusSettings(input_glob="", save_dir="", sp_path="")
         path = str(folder / name)
         return [tuple(line[1:]) for line in reading.read_chunk(
             reading.Chunk(path, 0, files.size(path)), settings, collections.Counter())]
     return read
+
+
+def _make_tokens(folder, version):
+    """As a job leaves them that was killed after it."""
+    pretraining.make_text(folder / "text.txt", seed=version, sentences=60)
+    _vocabulary(folder, 0)
+    store, chunk = _store(folder)
+    store.tokenize(chunk)
+
+
+def _store(folder):
+    """The tokens' store and the one chunk of its text."""
+    vocabulary = str(folder / "made.model")
+    settings = config.CorpusSettings(input_glob="", save_dir="", sp_path=vocabulary)
+    (folder / "tokens").mkdir(exist_ok=True)
+    path = str(folder / "text.txt")
+    return (token_store.TokenStore(str(folder / "tokens"), settings, Tokenizer(vocabulary)),
+            reading.Chunk(path, 0, files.size(path)))
+
+
+def _read_tokens(folder):
+    """As the job that goes on. Their name stands for the path of the text too."""
+    store, chunk = _store(folder)
+    for path in list((folder / "tokens").iterdir()):
+        os.replace(path, store._path(chunk) + path.suffix)
+    made = store.tokenize(chunk)
+    return made.counts, store.read(chunk, 0, made.tokens)
 
 
 # ---- checkpoints and memories
@@ -163,6 +192,7 @@ def _make_memory(folder, version):
 def _read_memory(folder):
     """What a run goes on with; None where it starts empty, with a note."""
     import tensorflow.compat.v1 as tf
+
     from xlnet.engine import distribution, memory
     with tf.Graph().as_default(), tf.Session() as session:
         variable = tf.get_variable("memory", [4, 2, 3, 4], initializer=tf.zeros_initializer(),
@@ -302,9 +332,8 @@ def _make_saved(folder, version):
 def _read_saved(folder):
     from xlnet.serving.saved_model import SavedModel
     model = SavedModel(str(folder / "served"))
-    rows = [{name: np.full([abs(size) for size in kind.shape] or (), 4, kind.dtype).tolist()
-             for name, kind in model.inputs("ids").items()}]
-    return model.run("ids", model.arrays("ids", rows))
+    row = {name: [4 * (name == "input_ids")] * 8 for name in model.inputs("ids")}
+    return model.run("ids", model.arrays("ids", [row]))
 
 
 def _make_theirs(folder, version):
@@ -329,7 +358,9 @@ SUBJECTS = (
             True, needs_tensorflow=True),
     Subject("text", _make_texts, _read_text("text.txt"), ("text.txt",), False),
     Subject("text, JSON lines", _make_texts, _read_text("text.jsonl"), ("text.jsonl",), False),
-    Subject("text, gzip", _make_texts, _read_text("text.txt.gz"), ("text.txt.gz",), True),
+    Subject("text, gzip", _make_texts, _read_text("text.txt.gz"), ("text.txt.gz",), True,
+            valid=("doubled",)),
+    Subject("tokens", _make_tokens, _read_tokens, ("tokens/*",), True),
     Subject("checkpoint", _make_checkpoint, _read_checkpoint,
             ("model.ckpt-*", "checkpoint", "xlnet_config.json"), True, needs_tensorflow=True),
     Subject("memories", _make_memory, _read_memory, ("memory-*.npy",), True,
