@@ -17,12 +17,14 @@ import time
 
 import blocks
 from place import ROOT
+from programs import console_commands
 
 from xlnet import cli
 from xlnet.config import setting
 from xlnet.errors import UserError
 
 PAGES = ("README.md", "docs/**/*.md", "examples/**/*.md")
+FOLDERS = ("benchmarks", "configs", "docs", "documents", "examples", "scripts", "xlnet")
 SAMPLE = "sample_run"       # what `given sample_run` copies
 SAMPLE_STEPS = ("--pretrain_steps=30", "--finetune_steps=10")
 TIMEOUT = 1800              # of a block [s]
@@ -217,13 +219,14 @@ class Place:
 
 
 def _copy_repository(directory):
-    """What git would have, without the tests."""
-    listed = subprocess.run(["git", "ls-files", "-z", "-co", "--exclude-standard"], cwd=ROOT,
-                            check=True, capture_output=True).stdout.decode().split("\0")
-    for name in listed:
-        if name and (ROOT / name).is_file() and not name.startswith("tests/"):
-            (directory / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, directory / name)
+    """What a clone has, without the tests."""
+    ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
+    for name in FOLDERS:
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, directory / name, ignore=ignored)
+    for path in ROOT.iterdir():
+        if path.is_file():
+            shutil.copy(path, directory)
 
 
 def _stand_in_environment(directory, programs):
@@ -234,14 +237,6 @@ def _stand_in_environment(directory, programs):
     (directory / "bin" / "activate").write_text("")
     for stamp in (ROOT / ".venv").glob("*.sha256"):
         shutil.copy(stamp, directory)
-
-
-def console_commands():
-    """Name, module and function of each command that an installed package has."""
-    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    section = re.search(r"^\[project\.scripts\]\n(.*?)(?=^\[|\Z)", text, re.MULTILINE | re.DOTALL)
-    return re.findall(r'^([\w-]+) *= *"([\w.]+):(\w+)"', section[1] if section else "",
-                      re.MULTILINE)
 
 
 if __name__ == "__main__":

@@ -61,5 +61,11 @@ def refuse(flags: Iterable[str], why: str) -> None:
             raise UserError("%s: %s; leave it out" % (name, why))
 
 
+EXAMPLES = (
+    "--source=folder_of_hugging_face --target=model",
+    "--source=model --target=folder_for_hugging_face",
+)
+
+
 def run() -> None:
-    cli.run(main, ConversionSettings, about=ABOUT)
+    cli.run(main, ConversionSettings, about=ABOUT, examples=EXAMPLES)

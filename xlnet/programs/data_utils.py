@@ -93,5 +93,19 @@ def print_summary(summary: "preparation.Summary") -> None:
     print("records: %s" % summary.directory)
 
 
+# What --help is about; --helpfull is about all.
+FIRST = ("input_glob", "sp_path", "save_dir", "text_format", "seq_len", "reuse_len", "num_streams",
+         "num_workers", "split", "for_config")
+EXAMPLES = (
+    "--input_glob='text/*.txt' --sp_path=spiece.model --save_dir=records --seq_len=512 "
+    "--reuse_len=256 --num_streams=32",
+    "--input_glob=text --split=heldout --sp_path=spiece.model --save_dir=heldout_records "
+    "--num_streams=8",
+    "--for_config=configs/pretrain/base_8gpus.json --input_glob='text/*.gz' "
+    "--text_format=paragraphs --sp_path=spiece.model --save_dir=records",
+)
+
+
 def run() -> None:
-    cli.run(main, CorpusSettings, no_longer_needed=NO_LONGER_NEEDED, about=ABOUT)
+    cli.run(main, CorpusSettings, no_longer_needed=NO_LONGER_NEEDED, about=ABOUT,
+            first=FIRST, examples=EXAMPLES)

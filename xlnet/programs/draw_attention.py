@@ -58,7 +58,13 @@ def numbers(flag: str, text: Optional[str], most: int) -> list[int]:
     return [int(word) for word in words]
 
 
+EXAMPLES = (
+    "--model_dir=model --text='A name is bound in a block.' --layers=1,2 "
+    "--html=attention.html",
+)
+
+
 def run() -> None:
     cli.run(main, LoadSettings, AttentionSettings,
             about="draws what the heads of a pretrained network attend to in a text, in both "
-                  "streams")
+                  "streams", examples=EXAMPLES)

@@ -40,6 +40,12 @@ def named(runs: str) -> list[tuple[str, str]]:
     return pairs
 
 
+EXAMPLES = (
+    "--runs=base=model,wide=model2 --png=curves.png",
+)
+
+
 def run() -> None:
     cli.run(main, CurvesSettings, about="draws the curves of one or several trainings: loss, "
-                                        "held-out loss, learning rate, gradient norm")
+                                        "held-out loss, learning rate, gradient norm",
+            examples=EXAMPLES)

@@ -43,5 +43,11 @@ def main(settings: ExportSettings) -> None:
            spiece_model_file=settings.spiece_model_file)
 
 
+EXAMPLES = (
+    "--model_dir=model --export_dir=exported",
+    "--model_dir=model --export_dir=exported --dtype=bfloat16 --signatures=ids",
+)
+
+
 def run() -> None:
-    cli.run(main, ExportSettings, about=ABOUT)
+    cli.run(main, ExportSettings, about=ABOUT, examples=EXAMPLES)

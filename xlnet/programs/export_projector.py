@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     Vectors = tuple[str, np.ndarray, dict[str, list[Any]]]
 
 ABOUT = """writes embeddings as a folder for TensorBoard's projector: those of the vocabulary's
-pieces, or, with --input_file, vectors of texts.
-
-  export_projector.py --model_dir=model --out_dir=projector && tensorboard --logdir=projector
+pieces, or, with --input_file, vectors of texts. tensorboard --logdir=OUT_DIR shows them.
 """
 
 
@@ -65,5 +63,11 @@ def of_texts(model: "Model", settings: ProjectorSettings) -> "Vectors":
     return "texts", model.vectors(texts, layers=settings.layer), {"text": texts}
 
 
+EXAMPLES = (
+    "--model_dir=model --out_dir=projector",
+    "--model_dir=model --input_file=texts.txt --out_dir=projector",
+)
+
+
 def run() -> None:
-    cli.run(main, LoadSettings, ProjectorSettings, about=ABOUT)
+    cli.run(main, LoadSettings, ProjectorSettings, about=ABOUT, examples=EXAMPLES)

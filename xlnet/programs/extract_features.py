@@ -87,5 +87,12 @@ def _rows(settings):
     return parsing.read_to_predict(task, settings.input_file)
 
 
+EXAMPLES = (
+    "--model=model --input_file=texts.txt --output_file=vectors.npy",
+    "--model=model --input_file=news.csv --text_a_column=title,text --layers=-1,-2 "
+    "--output_file=vectors.jsonl",
+)
+
+
 def run() -> None:
-    cli.run(main, FeatureSettings, about=ABOUT)
+    cli.run(main, FeatureSettings, about=ABOUT, examples=EXAMPLES)

@@ -6,8 +6,6 @@ from xlnet.serving.settings import FillingSettings, LoadSettings
 
 ABOUT = """fills blanks in texts with a pretrained model: words of one piece or several, the
 likeliest first, with the joint probability of all their pieces in a factorization order.
-
-  fill_mask.py --model_dir=model --text='Return the ___ of the ___.' --order=2,1
 """
 
 
@@ -27,5 +25,12 @@ def main(model_settings: LoadSettings, settings: asking.AskingSettings,
         asking.run(settings, answer, show)
 
 
+EXAMPLES = (
+    "--model_dir=model --text='Return the ___ of the ___.' --order=2,1",
+    "--model_dir=model --input_file=texts.txt --output=fillings.jsonl",
+)
+
+
 def run() -> None:
-    cli.run(main, LoadSettings, asking.AskingSettings, FillingSettings, about=ABOUT)
+    cli.run(main, LoadSettings, asking.AskingSettings, FillingSettings, about=ABOUT,
+            examples=EXAMPLES)

@@ -6,8 +6,6 @@ from xlnet.serving.settings import GenerationSettings, LoadSettings
 
 ABOUT = """writes on from a text with a pretrained model, causal or permutation: sampled, greedy or
 by beams; shown as it is written.
-
-  generate.py --model_dir=model --text='Once upon' --top_p=0.9 --seed=1
 """
 
 
@@ -33,5 +31,12 @@ def main(model_settings: LoadSettings, settings: asking.AskingSettings,
         asking.run(settings, answer, show)
 
 
+EXAMPLES = (
+    "--model_dir=model --text='Once upon' --top_p=0.9 --seed=1",
+    "--model_dir=model --interactive --method=beam",
+)
+
+
 def run() -> None:
-    cli.run(main, LoadSettings, asking.AskingSettings, GenerationSettings, about=ABOUT)
+    cli.run(main, LoadSettings, asking.AskingSettings, GenerationSettings, about=ABOUT,
+            examples=EXAMPLES)

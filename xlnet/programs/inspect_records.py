@@ -183,5 +183,12 @@ def columns() -> int:
     return shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else 100
 
 
+EXAMPLES = (
+    "--record_info_dir=records --num_predict=85 --num_windows=2",
+    "--record_info_dir=records --num_predict=85 --masks_png=masks.png --sentence='A name "
+    "is bound in a block.'",
+)
+
+
 def run() -> None:
-    cli.run(main, InspectionSettings, about=ABOUT)
+    cli.run(main, InspectionSettings, about=ABOUT, examples=EXAMPLES)

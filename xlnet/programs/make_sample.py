@@ -199,5 +199,10 @@ def _write_tsv(path, header, rows):
     files.write_text(path, "".join("\t".join(row) + "\n" for row in [header, *rows]))
 
 
+EXAMPLES = (
+    "--save_dir=text",
+)
+
+
 def run() -> None:
-    cli.run(main, SampleSettings, about=ABOUT)
+    cli.run(main, SampleSettings, about=ABOUT, examples=EXAMPLES)

@@ -22,5 +22,11 @@ def main(settings: MergeSettings) -> None:
                               merged.tokens, left_out, 100 * left_out / (kept + left_out)))
 
 
+EXAMPLES = (
+    "--save_dir=shared/records",
+)
+
+
 def run() -> None:
-    cli.run(main, MergeSettings, about="checks and joins the records of all tasks in a directory")
+    cli.run(main, MergeSettings, about="checks and joins the records of all tasks in a directory",
+            examples=EXAMPLES)

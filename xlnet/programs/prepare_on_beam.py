@@ -36,5 +36,15 @@ def main(settings: CorpusSettings, runner: BeamSettings) -> None:
                       settings.save_dir))
 
 
+# What --help is about; --helpfull is about all.
+FIRST = ("input_glob", "sp_path", "save_dir", "beam_options", "text_format", "seq_len", "reuse_len",
+         "num_streams", "split", "num_passes")
+EXAMPLES = (
+    "--input_glob='gs://mine/text/*.gz' --save_dir=gs://mine/records "
+    "--sp_path=spiece.model --num_streams=4096 --beam_options='--runner=DataflowRunner "
+    "--project=mine --region=europe-west4'",
+)
+
+
 def run() -> None:
-    cli.run(main, CorpusSettings, BeamSettings, about=ABOUT)
+    cli.run(main, CorpusSettings, BeamSettings, about=ABOUT, first=FIRST, examples=EXAMPLES)

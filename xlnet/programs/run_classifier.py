@@ -58,6 +58,22 @@ def check_task(name: str) -> None:
         raise UserError("is_regression is False, but task %s has scores" % task.name)
 
 
+# What --help is about; --helpfull is about all.
+FIRST = ("task_name", "data_dir", "model_dir", "init_checkpoint", "do_train", "do_eval",
+         "do_predict", "max_seq_length", "train_batch_size", "learning_rate")
+EXAMPLES = (
+    "--config=configs/finetune/sst-2-base.json --data_dir=glue/SST-2 --model_dir=model "
+    "--init_checkpoint=xlnet/xlnet_model.ckpt --spiece_model_file=xlnet/spiece.model "
+    "--model_config_path=xlnet/xlnet_config.json --do_train --do_eval",
+    "--task_name=custom --data_dir=news.csv --text_a_column=title,text "
+    "--label_column=topic --init_checkpoint=pretrained/latest "
+    "--spiece_model_file=pretrained/spiece.model "
+    "--model_config_path=pretrained/xlnet_config.json --model_dir=model --do_train "
+    "--epochs=3",
+    "--model_dir=model --do_predict --predict_file=new.csv --predict_output=-",
+)
+
+
 def run() -> None:
     cli.run(main, ClassifierSettings, NetworkSettings, OptimizationSettings, DeviceSettings,
-            no_longer_needed=NO_LONGER_NEEDED, about=ABOUT)
+            no_longer_needed=NO_LONGER_NEEDED, about=ABOUT, first=FIRST, examples=EXAMPLES)

@@ -62,6 +62,17 @@ def check_task(name: str) -> None:
                             % (flag, task.name))
 
 
+# What --help is about; --helpfull is about all.
+FIRST = ("train_file", "predict_file", "model_dir", "init_checkpoint", "do_train", "do_eval",
+         "do_predict", "max_seq_length", "train_batch_size", "learning_rate")
+EXAMPLES = (
+    "--config=configs/finetune/squad2-base.json --data_dir=SQuAD --model_dir=model "
+    "--init_checkpoint=xlnet/xlnet_model.ckpt --spiece_model_file=xlnet/spiece.model "
+    "--model_config_path=xlnet/xlnet_config.json --do_train --do_eval",
+    "--model_dir=model --do_predict --predict_file=questions.csv --predict_output=-",
+)
+
+
 def run() -> None:
     cli.run(main, SpanSettings, NetworkSettings, OptimizationSettings, DeviceSettings,
-            no_longer_needed=NO_LONGER_NEEDED, about=ABOUT)
+            no_longer_needed=NO_LONGER_NEEDED, about=ABOUT, first=FIRST, examples=EXAMPLES)

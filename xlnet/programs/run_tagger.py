@@ -36,6 +36,17 @@ def check_task(name: str) -> None:
                             % (flag, task.name))
 
 
+# What --help is about; --helpfull is about all.
+FIRST = ("task_name", "data_dir", "model_dir", "init_checkpoint", "do_train", "do_eval",
+         "do_predict", "max_seq_length", "train_batch_size", "learning_rate")
+EXAMPLES = (
+    "--config=configs/finetune/conll2003-base.json --data_dir=CoNLL2003 --model_dir=model "
+    "--init_checkpoint=xlnet/xlnet_model.ckpt --spiece_model_file=xlnet/spiece.model "
+    "--model_config_path=xlnet/xlnet_config.json --do_train --do_eval",
+    "--model_dir=model --do_predict --predict_file=new.jsonl --predict_output=-",
+)
+
+
 def run() -> None:
     cli.run(main, TaggerSettings, NetworkSettings, OptimizationSettings, DeviceSettings,
-            about=ABOUT)
+            about=ABOUT, first=FIRST, examples=EXAMPLES)

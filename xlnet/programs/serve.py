@@ -48,5 +48,10 @@ def main(settings: ServingSettings) -> None:
     http_server.serve(server)
 
 
+EXAMPLES = (
+    "--model=exported --port=8501",
+)
+
+
 def run() -> None:
-    cli.run(main, ServingSettings, about=ABOUT)
+    cli.run(main, ServingSettings, about=ABOUT, examples=EXAMPLES)

@@ -203,5 +203,11 @@ def check_special_pieces(model: bytes) -> None:
                         "version of sentencepiece" % (" ".join(found), " ".join(SPECIAL_PIECES)))
 
 
+EXAMPLES = (
+    "--input_glob='text/*.txt' --sp_path=spiece.model --vocab_size=32000",
+    "--input_glob=text --sp_path=zh.model --language=chinese --vocab_size=8000",
+)
+
+
 def run() -> None:
-    cli.run(main, VocabularySettings, about=ABOUT)
+    cli.run(main, VocabularySettings, about=ABOUT, examples=EXAMPLES)

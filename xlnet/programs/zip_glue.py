@@ -68,5 +68,10 @@ def check(path: str) -> None:
               file=sys.stderr)
 
 
+EXAMPLES = (
+    "--predictions_glob='model/*/*.tsv'",
+)
+
+
 def run() -> None:
-    cli.run(main, ZipSettings, about="zips GLUE predictions for the server")
+    cli.run(main, ZipSettings, about="zips GLUE predictions for the server", examples=EXAMPLES)
