@@ -67,9 +67,9 @@ class StoredRows(Sequence):
             groups = [[i for i, kind in enumerate(kinds) if kind == each] for each in several]
             return [_MIXED, [(group, self._packed([values[i] for i in group]))
                              for group in groups]]
-        if several == [None]:
+        if several[0] is None:
             return _packed_plain(values)
-        (kind, _), = several
+        kind, _ = several[0]
         return [self._types.setdefault(kind, len(self._types)), len(values),
                 [self._packed(column) for column in zip(*values)]]
 
