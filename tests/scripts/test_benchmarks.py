@@ -4,15 +4,18 @@ import json
 import subprocess
 import sys
 
+import answering
 import costs
 import from_python
 import pytest
 import time_xlnet
 from helpers.models import make_model
 from helpers.paths import ROOT
+from untrained import make_texts
 from work import WORKS
 
 from xlnet import config as settings
+from xlnet.errors import UserError
 
 RUN = [sys.executable, str(ROOT / "benchmarks" / "run.py"), "--works=infer", "--n_layer=1",
        "--model_config_path=%s" % (ROOT / "configs" / "model" / "tiny.json")]
@@ -82,9 +85,21 @@ def test_wrong_flags_are_named(flag, message):
 
 def test_a_model_from_python_is_timed(quick_start, tmp_path, capsys):
     path = make_model(tmp_path, "classification", text_b_column=None)
-    found = from_python.measure(from_python.BenchmarkSettings(model=path, length=8, seconds=.05))
-    assert list(found) == ["import and load", "first answer", "an answer, in batches of 1",
+    texts = make_texts(path + "/spiece.model", 8, 32)
+    assert len(set(texts)) == 32
+    found = answering.measure(lambda: from_python.load(path), texts, .05)
+    times, answers = json.loads(json.dumps(found))
+    assert list(times) == ["import and load", "first answer", "an answer, in batches of 1",
                            "an answer, in batches of 32"]
-    assert all(0 < seconds for timed in found.values() for seconds in timed)
-    from_python.show(json.loads(json.dumps(found)))
-    assert capsys.readouterr().out.count("\n") == 6
+    assert all(0 < seconds for timed in times.values() for seconds in timed)
+    other = [dict(one, plant=one["plant"] + .25) for one in answers]
+    from_python.show({"xlnet.load": (times, answers), "pipeline": (times, other)})
+    printed = capsys.readouterr().out
+    assert printed.count("\n") == 8 and "probabilities of 32 texts are at most 0.25" in printed
+
+
+def test_which_model_is_timed_has_to_be_said():
+    with pytest.raises(UserError, match="expected one of model and spiece_model_file"):
+        from_python.main(from_python.FromPythonBenchmark())
+    with pytest.raises(UserError, match="huggingface: /no/such is no program"):
+        from_python.main(from_python.FromPythonBenchmark(model="m", huggingface="/no/such"))
