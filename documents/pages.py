@@ -139,6 +139,8 @@ def about_text(about: str) -> str:
 def settings_tables(program, heading) -> str:
     settings = program.settings
     parts = []
+    if not settings:
+        return ""
     if program.first:
         parts.append("%s The flags that matter first\n\n%s\n" % (heading, ", ".join(
             "[`--%s`](#%s)" % (name, program.anchor(name)) for name in program.first)))
