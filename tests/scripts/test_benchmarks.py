@@ -7,12 +7,13 @@ import sys
 import answering
 import costs
 import from_python
+import operators
 import pytest
 import time_xlnet
 from helpers.models import make_model
 from helpers.paths import ROOT
 from untrained import make_texts
-from work import WORKS
+from work import WORKS, Work
 
 from xlnet import config as settings
 from xlnet.errors import UserError
@@ -71,6 +72,21 @@ def test_benchmark_prints_its_table():
     assert cells[0] == "infer 2 × 16, fp32" and float(cells[5]) > 0
     tokens, seconds = float(cells[4]), float(cells[2])
     assert abs(tokens * seconds - 32) <= tokens * 1e-4      # seconds have four decimals
+
+
+def test_operators_are_counted_with_what_they_read_and_write(capsys):
+    config = settings.XLNetConfig(**base(n_layer=1, n_token=50, d_model=8, n_head=2, d_head=4,
+                                         d_inner=16))
+    stats = operators.trace(Work("infer", batch=2, length=16), config,
+                            dict(precision="fp32", recompute=False), warm_up=1)
+    found = operators.shares(stats)
+    products = found["MatMul"].count + found["FusedMatMul"].count
+    assert 10 <= products + found["BatchMatMulV2"].count <= 14
+    gathered, = [share for name, share in found.items() if name.startswith("GatherV2")]
+    assert gathered.written >= 2 * 16 * 8 * 4 and gathered.seconds > 0
+    operators.show(stats, top=3)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 6 and lines[-1].startswith("| all | 100.0 |")
 
 
 @pytest.mark.parametrize("flag, message", (
