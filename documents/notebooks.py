@@ -1,28 +1,32 @@
-"""Runs the code of a notebook, cell by cell, and writes the outputs into it: without jupyter.
+"""Notebooks without jupyter: run, written, shown as pages.
 
-    .venv/bin/python documents/run_notebook.py docs/explanation/paper.ipynb
+    .venv/bin/python documents/notebooks.py docs/explanation/paper.ipynb
 
-What a cell prints and the pictures that it leaves open are its outputs, as in a notebook.
+runs the code of a notebook, cell by cell, and writes the outputs into it. What a cell prints and
+the pictures that it leaves open are its outputs.
 """
 
 import base64
 import contextlib
 import io
 import json
-import os
+import pathlib
 import sys
 
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import place  # finds the library  # noqa: F401
 
 
 def main(*paths):
-    for path in paths:
-        with open(path, encoding="utf-8") as f:
-            notebook = json.load(f)
+    for path in map(pathlib.Path, paths):
+        notebook = read(path)
         for number, (cell, outputs) in enumerate(zip(code_cells(notebook), run(notebook))):
             cell.update(execution_count=number + 1, outputs=outputs)
-        with open(path, "w", encoding="utf-8") as f:
-            f.write(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n")
+        path.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n",
+                        encoding="utf-8")
+
+
+def read(path):
+    return json.loads(path.read_text(encoding="utf-8"))
 
 
 def code_cells(notebook):
@@ -50,11 +54,25 @@ def _pictures():
     for number in plt.get_fignums():
         figure, content = plt.figure(number), io.BytesIO()
         figure.savefig(content, format="png", bbox_inches="tight", metadata={"Software": None})
-        width, height = figure.get_size_inches()
+        plt.close(figure)
         yield {"output_type": "display_data", "metadata": {}, "data": {
             "image/png": base64.b64encode(content.getvalue()).decode() + "\n",
-            "text/plain": ["<Figure size %gx%g>" % (100 * width, 100 * height)]}}
-        plt.close(figure)
+            "text/plain": ["a picture"]}}
+
+
+def as_markdown(notebook):
+    """The text, code and outputs of a notebook as a page, its pictures inside."""
+    parts = []
+    for cell in notebook["cells"]:
+        text = "".join(cell["source"])
+        parts.append(text if cell["cell_type"] == "markdown" else "```python\n%s\n```" % text)
+        for output in cell.get("outputs", ()):
+            if "text" in output:
+                parts.append("```text\n%s```" % "".join(output["text"]))
+            else:
+                parts.append('<img alt="" src="data:image/png;base64,%s">'
+                             % output["data"]["image/png"].strip())
+    return "\n\n".join(parts) + "\n"
 
 
 if __name__ == "__main__":
