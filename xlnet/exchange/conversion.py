@@ -14,7 +14,7 @@ from xlnet import files
 from xlnet.config import CONFIG_NAME, XLNetConfig
 from xlnet.engine import checkpoint, selection
 from xlnet.errors import UserError
-from xlnet.exchange import config_json, described, folder, safetensors, tokenizer_files, weights
+from xlnet.exchange import config_json, described, folder, tokenizer_files, weights
 from xlnet.models import task_json
 from xlnet.tokenization import SPIECE_NAME, Tokenizer
 
@@ -131,18 +131,20 @@ def _say(what, model, arrays):
 
 def to_huggingface(source: str, target: str, dtype: str = "float32",
                    spiece_model_file: Optional[str] = None, uncased: Optional[bool] = None,
-                   keep_accents: Optional[bool] = None) -> None:
+                   keep_accents: Optional[bool] = None, max_shard_size: str = "5GB") -> None:
     """Writes the folder `target`, which must be new or empty.
 
     Args:
       source: a checkpoint's prefix or directory, `xlnet_config.json` beside it; a model directory
         is its best checkpoint, if it has one. dtype: of the file, one of `safetensors.DTYPES`.
+      max_shard_size: of a file with weights, as in `folder.parse_size`.
       spiece_model_file, uncased, keep_accents: as in `Tokenizer`; what lies beside the checkpoint
         if not given.
 
     Raises:
       UserError: something is missing, or that library cannot compute it.
     """
+    max_bytes = folder.parse_size(max_shard_size, "max_shard_size")
     prefix = _find_checkpoint(source)
     directory = os.path.dirname(prefix)
     config = XLNetConfig(json_path=os.path.join(directory, CONFIG_NAME))
@@ -158,7 +160,9 @@ def to_huggingface(source: str, target: str, dtype: str = "float32",
         if tokenizer is not None:
             values.update(tokenizer_files.write(aside, tokenizer))
         files.write_json(os.path.join(aside, config_json.NAME), values)
-        safetensors.write(os.path.join(aside, folder.WEIGHTS_NAME), tensors, dtype)
+        count = folder.write_tensors(aside, tensors, dtype, max_bytes)
+    if count > 1:
+        _log.info("%d files of up to %s, and their index", count, max_shard_size)
     _say("%s -> %s, %s" % (prefix, target, model.class_name), model, tensors)
     if tokenizer is None:
         _log.warning("note: no %s beside %s, so %s has no tokenizer", SPIECE_NAME, prefix, target)
