@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Makes .venv-benchmark with what benchmarks/run.py and from_python.py need for --huggingface:
-# PyTorch for the CPU, the last transformers 4 (it has XLNet), and what its tokenizer reads
-# vocabularies with. PYTHON=... chooses the Python, 3.10 or later.
+# Makes .venv-benchmark with what --huggingface of benchmarks/run.py and from_python.py and the test
+# tests/exchange/test_in_transformers.py need: PyTorch for the CPU, the last transformers 4 (it has
+# XLNet), and what its tokenizers read vocabularies with. PYTHON=... chooses the Python, 3.10 or later.
 # TORCH_INDEX=... chooses the package index of torch; PyTorch's own has builds without CUDA, which
 # the default index may lack; TORCH_INDEX= (empty) takes pip's default.
 set -euo pipefail
