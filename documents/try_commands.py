@@ -27,6 +27,7 @@ PAGES = ("README.md", "docs/**/*.md", "examples/**/*.md")
 FOLDERS = ("benchmarks", "configs", "docs", "documents", "examples", "scripts", "xlnet")
 SAMPLE = "sample_run"       # what `given sample_run` copies
 SAMPLE_STEPS = ("--pretrain_steps=30", "--finetune_steps=10")
+SHOWN = 5                   # lines of a block that differ
 TIMEOUT = 1800              # of a block [s]
 
 ABOUT = """runs the commands of README.md, docs/ and examples/, each page in a scratch copy of the
@@ -140,6 +141,9 @@ def try_block(block, place, scratch):
                                          status, time.time() - began), flush=True)
     if not is_right:
         print("  | " + "\n  | ".join(output.splitlines()[-15:]), flush=True)
+    elif not flags:
+        for line in block.not_printed(output)[:SHOWN]:
+            print("  note: shown there, but not printed here: " + line, flush=True)
     return is_right
 
 
