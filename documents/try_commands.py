@@ -153,7 +153,11 @@ def sample(scratch):
     if not directory.exists():
         place = Place(scratch / "sample")
         command = [sys.executable, "scripts/run_sample.py", *SAMPLE_STEPS]
-        subprocess.run(command, cwd=place.tree, check=True, stdout=subprocess.DEVNULL)
+        done = subprocess.run(command, cwd=place.tree, check=False, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True)
+        if done.returncode:
+            raise UserError("the sample ended with status %d: %s" % (
+                done.returncode, "\n".join(done.stdout.splitlines()[-15:])))
         os.rename(place.tree / SAMPLE, directory)
         place.end()
     return directory
