@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes .venv-benchmark with what benchmarks/run.py --huggingface and the test
+# Makes .venv-benchmark with what --huggingface of benchmarks/run.py and from_python.py and the test
 # tests/exchange/test_in_transformers.py need: PyTorch for the CPU, the last transformers 4 (it has
 # XLNet), and what its tokenizers read vocabularies with. PYTHON=... chooses the Python, 3.10 or later.
 # TORCH_INDEX=... chooses the package index of torch; PyTorch's own has builds without CUDA, which
