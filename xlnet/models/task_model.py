@@ -44,7 +44,7 @@ class TaskModel:
 
     def training_loss(self, features: dict[str, tf.Tensor], seed: tf.Tensor,
                       options: LossOptions) -> tf.Tensor:
-        """The loss of each record in training, float32 [B]; seed: of the noise, int32 [2]."""
+        """The loss of each record in training, float32 [B]; seed: of the noise, uint64 [1]."""
         with training.model_scope():
             nn, logits = self._logits(features, seed)
             return self.task.kind.loss(nn, self.task, logits, features, options)
@@ -98,7 +98,7 @@ def read_on(config: XLNetConfig, run: RunConfig, ids: tf.Tensor, segments: tf.Te
         outputs = modeling.transformer_xl(
             config, run, input_ids=part[0], seg_ids=part[1], hidden=part[2][:, None] > 0,
             mems=mems, seed=None if seed is None else fold_in(seed, index))
-        real = tf.pad(1. - part[2], [[0, 0], [mem_len, 0]], constant_values=1.)
+        real = tf.concat([tf.ones([batch, mem_len]), 1. - part[2]], axis=1)
         real = real[:, -mem_len:, None]                                               # [B,M,1]
         kept = [tf.stop_gradient(tf.cast(mem, tf.float32) * real) for mem in outputs.new_mems]
         return outputs.sequence, kept, part[2]

@@ -14,7 +14,7 @@ from typing import Optional
 import tensorflow.compat.v1 as tf
 
 from xlnet.network.noise import fold_in
-from xlnet.network.ops import dropout_keep, dropout_scale, shape_of
+from xlnet.network.ops import count_to, dropout_keep, dropout_scale, shape_of
 
 # Rows worked on together, so that their scores stay in the processor's cache; more of them where
 # the blocks would be so many that the graph takes minutes to build.
@@ -40,7 +40,7 @@ def attend(q: tf.Tensor, q_r: tf.Tensor, k: tf.Tensor, v: tf.Tensor, k_r: tf.Ten
       k: [B,N,K,*]. v: [B,N,K,H]. k_r: [B or 1,N,R,H], the keys of the distances.
       bias: float32 [B or 1,1,T or 1,K], very low where a key is hidden; gets no gradient. None:
         no key is hidden.
-      first_distance: int32 [B,T], see `relative_shift_at`. None: the rows are the whole window.
+      first_distance: int [B,T], see `relative_shift_at`. None: the rows are the whole window.
       rate, seed, first_row: dropout of the probabilities, see `dropout_keep`. 0: none.
       recompute: the backward pass computes the probabilities again rather than to keep them: the
         memory of one block instead of T rows.
@@ -234,10 +234,10 @@ def shift_back(y: tf.Tensor, distances: int) -> tf.Tensor:
 def relative_shift_at(x: tf.Tensor, num_keys: int, first_distance: tf.Tensor) -> tf.Tensor:
     """`relative_shift` for some rows of the window, e.g. those of the prediction slots.
 
-    x [B,N,P,R] -> y [B,N,P,K] with `y[p, j] = x[p, first_distance[p] + j]`; `first_distance` int32
+    x [B,N,P,R] -> y [B,N,P,K] with `y[p, j] = x[p, first_distance[p] + j]`; `first_distance` int
     [B,P] is Q - i for a row that stands at position i.
     """
-    return take(x, first_distance[:, :, None] + tf.range(num_keys))
+    return take(x, first_distance[:, :, None] + count_to(num_keys, first_distance.dtype))
 
 
 def shift_back_at(y: tf.Tensor, distances: int, first_distance: tf.Tensor) -> tf.Tensor:
@@ -246,14 +246,23 @@ def shift_back_at(y: tf.Tensor, distances: int, first_distance: tf.Tensor) -> tf
     y [B,N,P,K] -> [B,N,P,R]. A row with first_distance 1 of K = 2, R = 4: `a b` -> `0 a b 0`.
     """
     num_keys = shape_of(y)[-1]
-    index = tf.range(distances) - first_distance[:, :, None]               # [B,P,R]
-    unread = (index < 0) | (index >= num_keys)
-    index = tf.where(unread, tf.fill(tf.shape(index), num_keys), index)    # cell K is padded
+    index = count_to(distances, first_distance.dtype) - first_distance[:, :, None]     # [B,P,R]
+    beyond = tf.cast(num_keys, index.dtype)
+    unread = (index < 0) | (index >= beyond)
+    index = tf.where_v2(unread, beyond, index)                             # cell K is padded
     return take(tf.pad(y, [[0, 0], [0, 0], [0, 0], [0, 1]]), index)
 
 
 def take(x: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
-    """x [B,N,P,R] at index [B or 1,P,K]: [B,N,P,K]."""
-    batch, heads, slots, _ = shape_of(x)
-    index = tf.broadcast_to(index[:, None], [batch, heads, slots, shape_of(index)[-1]])
-    return tf.gather(x, index, batch_dims=3)
+    """x [B,N,P,R] at index [B or 1,P,K]: [B,N,P,K].
+
+    The rows of a head are read as one long row, in which the cells of all heads have the same
+    places: so there is one index for them all.
+    """
+    batch, heads, slots, width = shape_of(x)
+    count = shape_of(index)[-1]
+    begins = count_to(slots, index.dtype) * tf.cast(width, index.dtype)               # [P]
+    places = tf.broadcast_to(index + begins[:, None], [batch, slots, count])
+    y = tf.gather(tf.reshape(x, [batch, heads, slots * width]),
+                  tf.reshape(places, [batch, slots * count]), axis=2, batch_dims=1)
+    return tf.reshape(y, [batch, heads, slots, count])

@@ -37,6 +37,7 @@ class PretrainingModel:
 
     def _batch(self, features, is_training):
         """The features with what is predicted and what is remembered; the `memory.Memory`."""
+        features = training.on_device(features)
         ids, weights = objectives.targets(self.settings.objective, features, self._special_ids())
         batch = dict(features, ids=ids, weights=weights)
         store = self._memory(features, is_training)
