@@ -509,6 +509,22 @@ class DeviceSettings(Settings):
     parallel_ops: bool = setting(False, "on one CPU, operations side by side: small networks train "
                                         "faster, but a run that is repeated or resumed differs in "
                                         "the last bit")
+    tf32: Optional[bool] = setting(
+        None, "on GPUs that can (A100 and later), float32 products in TF32, which keeps ten bits "
+              "of each factor in place of 23; if not given, unless deterministic")
+    deterministic: bool = setting(False, "on GPUs, only operations that give the same bits each "
+                                         "time: slower; TensorFlow stops where it has none")
+
+    @property
+    def uses_tf32(self) -> bool:
+        """What `tf32` leads to."""
+        return not self.deterministic if self.tf32 is None else self.tf32
+
+    def check(self) -> None:
+        super().check()
+        if self.deterministic and self.parallel_ops:
+            raise UserError("deterministic and parallel_ops are True: operations side by side "
+                            "differ in the last bit; give one of them")
 
     def on_one_machine(self) -> "DeviceSettings":
         """These settings for fine-tuning, which runs on GPUs or the CPU of one machine.

@@ -39,6 +39,7 @@ class Devices:
     gpus: tuple = ()         # TensorFlow's, that train; none: the CPU
     xla: bool = False        # whether the step is compiled
     parallel_ops: bool = False   # one CPU: see `session_config`
+    tf32: bool = False       # whether GPUs multiply float32 as TF32
 
     @property
     def replicas(self) -> int:
@@ -79,11 +80,16 @@ def connect(settings: DeviceSettings) -> Devices:
     Raises:
       UserError: more devices are asked for than there are, or the two contradict each other.
     """
+    if settings.deterministic:
+        gpus.only_deterministic()
     if settings.use_tpu:
         return _tpu(settings)
     hosts, host = _cluster(settings)
     count = settings.num_core_per_host
     used = _gpus(settings)[:count]
+    if used:
+        gpus.claim(used)
+        gpus.choose_products(settings.uses_tf32)
     words = _words(settings, used)
     if hosts > 1:
         words = "%d hosts of %s, this is number %d" % (hosts, words, host)
@@ -92,7 +98,7 @@ def connect(settings: DeviceSettings) -> Devices:
     else:
         strategy = _one_host(used, count) if count > 1 else None
     return Devices(strategy, count, hosts, host, words, gpus=tuple(used), xla=settings.xla,
-                   parallel_ops=settings.parallel_ops)
+                   parallel_ops=settings.parallel_ops, tf32=bool(used) and settings.uses_tf32)
 
 
 def _gpus(settings):
@@ -174,8 +180,6 @@ def _several_hosts(used, count):
     if not used and count > 1:
         raise UserError("num_core_per_host is %d: without GPUs a host of several is one replica"
                         % count)
-    if used:
-        tf2.config.set_visible_devices(used, "GPU")
     strategy = tf2.distribute.MultiWorkerMirroredStrategy()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)   # TensorFlow has put a handler there that waits
     return strategy
@@ -199,6 +203,8 @@ def session_config(devices: Devices) -> tf.ConfigProto:
     """
     config = tf.ConfigProto(allow_soft_placement=True)
     config.gpu_options.allow_growth = True
+    # The first ones, as in `connect`.
+    config.gpu_options.visible_device_list = ",".join(map(str, range(len(devices.gpus))))
     if devices.strategy is None and not devices.parallel_ops and not devices.gpus:
         config.inter_op_parallelism_threads, config.use_per_session_threads = 1, True
     if devices.xla:     # which has no kernels for what the remapper makes of two operations

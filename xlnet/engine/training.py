@@ -125,7 +125,9 @@ def precision_in_words(network: NetworkSettings, devices: distribution.Devices) 
     it."""
     precision = network.run_config(is_training=True).precision
     lacking = gpus.without_bfloat16(list(devices.gpus)) if precision == "bf16" else None
-    return "%s%s%s" % (precision, ", recomputing" * network.recompute,
+    has_tf32 = devices.tf32 and not gpus.without_bfloat16(list(devices.gpus))
+    return "%s%s%s%s" % (precision, ", products in TF32" * (precision == "fp32" and has_tf32),
+                       ", recomputing" * network.recompute,
                        "; %s has no bfloat16 arithmetic, --precision=fp16 is for it" % lacking
                        if lacking else "")
 
