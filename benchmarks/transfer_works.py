@@ -45,7 +45,7 @@ def pretraining(network, settings):
     model = pretraining_model.PretrainingModel(
         CONFIG, NetworkSettings(**network), OPTIMIZATION, PretrainingSettings(
             **dict(dict(record_info_dir="", model_dir="", mem_len=MEMORY), **settings)),
-        REUSED, _TOKENIZER)
+        REUSED, _TOKENIZER, on_accelerator=True)
     return _fetches(model.model_fn(features))
 
 
@@ -59,7 +59,8 @@ def finetuning(kind, network, settings, is_fixed=False):
     task = KINDS[kind].configured(
         Task("custom", ("text",), (), ("label",), labels, (), KINDS[kind]), settings)
     model = TrainedModel(TaskModel(CONFIG, task, NetworkSettings(**network), settings,
-                                   task.kind.head_scope(task.name)), OPTIMIZATION)
+                                   task.kind.head_scope(task.name), on_accelerator=True),
+                         OPTIMIZATION)
     return _fetches(model.model_fn(_batch(task, settings, is_fixed)))
 
 

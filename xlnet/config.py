@@ -255,14 +255,15 @@ class NetworkSettings(Settings):
     recompute: bool = setting(False, "keep no activations of a layer, compute them again in the "
                                      "backward pass: less memory, a third more time")
 
-    def run_config(self, is_training: bool, **recurrence: Any) -> "RunConfig":
-        """The `RunConfig` of these settings; `recurrence` is its mem_len, reuse_len, same_length.
+    def run_config(self, is_training: bool, **more: Any) -> "RunConfig":
+        """The `RunConfig` of these settings; `more` is its mem_len, reuse_len, same_length,
+        on_accelerator.
 
         Raises:
           UserError: as `check`.
         """
         return RunConfig(is_training=is_training, use_tpu=False, **dataclasses.asdict(self),
-                         **recurrence)
+                         **more)
 
     def check(self) -> None:
         self.run_config(is_training=True)
@@ -289,6 +290,8 @@ class RunConfig:
       position_dropout: whether the sinusoids of the relative distances are dropped out too, at
         rate `dropout`: "none"; "row", each row of the batch draws its own, as in the published
         code; "batch", one draw for all rows.
+      on_accelerator: it runs on a GPU or TPU, which takes attention whole where a CPU takes it in
+        blocks.
 
     Raises:
       UserError: a value that is not allowed, or two that contradict each other.
@@ -309,6 +312,7 @@ class RunConfig:
     precision: Optional[str] = NetworkSettings.precision
     recompute: bool = NetworkSettings.recompute
     position_dropout: str = NetworkSettings.position_dropout
+    on_accelerator: bool = False
 
     def __post_init__(self) -> None:
         precision = self.precision or ("bf16" if self.use_bfloat16 else "fp32")

@@ -87,6 +87,7 @@ def test_replicas_on_the_cpu_are_asked_for_by_name(machine):
     machine(found=[A100, A100])
     devices = distribution.connect(DeviceSettings(device="cpu", num_core_per_host=2))
     assert devices.replicas == 2 and not devices.gpus and "as 2 replicas" in devices.words
+    assert not devices.on_accelerator
     assert gpus.os.environ["CUDA_VISIBLE_DEVICES"] == "-1"
 
 
@@ -94,6 +95,7 @@ def test_gpus_are_named(machine):
     machine(found=[V100, V100])
     devices = distribution.connect(DeviceSettings())
     assert devices.words == "1 GPU (Tesla V100-SXM2-16GB)" and devices.gpus == (V100,)
+    assert devices.on_accelerator
     with pytest.raises(UserError, match=r"^num_core_per_host is 3, but this machine has 2 GPU "
                        r"\(Tesla V100-SXM2-16GB\)$"):
         distribution.connect(DeviceSettings(num_core_per_host=3))

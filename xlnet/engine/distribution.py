@@ -46,6 +46,11 @@ class Devices:
         return self.hosts * self.per_host
 
     @property
+    def on_accelerator(self) -> bool:
+        """Whether the network runs on GPUs or TPUs."""
+        return bool(self.gpus) or isinstance(self.strategy, tf2.distribute.TPUStrategy)
+
+    @property
     def is_chief(self) -> bool:
         return self.host == 0
 

@@ -127,9 +127,9 @@ def precision_in_words(network: NetworkSettings, devices: distribution.Devices) 
     lacking = gpus.without_bfloat16(list(devices.gpus)) if precision == "bf16" else None
     has_tf32 = devices.tf32 and not gpus.without_bfloat16(list(devices.gpus))
     return "%s%s%s%s" % (precision, ", products in TF32" * (precision == "fp32" and has_tf32),
-                       ", recomputing" * network.recompute,
-                       "; %s has no bfloat16 arithmetic, --precision=fp16 is for it" % lacking
-                       if lacking else "")
+                         ", recomputing" * network.recompute,
+                         "; %s has no bfloat16 arithmetic, --precision=fp16 is for it" % lacking
+                         if lacking else "")
 
 
 def dropout_seed(seed: int, step: tf.Tensor) -> tf.Tensor:

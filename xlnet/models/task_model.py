@@ -20,13 +20,15 @@ from xlnet.tasks.task import Task
 
 @dataclasses.dataclass(frozen=True)
 class TaskModel:
-    """`scope`: name of the output layer's variables. Features of all methods: dict of tensors
-    [B, ...], as `feature_spec.finetuning_features` lists them; ids may be of any length T'."""
+    """`scope`: name of the output layer's variables. `on_accelerator`: see `RunConfig`. Features of
+    all methods: dict of tensors [B, ...], as `feature_spec.finetuning_features` lists them; ids may
+    be of any length T'."""
     config: XLNetConfig
     task: Task
     network: NetworkSettings
     settings: FineTuningSettings
     scope: str
+    on_accelerator: bool = False
 
     def predictions(self, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """What the kind of task answers: dict of tensors [B, ...]. No label is read."""
@@ -53,7 +55,7 @@ class TaskModel:
         """(`heads.Layers`, the output layer's logits); seed None: no training."""
         settings, task, is_training = self.settings, self.task, seed is not None
         run = self.network.run_config(
-            is_training,
+            is_training, on_accelerator=self.on_accelerator,
             mem_len=settings.max_seq_length if settings.long_document == "memory" else None)
         nn = self._layers(run, task.kind.num_choices(task, is_training), features, seed)
         return nn, task.kind.logits(nn, task, features, is_training)

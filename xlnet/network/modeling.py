@@ -483,7 +483,7 @@ def _attend_stream(net, q, k, v, k_r, stream, weights):
         k = tf.concat([k, key_segments], axis=-1)    # q_w [B,N,rows,H+S], k [B,N,K,H+S]
     heads = attend(q_w, (q + weights.r_r) * scale, k, v, k_r, stream.score_bias,
                    first_distance=stream.first_distance, recompute=net.run.recompute,
-                   **net.noise(net.run.dropatt))
+                   on_accelerator=net.run.on_accelerator, **net.noise(net.run.dropatt))
     return heads if stream.weights is None else heads * net.cast(stream.weights)[:, None, :, None]
 
 
