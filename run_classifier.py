@@ -1,62 +1,6 @@
 """Fine-tunes an XLNet on a task, evaluates, predicts. `python run_classifier.py --help`."""
 
-from xlnet import cli
-from xlnet.config import ClassifierSettings, DeviceSettings, NetworkSettings, OptimizationSettings
-from xlnet.errors import UserError
-
-ABOUT = """fine-tunes an XLNet to classify or score texts and pairs of texts.
-
-For a known task data_dir holds the official files; for --task_name=custom it holds train, dev and
-test as .tsv, .csv or .jsonl, whose columns the *_column flags name, or is one such file. Records
-are kept in output_dir and regenerated when text or settings change. A run found in model_dir is
-continued. Training is evaluated once an epoch, and the best checkpoint kept as model_dir/best. To
-use a model its directory is enough: --model_dir=M --do_predict --predict_file=FILE.
-"""
-
-_NO_TPU = "no TPU is addressed"
-
-NO_LONGER_NEEDED = {
-    "iterations": "it is a TPU loop's length",
-    "master": _NO_TPU,
-    "tpu": _NO_TPU,
-    "tpu_job_name": _NO_TPU,
-    "tpu_zone": _NO_TPU,
-    "gcp_project": _NO_TPU,
-    "shuffle_buffer": "the training rows are shuffled whole",
-    "num_passes": "training repeats the records until train_steps",
-    "max_qa_length": "questions and answers are kept whole, articles are cut",
-    "high_only": "--task_name=race-high is for it",
-    "middle_only": "--task_name=race-middle is for it",
-    "predict_batch_size": "eval_batch_size is for predictions too",
-    "predict_ckpt": "predictions are those of model_dir/best, or of the newest checkpoint",
-}
-
-_OWN_FILES = ("text_a_column", "text_b_column", "label_column", "id_column", "choice_columns",
-              "multi_label", "label_separator", "query_id_column")
-
-
-def main(settings, network, optimization, device):
-    from xlnet.finetuning import program
-    if program.run(settings, network, optimization, device, cli.given_names(), check_task) \
-            and settings.do_export:
-        from xlnet.serving import export
-        export.of_run(settings, network)
-
-
-def check_task(name):
-    """Raises UserError for flags that contradict what is known of a task."""
-    from xlnet.tasks import known
-    if known.plain(name) in (known.CUSTOM, "tsv"):
-        return
-    task = known.find_task(name)
-    for flag in _OWN_FILES:
-        if cli.given(flag):
-            raise UserError("%s is for --task_name=custom; the columns of task %s are known"
-                            % (flag, task.name))
-    if task.is_regression and cli.given("is_regression") and not cli.FLAGS.is_regression:
-        raise UserError("is_regression is False, but task %s has scores" % task.name)
-
+from xlnet.programs.run_classifier import run
 
 if __name__ == "__main__":
-    cli.run(main, ClassifierSettings, NetworkSettings, OptimizationSettings, DeviceSettings,
-            no_longer_needed=NO_LONGER_NEEDED, about=ABOUT)
+    run()

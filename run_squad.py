@@ -1,66 +1,6 @@
 """Fine-tunes an XLNet to answer questions on texts. `python run_squad.py --help`."""
 
-import dataclasses
-
-from xlnet import cli
-from xlnet.config import DeviceSettings, NetworkSettings, OptimizationSettings, SpanSettings
-from xlnet.errors import UserError
-
-ABOUT = """fine-tunes an XLNet to find the answer to a question in a text, or that there is none.
-
-Files are SQuAD's JSON or tables with a question in each row: train_file and predict_file, or those
-of a known task in data_dir. Records are kept in output_dir and regenerated when text or settings
-change. A run found in model_dir is continued. Training is evaluated once an epoch, and the best
-checkpoint kept as model_dir/best. To use a model its directory is enough: --model_dir=M
---do_predict --predict_file=FILE.
-"""
-
-_NO_TPU = "no TPU is addressed"
-
-NO_LONGER_NEEDED = {
-    "iterations": "it is a TPU loop's length",
-    "master": _NO_TPU,
-    "tpu": _NO_TPU,
-    "tpu_job_name": _NO_TPU,
-    "tpu_zone": _NO_TPU,
-    "gcp_project": _NO_TPU,
-    "shuffle_buffer": "the training questions are shuffled whole",
-    "num_proc": "data_workers processes share the work, and one core makes thousands of questions "
-                "a second",
-    "proc_id": "see num_proc",
-    "predict_batch_size": "eval_batch_size is for predictions too",
-    "target_eval_key": "metric names what chooses the best checkpoint",
-}
-
-_OF_TABLES = ("context_column", "question_column", "answer_column", "answer_start_column",
-              "id_column")
-
-
-def main(settings, network, optimization, device):
-    own = [path for path in (settings.train_file, settings.predict_file) if path and path != "-"]
-    settings = dataclasses.replace(settings, data_dir=settings.data_dir or (*own, ".")[0])
-    from xlnet.finetuning import program
-    if settings.do_prepro:
-        program.prepare(settings, check_task)
-    if settings.does_run and program.run(
-            settings, network, optimization, device, cli.given_names(), check_task) \
-            and settings.do_export:
-        from xlnet.serving import export
-        export.of_run(settings, network)
-
-
-def check_task(name):
-    """Raises UserError for flags that contradict what is known of a task."""
-    from xlnet.tasks import known
-    if known.plain(name) == known.CUSTOM:
-        return
-    task = known.find_task(name)
-    for flag in _OF_TABLES:
-        if cli.given(flag):
-            raise UserError("%s is for --task_name=custom; the columns of task %s are known"
-                            % (flag, task.name))
-
+from xlnet.programs.run_squad import run
 
 if __name__ == "__main__":
-    cli.run(main, SpanSettings, NetworkSettings, OptimizationSettings, DeviceSettings,
-            no_longer_needed=NO_LONGER_NEEDED, about=ABOUT)
+    run()

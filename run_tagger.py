@@ -1,40 +1,6 @@
 """Fine-tunes an XLNet to tag words, evaluates, predicts. `python run_tagger.py --help`."""
 
-from xlnet import cli
-from xlnet.config import DeviceSettings, NetworkSettings, OptimizationSettings, TaggerSettings
-from xlnet.errors import UserError
-
-ABOUT = """fine-tunes an XLNet to find entities: a tag for each word of a sentence.
-
-For a known task data_dir holds its files; for --task_name=custom it holds train, dev and test as
-CoNLL-style columns (a word a line, a blank line between sentences) or as JSON lines (text, and
-entities as [start, end, label] in characters), or is one such file. Records are kept in output_dir
-and regenerated when text or settings change. A run found in model_dir is continued. Training
-is evaluated once an epoch, and the best checkpoint kept as model_dir/best. To use a model its
-directory is enough: --model_dir=M --do_predict --predict_file=FILE.
-"""
-
-
-def main(settings, network, optimization, device):
-    from xlnet.finetuning import program
-    if program.run(settings, network, optimization, device, cli.given_names(), check_task) \
-            and settings.do_export:
-        from xlnet.serving import export
-        export.of_run(settings, network)
-
-
-def check_task(name):
-    """Raises UserError for flags that contradict what is known of a task."""
-    from xlnet.tasks import known
-    if known.plain(name) == known.CUSTOM:
-        return
-    task = known.find_task(name)
-    for flag in ("word_column", "tag_column"):
-        if cli.given(flag):
-            raise UserError("%s is for --task_name=custom; the columns of task %s are known"
-                            % (flag, task.name))
-
+from xlnet.programs.run_tagger import run
 
 if __name__ == "__main__":
-    cli.run(main, TaggerSettings, NetworkSettings, OptimizationSettings, DeviceSettings,
-            about=ABOUT)
+    run()

@@ -1,47 +1,8 @@
 """Draws the curves of one or several trainings."""
 
-import dataclasses
-import os
-
 import recipes  # finds the library
 
-from xlnet import cli
-from xlnet.config import Settings, required, setting
-from xlnet.errors import UserError
-
-
-@dataclasses.dataclass(frozen=True)
-class CurvesSettings(Settings):
-    """draw_curves.py: which runs, to which picture."""
-    runs: str = required("model directories, with commas; a name for the picture may stand before "
-                         "one, as in base=model,wide=model2")
-    png: str = required("picture to write")
-    smoothing: int = setting(1, "lines that the training loss is the running mean of", minimum=1)
-
-
-def main(settings):
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    from xlnet.views import curves
-    curves.draw(settings.png, {name: curves.read(path) for name, path in named(settings.runs)},
-                settings.smoothing)
-    print("picture: %s" % settings.png)
-
-
-def named(runs):
-    """Pairs of name and directory; the name is the directory's last part where none is given."""
-    pairs = []
-    for run in runs.split(","):
-        name, found, path = run.strip().rpartition("=")
-        path = path.rstrip("/")
-        pairs.append((name if found else os.path.basename(path), path))
-    names = [name for name, _ in pairs]
-    for name in names:
-        if names.count(name) > 1:
-            raise UserError("runs: '%s' stands for %d runs; give them names, as in a=%s"
-                            % (name, names.count(name), pairs[0][1]))
-    return pairs
-
+from xlnet.programs.draw_curves import run
 
 if __name__ == "__main__":
-    cli.run(main, CurvesSettings, about="draws the curves of one or several trainings: loss, "
-                                        "held-out loss, learning rate, gradient norm")
+    run()

@@ -1,49 +1,8 @@
 """Writes a trained model as a SavedModel, for TensorFlow Serving and any process with it."""
 
-import dataclasses
-import os
-from typing import Optional
-
 import recipes  # finds the library
 
-from xlnet import cli
-from xlnet.config import Settings, TaskSettings, as_in, required, setting
-
-ABOUT = """writes a trained model as a SavedModel: a model directory, or a released checkpoint with
-its files. The README inside says how to serve and to ask it.
-
-Signatures: ids takes what the record files hold; text takes raw text, cleaned and cut into pieces
-in the graph, for which tensorflow-text must be installed; vectors takes raw text and answers with
-the mean of the last layer over its tokens.
-"""
-
-
-@dataclasses.dataclass(frozen=True)
-class ExportSettings(Settings):
-    """export.py: from where, to where."""
-    model_dir: str = required("model directory, or directory or prefix of a checkpoint")
-    export_dir: str = required("directory to write to: its next free number, 1 at first")
-    signatures: Optional[str] = setting(
-        None, "those to write, with commas: ids, text, vectors; if not given ids and text of a "
-              "fine-tuned model, vectors of any other")
-    dtype: str = setting("float32", "number format of the weights of the layers and of products",
-                         choices=("float32", "bfloat16"))
-    use_checkpoint: str = as_in(TaskSettings, "use_checkpoint")
-    model_config_path: Optional[str] = setting(
-        None, "JSON with the architecture, if it does not lie beside the checkpoint")
-    spiece_model_file: Optional[str] = setting(
-        None, "SentencePiece model, if it does not lie beside the checkpoint")
-
-
-def main(settings):
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    from xlnet.serving.export import export
-    export(settings.model_dir, settings.export_dir,
-           names=settings.signatures.split(",") if settings.signatures else None,
-           dtype=settings.dtype, use_checkpoint=settings.use_checkpoint,
-           model_config_path=settings.model_config_path,
-           spiece_model_file=settings.spiece_model_file)
-
+from xlnet.programs.export import run
 
 if __name__ == "__main__":
-    cli.run(main, ExportSettings, about=ABOUT)
+    run()

@@ -1,63 +1,8 @@
 """Writes embeddings as a folder for TensorBoard's projector."""
 
-import dataclasses
-from typing import Optional
+import recipes  # finds the library
 
-import asking  # finds the library
-import numpy as np
-
-from xlnet import cli
-from xlnet.config import Settings, required, setting
-from xlnet.errors import UserError
-from xlnet.serving.settings import LoadSettings
-
-ABOUT = """writes embeddings as a folder for TensorBoard's projector: those of the vocabulary's
-pieces, or, with --input_file, vectors of texts.
-
-  export_projector.py --model_dir=model --out_dir=projector && tensorboard --logdir=projector
-"""
-
-
-@dataclasses.dataclass(frozen=True)
-class ProjectorSettings(Settings):
-    """export_projector.py: which vectors, where to."""
-    out_dir: str = required("directory to write, new or empty")
-    input_file: Optional[str] = setting(None, "file of texts, one a line; the pieces of the "
-                                              "vocabulary if not given")
-    layer: int = setting(-1, "layer of the vectors of texts; 0: embeddings, -1: the last one")
-    most: int = setting(10000, "pieces or texts at most, the first ones; the projector takes some "
-                               "10,000", minimum=2)
-
-
-def main(model_settings, settings):
-    with asking.load(model_settings) as model:
-        from xlnet.views import projector
-        name, vectors, columns = (of_texts if settings.input_file else of_pieces)(model, settings)
-        if len(vectors) < 2:
-            raise UserError("input_file %s: %d texts, expected at least 2"
-                            % (settings.input_file, len(vectors)))
-        projector.write(settings.out_dir, name, vectors, columns)
-        print("%d vectors of width %d: tensorboard --logdir=%s"
-              % (*vectors.shape, settings.out_dir))
-
-
-def of_pieces(model, settings):
-    table = model.embeddings()[:settings.most]
-    ids = range(len(table))
-    tokenizer = model.tokenizer
-    return "pieces", table, {
-        "piece": [tokenizer.id_to_piece(id) for id in ids], "id": list(ids),
-        "kind": ["special" if tokenizer.is_special[id] else
-                 "punctuation" if tokenizer.is_punctuation[id] else
-                 "begins a word" if tokenizer.is_word_start[id] else "inside of a word"
-                 for id in ids]}
-
-
-def of_texts(model, settings):
-    texts = list(asking.texts_of(settings.input_file))[:settings.most]
-    vectors = model.vectors(texts, layers=settings.layer) if texts else np.zeros((0, 1))
-    return "texts", vectors, {"text": texts}
-
+from xlnet.programs.export_projector import run
 
 if __name__ == "__main__":
-    cli.run(main, LoadSettings, ProjectorSettings, about=ABOUT)
+    run()

@@ -1,31 +1,8 @@
 """Fills blanks in texts: the likeliest fillings, with their joint probability."""
 
-import asking  # finds the library
+import recipes  # finds the library
 
-from xlnet import cli
-from xlnet.serving.settings import FillingSettings, LoadSettings
-
-ABOUT = """fills blanks in texts with a pretrained model: words of one piece or several, the
-likeliest first, with the joint probability of all their pieces in a factorization order.
-
-  fill_mask.py --model_dir=model --text='Return the ___ of the ___.' --order=2,1
-"""
-
-
-def main(model_settings, settings, how):
-    with asking.load(model_settings) as model:
-        def fill(text):
-            return model.fill(text, **vars(how))
-
-        def answer(text):
-            yield {"text": text, "fillings": [filling._asdict() for filling in fill(text)]}
-
-        def show(text):
-            print("\n".join([text] + [
-                "%10.4f %%  %s" % (100 * filling.probability, filling.text)
-                for filling in fill(text)]), flush=True)
-        asking.run(settings, answer, show)
-
+from xlnet.programs.fill_mask import run
 
 if __name__ == "__main__":
-    cli.run(main, LoadSettings, asking.AskingSettings, FillingSettings, about=ABOUT)
+    run()

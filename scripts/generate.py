@@ -1,36 +1,8 @@
 """Writes on from texts."""
 
-import asking  # finds the library
+import recipes  # finds the library
 
-from xlnet import cli
-from xlnet.serving.settings import GenerationSettings, LoadSettings
-
-ABOUT = """writes on from a text with a pretrained model, causal or permutation: sampled, greedy or
-by beams; shown as it is written.
-
-  generate.py --model_dir=model --text='Once upon' --top_p=0.9 --seed=1
-"""
-
-
-def main(model_settings, settings, how):
-    with asking.load(model_settings) as model:
-        def answer(text):
-            whole = [part for part in model.stream(text, **vars(how)) if part.whole]
-            for part in sorted(whole, key=lambda part: part.number):
-                yield {"prompt": text, "number": part.number, **part.whole._asdict()}
-
-        def show(text):
-            if how.samples == 1:
-                print(text, end="", flush=True)
-            for part in model.stream(text, **vars(how)):
-                if how.samples == 1:
-                    print(part.text, end="", flush=True)
-                elif part.whole:
-                    print("[%d] %s%s" % (part.number + 1, text, part.whole.text), flush=True)
-            if how.samples == 1:
-                print(flush=True)
-        asking.run(settings, answer, show)
-
+from xlnet.programs.generate import run
 
 if __name__ == "__main__":
-    cli.run(main, LoadSettings, asking.AskingSettings, GenerationSettings, about=ABOUT)
+    run()

@@ -44,7 +44,7 @@ LANGUAGES = {
 }
 ARCHITECTURE = dict(n_layer=2, d_model=192, n_head=4, d_head=48, d_inner=768,
                     ff_activation="gelu", untie_r=True)
-INIT_STD = "--init_std=0.07"    # 1/sqrt(d_model): benchmarks/README.md
+INIT_STD = "--init_std=0.07"    # 1/sqrt(d_model): benchmarks/HISTORY.md
 PRETRAINING = dict(train_batch_size=16, mem_len=64, perm_size=64, num_predict=64, mask_alpha=5,
                    mask_beta=3, dropout=0, dropatt=0, learning_rate=1.5e-3, warmup_share=0.03,
                    weight_decay=0.01, log_steps=100, save_steps=1000, parallel_ops=True)

@@ -1,74 +1,8 @@
 """Zips the prediction files of all GLUE tasks into one submission for the GLUE server."""
 
-import dataclasses
-import os
-import sys
-import zipfile
-
 import recipes  # finds the library
 
-from xlnet import cli, files
-from xlnet.config import required, setting
-from xlnet.errors import UserError
-from xlnet.tasks import known
-from xlnet.text import reading
-
-# Rows of the official test files.
-ROWS = {"CoLA.tsv": 1063, "SST-2.tsv": 1821, "MRPC.tsv": 1725, "STS-B.tsv": 1379,
-        "QQP.tsv": 390965, "MNLI-m.tsv": 9796, "MNLI-mm.tsv": 9847, "QNLI.tsv": 5463,
-        "RTE.tsv": 3000, "WNLI.tsv": 146, "AX.tsv": 1104}
-_TASK_OF = {name: task for task in known.GLUE.values() for name in task.submissions.values()}
-
-
-@dataclasses.dataclass(frozen=True)
-class ZipSettings:
-    """zip_glue.py: where the prediction files are."""
-    predictions_glob: str = required("files that run_classifier.py --do_predict=True wrote: "
-                                     "'model/*/*.tsv'; others among them are passed over")
-    zip_file: str = setting("submission.zip", "the submission")
-
-
-def main(settings):
-    found = {}
-    for path in reading.find_files(settings.predictions_glob, "predictions_glob"):
-        name = os.path.basename(path)
-        if name in found:
-            raise UserError("predictions_glob: both %s and %s; expected one of them"
-                            % (found[name], path))
-        if name in ROWS:
-            check(path)
-            found[name] = path
-    if not found:
-        raise UserError("predictions_glob: no file for the GLUE server (%s)" % ", ".join(ROWS))
-    with files.replacing(settings.zip_file) as temporary:
-        with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
-            for name in ROWS:
-                if name in found:
-                    archive.write(found[name], name)
-    print("%s: %s" % (settings.zip_file, ", ".join(name for name in ROWS if name in found)))
-    missing = [name for name in ROWS if name not in found]
-    if missing:
-        print("note: missing: %s; the server wants all files" % ", ".join(missing),
-              file=sys.stderr)
-
-
-def check(path):
-    """Raises UserError unless a file has the official columns and labels; notes a wrong length."""
-    name = os.path.basename(path)
-    with open(path, encoding="utf-8") as f:
-        lines = [line.rstrip("\n").split("\t") for line in f]
-    if not lines or lines[0] != ["index", "prediction"]:
-        raise UserError("%s:1: expected the columns index and prediction" % path)
-    labels = _TASK_OF[name].labels
-    for number, cells in enumerate(lines[1:], 2):
-        if len(cells) != 2 or labels and cells[1] not in labels:
-            raise UserError("%s:%d: '%s', expected an index and %s" % (
-                path, number, " ".join(cells), "one of " + ", ".join(labels) if labels
-                else "a score"))
-    if len(lines) - 1 != ROWS[name]:
-        print("note: %s has %d rows, the official file %d" % (path, len(lines) - 1, ROWS[name]),
-              file=sys.stderr)
-
+from xlnet.programs.zip_glue import run
 
 if __name__ == "__main__":
-    cli.run(main, ZipSettings, about="zips GLUE predictions for the server")
+    run()

@@ -127,14 +127,16 @@ def one_step(place, theirs, model_dir, **changes):
     return done.stdout
 
 
-def test_recompute_and_micro_batches_train_the_same_from_the_authors_weights(
+def test_recompute_micro_batches_and_replicas_train_the_same_from_the_authors_weights(
         place, theirs, tmp_path):
     out = one_step(place, theirs, tmp_path / "one")
     assert "model.ckpt-7: 42 of 42 variables\n" in out
     first, one = (weights(tmp_path / "one" / name) for name in ("model.ckpt-0", "model.ckpt-1"))
     assert all(np.array_equal(first[name], value) for name, value in authors_weights().items())
     assert np.abs(one[START_KERNEL] - first[START_KERNEL]).max() > 1e-3
-    one_step(place, theirs, tmp_path / "other", recompute=True, grad_accum_steps=4)
+    out = one_step(place, theirs, tmp_path / "other", recompute=True, grad_accum_steps=2,
+                   device="cpu", num_core_per_host=2)
+    assert "16 examples = 4 x 2 replicas x 2 micro-batches" in out
     other = weights(tmp_path / "other" / "model.ckpt-1")
     for name in authors_weights():
         np.testing.assert_allclose(other[name], one[name], rtol=1e-4, atol=2e-6, err_msg=name)

@@ -27,6 +27,7 @@ ROOMS = {
     "exchange": {"", "engine", "tasks", "models"},
     "views": {"", "network", "records", "batches"},
 }
+ROOMS["programs"] = set(ROOMS)
 ENTRY_POINTS = ("data_utils.py", "train_gpu.py", "run_classifier.py", "run_tagger.py",
                 "run_squad.py")
 MODULES = {".".join(path.relative_to(ROOT).with_suffix("").parts): path
@@ -73,7 +74,7 @@ def test_modules_do_not_import_each_other_in_a_circle():
 
 def test_only_the_command_line_touches_flags():
     for path in MODULES.values():
-        if path.stem != "cli":
+        if path.stem != "cli" and path.parent.name != "programs":
             text = path.read_text(encoding="utf-8")
             assert not re.search(r"\bFLAGS\.|absl|import cli\b", text), path
 
@@ -92,7 +93,7 @@ def test_no_test_imports_from_another_test():
 
 def test_no_line_is_longer_than_100_columns():
     paths = [ROOT / name for name in ENTRY_POINTS] + [
-        path for folder in ("xlnet", "tests", "scripts", "benchmarks")
+        path for folder in ("xlnet", "tests", "scripts", "benchmarks", "documents")
         for path in sorted((ROOT / folder).rglob("*.py"))]
     found = ["%s:%d" % (path.relative_to(ROOT), number) for path in paths
              for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1)

@@ -5,14 +5,13 @@ import dataclasses
 import logging
 import os
 import sys
-import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Callable, NamedTuple
 
 from absl import flags
 
-from xlnet import failures, files
+from xlnet import failures, files, help
 from xlnet.config import REQUIRED, Settings, check_value, default_of, setting_type
 from xlnet.errors import UserError, did_you_mean
 
@@ -31,7 +30,8 @@ _DEFINE: dict[type, Callable[..., object]] = {
 
 
 def run(main: Callable[..., object], *groups: type,
-        no_longer_needed: Mapping[str, str] = MappingProxyType({}), about: str = "") -> None:
+        no_longer_needed: Mapping[str, str] = MappingProxyType({}), about: str = "",
+        first: Sequence[str] = (), examples: Sequence[str] = ()) -> None:
     """Parses the command line into settings, calls `main(*settings)` and exits.
 
     What the library logs is shown as bare text: INFO on stdout, WARNING and above on stderr.
@@ -41,6 +41,9 @@ def run(main: Callable[..., object], *groups: type,
       groups: settings dataclasses (see `config`); names shared by two groups are one flag.
       no_longer_needed: flags of the reference's command line `{name: why}` that are noted only.
       about: the text above the flags in `--help`.
+      first: of a program with many flags the names of those that matter first: `--help` is about
+        these, and `--helpfull` about all, by need. Without them both show all.
+      examples: command lines at the end of both, without the program's name.
 
     Exit status: 0 done, 1 bad input (`UserError`) or a file that cannot be read or written, 2 bad
     flags, 130 stopped by Ctrl-C, 141 the reader of the output has gone (`| head`).
@@ -48,7 +51,11 @@ def run(main: Callable[..., object], *groups: type,
     program = os.path.basename(sys.argv[0])
     try:
         with _showing_log() as console, failures.explained():
-            _run(program, main, groups, no_longer_needed, about, console)
+            _define(groups, no_longer_needed)
+            if _HELP & set(sys.argv[1:]):
+                _show_help(program, about, groups, first, examples)
+            else:
+                _run(main, groups, no_longer_needed, console)
             sys.stdout.flush()
     except flags.Error as e:
         _end(program, " ".join(str(e).split()), 2)
@@ -99,15 +106,11 @@ def _end(program, message, status):
     sys.exit(status)
 
 
-def _run(program, main, groups, no_longer_needed, about, console):
-    _define(groups, no_longer_needed)
-    if _HELP & set(sys.argv[1:]):
-        print(_help(program, about, groups), flush=True)
-        sys.exit(0)
+def _run(main, groups, no_longer_needed, console):
     stray = FLAGS(sys.argv)[1:]
     if stray:
         raise flags.Error("unexpected argument '%s'; flags are written --name=value" % stray[0])
-    fields = _fields(groups)
+    fields = settings_of(groups)
     _take_renamed(fields)
     _take_preset(fields)
     _require(fields)
@@ -158,7 +161,7 @@ def given_names() -> frozenset[str]:
                      if FLAGS[name].present or not FLAGS[name].using_default_value)
 
 
-def _fields(groups):
+def settings_of(groups: Sequence[type]) -> dict[str, "dataclasses.Field[Any]"]:
     """The settings of all groups by name; those that two groups share once."""
     fields: dict[str, Any] = {}
     for group in groups:
@@ -168,14 +171,14 @@ def _fields(groups):
 
 
 def _define(groups, no_longer_needed):
-    for name, field in _fields(groups).items():
-        limits, help = field.metadata, field.metadata["help"]
-        default = None if default_of(field) is REQUIRED else field.default
+    for name, field in settings_of(groups).items():
+        limits, meaning = field.metadata, field.metadata["help"]
+        default: Any = None if default_of(field) is REQUIRED else field.default
         bound = {} if limits["minimum"] is None else {"lower_bound": limits["minimum"]}
         if limits["choices"]:
-            flags.DEFINE_enum(name, default, limits["choices"], help)
+            flags.DEFINE_enum(name, default, limits["choices"], meaning)
         else:
-            _DEFINE[setting_type(field)](name, default, help, **bound)
+            _DEFINE[setting_type(field)](name, default, meaning, **bound)
         if limits["renamed"]:
             flags.DEFINE_float(limits["renamed"].name, None, "the older name of --" + name)
     for name, why in no_longer_needed.items():
@@ -263,22 +266,11 @@ def _collect(group):
     return settings
 
 
-def _has_default(field):
-    return default_of(field) is not REQUIRED
-
-
-def _help(program, about, groups):
-    lines = ["%s: %s" % (program, about), ""]
-    for group in groups:
-        lines.append(" ".join(group.__doc__.split()))
-        for field in sorted(dataclasses.fields(group), key=_has_default):
-            default = default_of(field)
-            name = "  --%s=%s" % (field.name, "" if default is None else default)
-            choices = " (%s)" % ", ".join(field.metadata["choices"]) \
-                if field.metadata["choices"] else ""
-            lines += textwrap.wrap(field.metadata["help"] + choices, 96, initial_indent=name + "  ",
-                                   subsequent_indent=" " * 6)
-        lines.append("")
-    lines += textwrap.wrap(_CONFIG_HELP, 96, initial_indent="  --config=  ",
-                           subsequent_indent=" " * 6)
-    return "\n".join(lines + [""])
+def _show_help(program, about, groups, first, examples):
+    about, fields = "%s: %s" % (program, about), settings_of(groups)
+    is_short = bool(first) and "--helpfull" not in sys.argv
+    print(help.short(about, fields, first, _CONFIG_HELP) if is_short else
+          help.full(about, fields, () if first else groups, _CONFIG_HELP))
+    if examples:
+        command = ("python " if program.endswith(".py") else "") + sys.argv[0]
+        print("\nExamples:\n" + help.commands(command, examples))

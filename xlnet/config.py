@@ -359,7 +359,9 @@ class TextSettings(Settings):
 class RunSettings(Settings):
     """What a run of any kind of training has: where it is kept, what it starts from, its steps."""
     model_dir: str = required("directory for checkpoints; a run found there is continued")
-    model_config_path: Optional[str] = setting(None, "JSON with the architecture")
+    model_config_path: Optional[str] = setting(
+        None, "JSON with the architecture; that of model_dir, or beside init_checkpoint, if not "
+              "given")
     spiece_model_file: Optional[str] = setting(None, "SentencePiece model")
     init_checkpoint: Optional[str] = setting(
         None, "weights to start from: a checkpoint prefix, its directory, or DIRECTORY/latest")
@@ -499,7 +501,7 @@ class OptimizationSettings(Settings):
 
 @dataclasses.dataclass(frozen=True)
 class DeviceSettings(Settings):
-    """Where to run; see the README's chapter on pretraining."""
+    """Where to run: docs/tutorials/several_gpus.md."""
     num_hosts: int = setting(1, "number of machines; above 1 set TF_CONFIG on each", minimum=1)
     num_core_per_host: int = setting(1, "GPUs of a machine; with device=cpu replicas on its CPU",
                                      minimum=1)
@@ -617,9 +619,11 @@ class TaskSettings(RunSettings, TextSettings):
     output_dir: str = setting("", "directory for tokenized records; without it those of evaluation "
                                   "and prediction are dropped at the end")
     spiece_model_file: str = as_in(RunSettings, "spiece_model_file", default="",
-                                   help="SentencePiece model; that of model_dir if not given")
+                                   help="SentencePiece model; that of model_dir, or beside "
+                                   "init_checkpoint, if not given")
     model_config_path: str = as_in(RunSettings, "model_config_path", default="", help="JSON with "
-                                   "the architecture; that of model_dir if not given")
+                                   "the architecture; that of model_dir, or beside "
+                                   "init_checkpoint, if not given")
     # None until the rows of an epoch are known (`finetuning.lengths.in_steps`).
     save_steps: int = as_in(RunSettings, "save_steps", default=None, help="steps between "
                             "checkpoints; if not given once an epoch, or every 1000 steps where "

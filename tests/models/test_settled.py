@@ -43,6 +43,16 @@ def test_what_is_left_out_is_the_models(model):
     assert (found.predict_file, found.data_dir, found.output_dir) == ("new.tsv", "", "")
 
 
+@pytest.mark.parametrize("named", ["", "model.ckpt-2", "latest"])
+def test_a_new_model_takes_what_lies_beside_the_checkpoint_it_starts_from(model, tmp_path, named):
+    found = settled.settled(*settings_of(
+        tmp_path / "new", task_name="rte", do_train=True, do_predict=False, data_dir="d",
+        output_dir="o", init_checkpoint=str(model / named)))
+    assert found.spiece_model_file == str(model / "spiece.model")
+    assert found.model_config_path == str(model / "xlnet_config.json")
+    assert found.max_seq_length == settings_of(tmp_path)[0].max_seq_length
+
+
 def test_best_alone_is_a_model_too(model, tmp_path):
     (tmp_path / "all").mkdir()
     model.rename(tmp_path / "all" / "best")

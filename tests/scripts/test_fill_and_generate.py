@@ -118,11 +118,11 @@ def test_a_line_that_is_no_text_is_named(runs, tmp_path):
     assert "line 2: not UTF-8: byte 0xff at column 5" in done.stderr and not out.exists()
 
 
-def test_the_readme_s_example_runs(runs, capsys):
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+def test_the_page_s_example_runs(runs, capsys):
+    text = (ROOT / "docs/how_to/fill_and_generate.md").read_text(encoding="utf-8")
     block, = [block for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL)
               if "model.fill" in block]
-    exec(compile(block, "README.md", "exec"), {})
+    exec(compile(block, "docs/how_to/fill_and_generate.md", "exec"), {})
     assert capsys.readouterr().out.startswith("Return the ")
 
 

@@ -14,6 +14,7 @@ from helpers.paths import ROOT
 from xlnet import fonts
 from xlnet.batches import input_pipeline, permutation
 from xlnet.config import PretrainingSettings
+from xlnet.programs import inspect_records
 from xlnet.records.manifest import Manifest
 from xlnet.tokenization import Tokenizer
 from xlnet.views import inspection, pictures
@@ -161,9 +162,8 @@ def test_colours_only_add_to_the_text(place, monkeypatch):
 
 
 def test_no_color_is_honoured(monkeypatch):
-    import runpy
     import sys
-    in_color = runpy.run_path(str(ROOT / SCRIPT))["in_color"]
+    in_color = inspect_records.in_color
     monkeypatch.setattr(sys, "stdout", type("Terminal", (), {"isatty": lambda self: True})())
     monkeypatch.delenv("NO_COLOR", raising=False)
     assert in_color("auto") and in_color("always") and not in_color("never")
@@ -172,12 +172,10 @@ def test_no_color_is_honoured(monkeypatch):
 
 
 def test_a_terminal_that_lacks_the_characters_gets_their_codes(place, monkeypatch):
-    import runpy
     import sys
-    script = runpy.run_path(str(ROOT / SCRIPT))
     output = io.TextIOWrapper(io.BytesIO(), encoding="latin-1")
     monkeypatch.setattr(sys, "stdout", output)
-    script["main"](script["InspectionSettings"](
+    inspect_records.main(inspect_records.InspectionSettings(
         record_info_dir=place.path("records"), num_predict=PREDICT, count_windows=4))
     output.flush()
     assert rb"\u27e6" in output.buffer.getvalue() and b"forward" in output.buffer.getvalue()
@@ -395,8 +393,7 @@ def test_everything_from_the_command_line(place, tmp_path):
 
 
 def test_defaults_are_the_trainers():
-    import runpy
-    settings = runpy.run_path(str(ROOT / SCRIPT))["InspectionSettings"]
+    settings = inspect_records.InspectionSettings
     trainer = {field.name: field for field in dataclasses.fields(PretrainingSettings)}
     drawing = {field.name for field in dataclasses.fields(permutation.Permutation)} - {"reuse_len"}
     for name in drawing | {"seed"}:

@@ -3,27 +3,19 @@
 import collections
 import gzip
 import hashlib
-import importlib.util
 import json
 import pathlib
 
 import numpy as np
 import pytest
 from helpers.command import run
-from helpers.paths import DATA, ROOT, SPIECE
+from helpers.paths import DATA, SPIECE
 
+from xlnet.programs import train_sentencepiece
 from xlnet.records.manifest import Manifest
 from xlnet.tokenization import WORD_START, Tokenizer, begins_word
 
 TRAINER = "scripts/train_sentencepiece.py"
-
-
-def trainer():
-    """scripts/train_sentencepiece.py as a module."""
-    spec = importlib.util.spec_from_file_location("train_sentencepiece", ROOT / TRAINER)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def train(directory, name, text, **flags):
@@ -134,7 +126,7 @@ def test_the_trainer_reads_what_data_utils_reads(tmp_path):
 
 
 def test_sentences_are_drawn_evenly_and_few_are_held():
-    draw = trainer().draw
+    draw = train_sentencepiece.draw
     assert draw(iter("abc"), 5, 0) == (["a", "b", "c"], 3) == draw(iter("abc"), 0, 0)
     assert draw(iter(()), 5, 0) == ([], 0)
     counts = collections.Counter()

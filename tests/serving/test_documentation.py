@@ -1,4 +1,4 @@
-"""docs/python.md and the README's five lines, run as they stand."""
+"""docs/how_to/python.md and the README's five lines, run as they stand."""
 
 import pathlib
 import re
@@ -12,7 +12,7 @@ import xlnet
 from xlnet.serving.load import load as really_load
 
 PAGE, README = (ROOT.joinpath(*names).read_text(encoding="utf-8")
-                for names in (("docs", "python.md"), ("README.md",)))
+                for names in (("docs", "how_to", "python.md"), ("README.md",)))
 MODELS = {"topics": "multi_label", "scores": "regression", "choices": "multiple_choice",
           "ranking": "ranking", "tags": "tagging", "answers": "spans", "pairs": "classification"}
 
@@ -46,7 +46,7 @@ def test_the_examples_run(place, quick_start, capsys, monkeypatch):
     monkeypatch.setattr(xlnet, "load", load, raising=False)
     names = {}
     for block in blocks(PAGE):
-        exec(compile(block, "docs/python.md", "exec"), names)
+        exec(compile(block, "docs/how_to/python.md", "exec"), names)
     said = capsys.readouterr().out
     for shown in re.findall(r"print.*# (\(.*?\)|score: .*)", PAGE):
         assert shown in said

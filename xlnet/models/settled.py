@@ -31,7 +31,7 @@ def settled(settings: AnySettings, given: Collection[str]) -> AnySettings:
     """The settings that a run goes by.
 
     Where `model_dir` has a model, what was not given is what it was trained with, and its own
-    vocabulary and architecture are taken.
+    vocabulary and architecture are taken; else those beside `init_checkpoint`.
 
     Args:
       given: names of the settings that somebody gave, at a value of their own or at the default.
@@ -48,6 +48,8 @@ def settled(settings: AnySettings, given: Collection[str]) -> AnySettings:
     elif not settings.do_train and not weights_in(settings.model_dir):
         raise UserError("model_dir: no checkpoint in %s; train with --do_train=True first"
                         % settings.model_dir)
+    if settings.init_checkpoint:
+        settings = _with_own_files(settings, directory_of(settings.init_checkpoint))
     require(settings, "task_name", "spiece_model_file", "model_config_path")
     if settings.do_train:
         require(settings, "data_dir", "output_dir")
@@ -63,6 +65,11 @@ def home_of(model_dir: str) -> Optional[str]:
         if os.path.exists(os.path.join(directory, TASK_NAME)) and weights_in(directory):
             return directory
     return None
+
+
+def directory_of(checkpoint: str) -> str:
+    """The directory of a checkpoint that is named by it, by a prefix in it, or as `.../latest`."""
+    return checkpoint if os.path.isdir(checkpoint) else os.path.dirname(checkpoint) or "."
 
 
 def weights_in(directory: str) -> list[str]:

@@ -1,18 +1,20 @@
-"""What the scripts that ask a model share: which model, where texts come from, where answers go."""
+"""What programs that ask a model share: which model, where texts come from, where answers go."""
 
 import contextlib
 import dataclasses
 import json
 import sys
-from collections.abc import Iterator
-from typing import Optional
-
-import recipes  # finds the library
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Callable, Optional
 
 import xlnet
 from xlnet import files
 from xlnet.config import Settings, setting
 from xlnet.errors import UserError
+from xlnet.serving.settings import LoadSettings
+
+if TYPE_CHECKING:
+    from xlnet.serving.model import Model
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,10 +39,10 @@ class AskingSettings(Settings):
 
     def texts(self) -> Iterator[str]:
         """The texts of a flag or a file; blank lines are passed over."""
-        return iter([self.text]) if self.text is not None else texts_of(self.input_file)
+        return iter([self.text or ""]) if self.input_file is None else texts_of(self.input_file)
 
 
-def texts_of(path):
+def texts_of(path: str) -> Iterator[str]:
     """Yields the lines of a file, "-" for the standard input, that are not blank.
 
     Raises:
@@ -59,13 +61,14 @@ def texts_of(path):
                 yield text
 
 
-def load(settings):
+def load(settings: LoadSettings) -> "Model":
     """The model of `LoadSettings`."""
     values = dataclasses.asdict(settings)
     return xlnet.load(values.pop("model_dir"), **values)
 
 
-def run(settings, answer, show):
+def run(settings: AskingSettings, answer: Callable[[str], Iterable[dict[str, Any]]],
+        show: Callable[[str], None]) -> None:
     """Answers all texts.
 
     Args:

@@ -1,0 +1,310 @@
+"""Pages of the site that are made from the code: programs, settings, presets, errors, API.
+
+Each function returns Markdown; `all_pages` says where it stands in the site.
+"""
+
+import dataclasses
+import importlib
+import json
+import re
+from collections.abc import Sequence
+
+import messages
+import programs
+from place import ROOT
+
+from xlnet import config, help
+
+FLAGS_PAGE = "reference/flags.md"
+
+# What to do about an error, by where it comes from: a title, advice, and paths in xlnet/ whose
+# messages it is about. The first that fits counts.
+ADVICE = (
+    ("Flags and settings",
+     "The line names the flag, what was found and what is expected. `--helpfull` of the program "
+     "and [all flags](flags.md) say what each one means. A preset (`--config`) is checked as the "
+     "command line is.", ("cli.py", "config.py")),
+    ("Disk, memory, what the system says",
+     "The line names the file or the device. Nothing half written stays behind; the same command "
+     "goes on when there is room: [out of memory](../how_to/out_of_memory.md), [stopped, killed, "
+     "gone wrong](../how_to/resume.md).", ("failures.py", "files.py", "engine/memory.py")),
+    ("Text and vocabulary",
+     "Text is UTF-8; `--on_error=skip` leaves bad lines out and counts them: [prepare data of any "
+     "size](../how_to/prepare_data.md). How text is cleaned goes with the vocabulary: [a new "
+     "language](../tutorials/new_language.md).", ("text/", "tokenization.py", "offsets.py")),
+    ("Records",
+     "Records say what they hold in `manifest.json`; make them anew with `data_utils.py` where "
+     "they do not fit: [files](files.md), [records of the authors' program]"
+     "(../how_to/legacy_records.md).", ("records/", "batches/", "pretraining/")),
+    ("Questions and their files", "[Answer questions on texts](../how_to/answer.md) describes the "
+     "files.", ("tasks/squad_files.py", "tasks/question_windows.py", "tasks/span")),
+    ("Tags and their files", "[Find entities](../how_to/tag.md) describes the files and schemes.",
+     ("tasks/tag", "tasks/schemes.py", "tasks/entity_metrics.py", "tasks/word_encoding.py")),
+    ("Tables, labels and tasks",
+     "The line names the file and its row; a file is checked whole before a model is built: [your "
+     "own file](../how_to/own_file.md), [known tasks](../how_to/known_tasks.md), [rank documents]"
+     "(../how_to/rank.md).", ("tasks/", "finetuning/")),
+    ("Model directories and checkpoints",
+     "A model directory belongs to one run and one task; begin in another one, and give this one "
+     "as `--init_checkpoint`: [stopped, killed, gone wrong](../how_to/resume.md), [checkpoint "
+     "tools](../how_to/checkpoint_tools.md).", ("models/", "engine/checkpoint", "engine/kept",
+                                                "engine/lock.py", "engine/saving.py")),
+    ("Devices and training",
+     "The banner at the start says what was found: [from one GPU to several hosts]"
+     "(../tutorials/several_gpus.md), [gone wrong](../how_to/resume.md).", ("engine/",)),
+    ("Models of other libraries", "[From and to Hugging Face](../how_to/convert.md) says what can "
+     "be converted.", ("exchange/",)),
+    ("From Python, exported, served",
+     "[From Python](../how_to/python.md), [serving](../tutorials/serving.md), [fill in blanks, "
+     "write on](../how_to/fill_and_generate.md).", ("serving/",)),
+    ("Pictures and tables", "[Look inside](../how_to/look_inside.md), [look at the records]"
+     "(../how_to/look_at_records.md).", ("views/",)),
+    ("The network", "[The network from Python](network.md).", ("network/", "api.py")),
+    ("Programs", "[Each program's page](../programs/index.md) has its flags and examples.",
+     ("programs/",)),
+)
+
+API = (
+    ("load.md", "load: a trained model", (
+        "xlnet.serving.load.load", "xlnet.serving.loaded.LoadedModel",
+        "xlnet.serving.model.Model")),
+    ("network.md", "The network", (
+        "xlnet.config.XLNetConfig", "xlnet.config.RunConfig", "xlnet.config.create_run_config",
+        "xlnet.api.XLNetModel")),
+    ("tokenization.md", "Tokenizer and errors", (
+        "xlnet.tokenization.Tokenizer", "xlnet.errors.UserError")),
+    ("kinds.md", "A kind of task", ("xlnet.tasks.kind.Kind",)),
+)
+
+
+def all_pages() -> "dict[str, str]":
+    """Markdown by path in the site."""
+    files = programs.all_files()
+    pages = {"programs/" + page_of(file.path): program_page(file) for file in files}
+    pages["programs/index.md"] = programs_page(files)
+    pages[FLAGS_PAGE] = flags_page(files)
+    pages["reference/model_config.md"] = model_config_page()
+    pages["reference/presets.md"] = presets_page()
+    pages["reference/errors.md"] = errors_page()
+    pages.update(("reference/api/" + name, api_page(title, names)) for name, title, names in API)
+    return pages
+
+
+def page_of(path: str) -> str:
+    """The page of a program: scripts/serve.py -> serve.md."""
+    return re.sub(r"\.py$", ".md", path.split("/")[-1])
+
+
+# ---- programs ----
+
+def programs_page(files) -> str:
+    command_of = {module: name for name, module, _ in programs.console_commands()}
+    rows = []
+    for file in files:
+        command = command_of.get("xlnet.programs." + page_of(file.path)[:-3])
+        rows.append(("[`%s`](%s)" % (file.path, page_of(file.path)),
+                     "`%s`" % command if command else "", file.about))
+    return ("# Programs\n\nEach is a file of the repository"
+            + (", and some are commands of the installed package" if command_of else "")
+            + ". `--help` of each says the same.\n\n"
+            + table(("file", "command", "what it does"), rows))
+
+
+def program_page(file) -> str:
+    name = file.path.split("/")[-1]
+    has_verbs = len(file.programs) > 1
+    parts = ["# %s\n" % name, file.about + "\n"] if has_verbs else ["# %s\n" % name]
+    for program in file.programs:
+        if has_verbs:
+            parts.append("## %s\n" % program.command.split()[-1])
+        parts.append(about_text(program.about) + "\n")
+        if program.examples:
+            parts.append("```bash\n%s\n```\n" % re.sub(
+                "^  ", "", help.commands(program.command, program.examples), flags=re.MULTILINE))
+        parts.append(settings_tables(program, "###" if has_verbs else "##"))
+    return "\n".join(parts)
+
+
+def about_text(about: str) -> str:
+    """The text above a program's flags: its first letter large, what is indented as code."""
+    about = about.strip()
+    paragraphs = (about[:1].upper() + about[1:]).split("\n\n")
+    if not about.endswith("."):
+        paragraphs[-1] += "."
+    return "\n\n".join("```text\n%s\n```" % re.sub("^  ", "", paragraph, flags=re.MULTILINE)
+                       if paragraph.startswith("  ") else escaped(paragraph)
+                       for paragraph in paragraphs)
+
+
+def settings_tables(program, heading) -> str:
+    settings = program.settings
+    parts = []
+    if program.first:
+        parts.append("%s The flags that matter first\n\n%s\n" % (heading, ", ".join(
+            "[`--%s`](#%s)" % (name, program.anchor(name)) for name in program.first)))
+        groups = help.by_need(list(settings))
+    else:
+        groups = {"Flags": list(settings)}
+    for title, names in groups.items():
+        parts.append("%s %s\n\n%s\n" % (heading, title, settings_table(
+            [settings[name] for name in names], "--", program.anchor)))
+    old = old_names(program)
+    if old:
+        parts.append("%s Flags of the authors' programs, and older names\n\nThey are taken, and "
+                     "noted.\n\n%s\n" % (heading, table(("flag", "instead"), old)))
+    return "\n".join(parts)
+
+
+def old_names(program):
+    """Rows of the flags that are taken for the sake of older command lines."""
+    return [("`--%s`" % name, escaped(why)) for name, why in program.no_longer_needed.items()] + [
+        ("`--%s`" % field.metadata["renamed"].name,
+         "[`--%s`](#%s), in other units" % (name, program.anchor(name)))
+        for name, field in program.settings.items() if field.metadata["renamed"]]
+
+
+def settings_table(fields: Sequence["dataclasses.Field"], before: str, anchor=str) -> str:
+    """What fields are and mean; `before` stands before their names, `anchor` names their rows."""
+    return table(("name", "default", "values", "meaning"), [
+        ('<a id="%s"></a>`%s%s`' % (anchor(field.name), before, field.name), default_text(field),
+         values_text(field), meaning_of(field)) for field in fields])
+
+
+_UNIT = re.compile(r" ?\[([^\]\d]+)\]")     # stands in brackets in the meaning
+
+
+def meaning_of(field) -> str:
+    of_model = " *Goes with the trained model.*" if field.metadata["of_model"] else ""
+    return escaped(_UNIT.sub("", field.metadata["help"])) + of_model
+
+
+def default_text(field) -> str:
+    default = config.default_of(field)
+    if default is config.REQUIRED:
+        return "**required**"
+    return "" if default is None or default == "" else "`%s`" % default
+
+
+def values_text(field) -> str:
+    """What a setting may be: its choices, or its type, range and unit."""
+    if field.metadata["choices"]:
+        return ", ".join("`%s`" % choice for choice in field.metadata["choices"])
+    kind = {int: "whole number", float: "number", bool: "`True`, `False`", str: "text"}
+    sides = [text % field.metadata[name] for name, text in
+             (("minimum", "from %g"), ("above", "above %g"), ("maximum", "to %g"),
+              ("below", "below %g")) if field.metadata[name] is not None]
+    unit = ["[%s]" % unit for unit in _UNIT.findall(field.metadata["help"])]
+    return " ".join([kind[config.setting_type(field)], *sides, *unit])
+
+
+def flags_page(files) -> str:
+    """All flags by their first letter, each with a link to the programs that have it."""
+    of_flag: dict[str, list] = {}
+    for file in files:
+        for program in file.programs:
+            for name in program.settings:
+                links = of_flag.setdefault(name, [])
+                link = "[%s](../programs/%s#%s)" % (
+                    file.path.split("/")[-1][:-3], page_of(file.path),
+                    program.anchor(name))
+                if link not in links:
+                    links.append(link)
+    parts = ["# All flags\n\nEach is also a key of the JSON file that `--config` names, without "
+             "the dashes; a flag beside the file goes before it.\n"]
+    for letter in sorted({name[0] for name in of_flag}):
+        parts.append("## %s\n\n%s\n" % (letter.upper(), table(("flag", "of"), [
+            ('<a id="%s"></a>`--%s`' % (name, name), ", ".join(links))
+            for name, links in sorted(of_flag.items()) if name[0] == letter])))
+    return "\n".join(parts)
+
+
+# ---- configs ----
+
+def model_config_page() -> str:
+    rows = []
+    for path in sorted((ROOT / "configs" / "model").glob("*.json")):
+        keys = json.loads(path.read_text(encoding="utf-8"))
+        rows.append(("`%s`" % path.relative_to(ROOT), *(
+            "`%s`" % keys.get(name, "") for name in config.ARCHITECTURE_KEYS)))
+    return ("# Keys of a model config\n\n`xlnet_config.json` beside a checkpoint, and what "
+            "`--model_config_path` names. All keys have to be there and no others; `d_model` is "
+            "even.\n\n%s\n\n## The files in `configs/model/`\n\n%s" % (
+                settings_table(dataclasses.fields(config.XLNetConfig), ""),
+                table(("file", *config.ARCHITECTURE_KEYS), rows)))
+
+
+def presets_page() -> str:
+    parts = ["# Presets\n\nFiles for `--config`: flags by name. A flag on the command line goes "
+             "before them.\n"]
+    folders = sorted({path.parent for path in (ROOT / "configs").rglob("*.json")}
+                     - {ROOT / "configs" / "model"})
+    for folder in folders:
+        rows = []
+        for path in sorted(folder.glob("*.json")):
+            preset = json.loads(path.read_text(encoding="utf-8"))
+            about = preset.pop("about", "")
+            words = about if isinstance(about, str) else "; ".join(
+                "%s: %s" % item for item in about.items())
+            rows.append(("`%s`" % path.name, escaped(words), " ".join(
+                "`%s=%s`" % (name, value) for name, value in preset.items())))
+        parts.append("## configs/%s\n\n%s\n" % (folder.relative_to(ROOT / "configs"),
+                                                table(("file", "what it is", "settings"), rows)))
+    return "\n".join(parts)
+
+
+# ---- errors ----
+
+def errors_page() -> str:
+    groups: dict[tuple, list] = {(title, advice): [] for title, advice, _ in ADVICE}
+    for message in messages.of_code():
+        groups[advice_for(message.module)].append(message)
+    parts = ["# Errors, by their words\n\nA program that was given something wrong ends with one "
+             "line: where, what was found, what was expected; its status is 1, of flags 2. These "
+             "are the lines of the code, with `%s` for names, numbers and what was found. Search "
+             "the page, or the site, for the words of yours.\n" % messages.ANYTHING]
+    for (title, advice), found in groups.items():
+        if found:
+            parts.append("## %s\n\n%s\n\n%s\n" % (title, advice, "\n".join(
+                "- %s <small>(%s)</small>" % (code(message.text), message.module)
+                for message in found)))
+    return "\n".join(parts)
+
+
+def advice_for(module: str):
+    """Title and advice of the messages of a module.
+
+    Raises:
+      KeyError: there is none in `ADVICE`.
+    """
+    inside = module[len("xlnet/"):]
+    for title, advice, paths in ADVICE:
+        if inside.startswith(paths):
+            return title, advice
+    raise KeyError("%s has messages; say in ADVICE what to do about them" % module)
+
+
+# ---- Python ----
+
+def api_page(title, names) -> str:
+    for name in names:      # a name that is gone fails here and not in silence
+        module, _, attribute = name.rpartition(".")
+        if not (ROOT / (module.replace(".", "/") + ".py")).is_file():
+            importlib.import_module(module)
+    return "# %s\n\n%s" % (title, "\n".join("::: %s\n" % name for name in names))
+
+
+# ---- Markdown ----
+
+def table(header, rows) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join("| %s |" % " | ".join(cell.replace("|", "\\|") for cell in line)
+                     for line in lines)
+
+
+def escaped(text: str) -> str:
+    """Plain words as Markdown."""
+    return re.sub(r"([\\`*_\[\]])", r"\\\1", text).replace("<", "&lt;")
+
+
+def code(text: str) -> str:
+    return "`%s`" % text.replace("`", "'")

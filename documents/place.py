@@ -1,0 +1,7 @@
+"""Finds the library for what lies in this folder, and says where the repository is."""
+
+import pathlib
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))

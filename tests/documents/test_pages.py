@@ -1,0 +1,120 @@
+"""The documents: links that lead somewhere, blocks that are marked, pages made from the code."""
+
+import re
+
+import blocks
+import hooks
+import messages
+import pages
+import programs
+import pytest
+import try_commands
+from helpers.paths import ROOT
+
+from xlnet import XLNetConfig, config, files, tokenization
+from xlnet.errors import UserError
+from xlnet.tasks import known
+
+MARKDOWN = sorted(path.relative_to(ROOT).as_posix() for path in [
+    *ROOT.glob("*.md"), *ROOT.glob(".github/**/*.md"),
+    *(path for folder in ("docs", "benchmarks", "examples")
+      for path in (ROOT / folder).rglob("*.md"))])
+
+
+def anchors(text):
+    """The places of a page that links may name, as GitHub and the site make them of headings."""
+    headings = re.findall(r"^#+ (.*)$", hooks._FENCED.sub("", text), re.MULTILINE)
+    return {re.sub(r" ", "-", re.sub(r"[^\w\- ]", "", heading.strip().lower()))
+            for heading in headings} | set(re.findall(r'id="([^"]+)"', text))
+
+
+@pytest.mark.parametrize("page", MARKDOWN)
+def test_links_lead_to_what_is_there(page):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    for _, _, target in hooks._LINK.findall(hooks._FENCED.sub("", text)):
+        path, _, anchor = target.partition("#")
+        if re.match(r"[a-z]+:", target):
+            assert target.startswith(("https://", "mailto:")), target
+            continue
+        led = (ROOT / page).parent / path if path else ROOT / page
+        assert led.exists(), "%s links to %s" % (page, target)
+        if anchor:
+            assert anchor in anchors(led.read_text(encoding="utf-8")), target
+
+
+def test_every_block_is_run_or_says_why_not():
+    faults = ["%s: %s" % (block.place, wrong) for page in try_commands.pages(try_commands.PAGES)
+              for block in blocks.of_page(page, (ROOT / page).read_text(encoding="utf-8"))
+              for wrong in [blocks.fault(block, ROOT)] if wrong]
+    assert not faults, "\n".join(["see CONTRIBUTING.md, Commands in the documents", *faults])
+
+
+@pytest.fixture(scope="module")
+def made():
+    return pages.all_pages()
+
+
+def test_each_program_has_a_page_with_all_of_its_flags(made):
+    started = {path.relative_to(ROOT).as_posix() for path in [*ROOT.glob("*.py"),
+                                                              *(ROOT / "scripts").glob("*.py")]
+               if "__main__" in path.read_text(encoding="utf-8")}
+    found = programs.all_files()
+    assert {file.path for file in found} == started
+    for file in found:
+        page = made["programs/" + pages.page_of(file.path)]
+        for program in file.programs:
+            assert pages.about_text(program.about) in page
+            for name, field in program.settings.items():
+                row, = re.findall('^.*<a id="%s">.*$' % program.anchor(name), page, re.MULTILINE)
+                assert "`--%s`" % name in row
+                default = config.default_of(field)
+                assert ("**required**" if default is config.REQUIRED else str(default or "")) in row
+                assert "`--%s`" % name in made[pages.FLAGS_PAGE]
+
+
+def test_a_row_says_default_values_unit_and_meaning(made):
+    assert ('| <a id="mem_len"></a>`--mem_len` | `384` | whole number from 0 [tokens] | positions '
+            'remembered from earlier windows |') in made["programs/train_gpu.md"]
+    assert "| `relu`, `gelu`, `gelu\\_erf`" not in made["reference/model_config.md"]
+    assert "`ff_activation` | **required** | `relu`, `gelu`, `gelu_erf` |" in made[
+        "reference/model_config.md"]
+
+
+def raised(function, *args, **options):
+    with pytest.raises(UserError) as error:
+        function(*args, **options)
+    return str(error.value)
+
+
+def test_errors_are_found_by_their_words(made, tmp_path):
+    texts = [message.text for message in messages.of_code()]
+    (tmp_path / "list.json").write_text("[]")
+    for said in (
+            raised(XLNetConfig, json_path=str(tmp_path / "none.json")),
+            raised(XLNetConfig, n_layers=3),
+            raised(files.read_json, str(tmp_path / "list.json"), "config"),
+            raised(tokenization.Tokenizer, str(tmp_path / "none.model")),
+            raised(known.find_task, "sst-5"),
+            raised(config.OptimizationSettings(warmup_steps=9, train_steps=3).check)):
+        fitting = [text for text in texts if len(text) > 15 and re.fullmatch(
+            ".*".join(re.escape(part) for part in text.split(messages.ANYTHING)), said, re.DOTALL)]
+        assert fitting, said
+        assert any(text.replace("`", "'") in made["reference/errors.md"] for text in fitting)
+    assert "unknown label '…' (labels: …)" in texts         # of a row, told beside None
+    assert "{file}: permission denied; change the rights, or …" in texts
+
+
+def test_a_module_without_advice_is_named():
+    with pytest.raises(KeyError, match="xlnet/new/module.py has messages; say in ADVICE"):
+        pages.advice_for("xlnet/new/module.py")
+
+
+def test_links_and_marks_as_the_site_shows_them():
+    text = ("[a](../../README.md#install) [b](rank.md) ![c](../images/masks.png) "
+            "[d](../../xlnet/config.py)\n\n<!-- not run: two machines -->\n```bash\n[e](../x.md)\n"
+            "```\nend")
+    assert hooks.say_marks(hooks.with_links_of_the_site(
+        text, "docs/how_to/tag.md", "how_to/tag.md")) == (
+        "[a](../index.md#install) [b](rank.md) ![c](../images/masks.png) "
+        "[d](../source/xlnet/config.py.md)\n\n<!-- not run: two machines -->\n```bash\n[e](../x.md)"
+        "\n```\n\n<small>Not run by the checks: two machines.</small>\n\nend")

@@ -1,0 +1,70 @@
+"""What stands around the code: release notes, citation, container, templates."""
+
+import re
+import subprocess
+
+import pytest
+import release_notes
+from helpers.paths import ROOT
+
+import xlnet
+from xlnet.errors import UserError
+
+CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def yaml():
+    return pytest.importorskip("yaml", reason="PyYAML comes with scripts/setup.sh --dev")
+
+
+def test_release_notes_are_the_part_of_the_version():
+    text = release_notes.notes(CHANGELOG, "v0.1.0")
+    assert text.startswith("First version: XLNet") and "## [" not in text
+    assert release_notes.notes("## [1.1.0] - 2027\n\n- b\n\n## 1.0.0\n\n- a\n\n[1.1.0]: https://x",
+                               "1.0.0") == "- a"
+    with pytest.raises(UserError, match="has no '0.1'; did you mean '0.1.0'"):
+        release_notes.notes(CHANGELOG, "0.1")
+    with pytest.raises(UserError, match="says nothing about 2.0.0"):
+        release_notes.notes("## [2.0.0]\n\n## [1.0.0]\n\n- a", "2.0.0")
+
+
+def test_the_version_is_said_everywhere_alike(yaml):
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation["version"] == xlnet.__version__
+    assert "## [%s]" % xlnet.__version__ in CHANGELOG
+    paper = citation["preferred-citation"]
+    assert paper["url"] == "https://arxiv.org/abs/1906.08237" and len(paper["authors"]) == 6
+
+
+def test_workflows_and_templates_are_read(yaml):
+    workflows = [yaml.safe_load(path.read_text(encoding="utf-8"))
+                 for path in sorted((ROOT / ".github" / "workflows").glob("*.yml"))]
+    assert all(job["steps"] for workflow in workflows for job in workflow["jobs"].values())
+    for path in (ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.md"):
+        _, head, body = path.read_text(encoding="utf-8").split("---\n", 2)
+        assert {"name", "about", "labels"} == set(yaml.safe_load(head)) and body.strip()
+
+
+def instructions():
+    text = re.sub(r"\\\n\s*", " ", (ROOT / "Dockerfile").read_text(encoding="utf-8"))
+    return [line.split(" ", 1) for line in text.splitlines() if line and line[0] != "#"]
+
+
+def test_the_container_is_made_of_what_is_there():
+    """As far as that can be seen without building it."""
+    allowed = {"FROM", "ARG", "RUN", "USER", "WORKDIR", "COPY", "ENV", "CMD"}
+    assert {name for name, _ in instructions()} == allowed
+    ignored = (ROOT / ".dockerignore").read_text(encoding="utf-8").split()
+    for name, rest in instructions():
+        if name == "COPY":
+            for source in [word for word in rest.split() if not word.startswith("--")][:-1]:
+                assert (ROOT / source).exists() and source not in ignored
+        if name == "RUN":
+            assert subprocess.run(["bash", "-n", "-c", rest], check=False).returncode == 0
+    assert dict(instructions())["FROM"] == "python:3.11-slim-bookworm"
+    pinned = re.search(r"'(tensorflow\[and-cuda\]==[\d.]+)'", (ROOT / "Dockerfile").read_text())[1]
+    assert pinned in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    for command in re.findall(r"(?:bash|python) ((?:scripts/)?\w+\.(?:sh|py))",
+                              (ROOT / "Dockerfile").read_text(encoding="utf-8")):
+        assert (ROOT / command).is_file()

@@ -1,0 +1,83 @@
+"""What --help shows: ten flags first, the others by need, all with --helpfull; examples."""
+
+import shlex
+import sys
+
+import programs
+import pytest
+from helpers.paths import ROOT
+
+from xlnet import cli, help
+from xlnet.config import REQUIRED, check_limits, default_of, setting_type
+
+PROGRAMS = [program for file in programs.all_files() for program in file.programs]
+WITH_NEEDS = [program for program in PROGRAMS if program.first]
+
+
+def shown(program, flag, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", [program.path, flag])
+    cli._show_help(program.path.split("/")[-1], program.about, program.groups, program.first,
+                   program.examples)
+    return capsys.readouterr().out
+
+
+def test_programs_with_many_flags_say_which_matter_first():
+    assert {program.path for program in PROGRAMS if len(program.settings) > 25} <= {
+        program.path for program in WITH_NEEDS}
+    for program in WITH_NEEDS:
+        assert len(set(program.first)) == 10 and set(program.first) <= set(program.settings)
+        required = {name for name, field in program.settings.items()
+                    if default_of(field) is REQUIRED}
+        assert required <= set(program.first), program.path
+
+
+def test_each_setting_has_one_need_and_each_need_settings_that_exist():
+    listed = [name for names in help.NEEDS.values() for name in names]
+    of_programs = {name for program in WITH_NEEDS for name in program.settings}
+    assert sorted(listed) == sorted(of_programs)
+
+
+@pytest.mark.parametrize("program", WITH_NEEDS, ids=lambda program: program.path)
+def test_help_and_helpfull(program, monkeypatch, capsys):
+    short = shown(program, "--help", monkeypatch, capsys)
+    flags = [line.split("=")[0][2:] for line in short.splitlines() if line.startswith("  --")]
+    assert flags == ["--" + name for name in program.first] + ["--config"]
+    assert all(" %s " % name in short.replace("\n", " ") for name in program.settings)
+    full = shown(program, "--helpfull", monkeypatch, capsys)
+    flags = [line.split("=")[0][4:] for line in full.splitlines() if line.startswith("  --")]
+    assert sorted(flags) == sorted([*program.settings, "config"])
+    for text in (short, full):
+        assert max(map(len, text.splitlines())) <= 100
+        assert "\nExamples:\n  python " in text and text.count("--config=") >= 1
+        assert text.index("Examples:") > text.index("--config=")
+
+
+@pytest.mark.parametrize("program", [program for program in PROGRAMS if program.examples],
+                         ids=lambda program: program.path)
+def test_the_flags_of_examples_are_those_of_the_program(program, monkeypatch, capsys):
+    text = shown(program, "--help", monkeypatch, capsys).split("Examples:\n")[1]
+    commands = shlex.split(text.replace("\\\n", ""))
+    assert commands.count("python") == len(program.examples)
+    for example in program.examples:
+        for word in shlex.split(example):
+            name, _, value = word.partition("=")
+            assert name.startswith("--"), word
+            if name == "--config":
+                assert (ROOT / value).is_file()
+                continue
+            field = program.settings[name[2:]]
+            if setting_type(field) is not bool:
+                check_limits(field, setting_type(field)(value))
+
+
+def test_few_flags_are_shown_whole_by_their_groups(monkeypatch, capsys):
+    fill, = [program for program in PROGRAMS if program.path == "scripts/fill_mask.py"]
+    text = shown(fill, "--help", monkeypatch, capsys)
+    assert text == shown(fill, "--helpfull", monkeypatch, capsys)
+    assert text.index("Which model, and where it runs.") < text.index("--model_dir=required")
+    assert text.index("--model_dir=required") < text.index("How blanks are filled.")
+
+
+def test_a_setting_that_nobody_gave_a_need_is_shown_all_the_same():
+    assert help.by_need(["seed", "unheard_of", "task_name"]) == {
+        "What to do": ["task_name"], "Steps and batches": ["seed"], "Others": ["unheard_of"]}

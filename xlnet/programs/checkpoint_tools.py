@@ -1,0 +1,167 @@
+"""Looks at checkpoints, strips, averages, compares and casts them."""
+
+import dataclasses
+import os
+from collections.abc import Sequence
+from typing import Any, Optional
+
+from xlnet import cli
+from xlnet.config import Settings, required, setting
+from xlnet.errors import UserError
+
+ABOUT = """what can be done with checkpoints beside training."""
+_CHECKPOINT = "a checkpoint's prefix, its directory, or DIRECTORY/latest"
+_TARGET = "directory to write, new or empty"
+
+
+@dataclasses.dataclass(frozen=True)
+class InspectSettings(Settings):
+    """inspect: names, shapes, norms, counts, and the architecture."""
+    checkpoint: str = required(_CHECKPOINT)
+    slots: bool = setting(False, "list what is no weight, too: the optimizer's slots and the like")
+
+
+@dataclasses.dataclass(frozen=True)
+class StripSettings(Settings):
+    """strip: from what, to where."""
+    checkpoint: str = required(_CHECKPOINT)
+    target: str = required(_TARGET)
+
+
+@dataclasses.dataclass(frozen=True)
+class AverageSettings(Settings):
+    """average: of what, to where."""
+    target: str = required(_TARGET)
+    checkpoints: Optional[str] = setting(None, "those to average, with commas between")
+    model_dir: Optional[str] = setting(None, "or a run's directory, and",
+                                       instead_of="checkpoints")
+    last: Optional[int] = setting(None, "how many of its checkpoints, counted from the newest",
+                                  minimum=2)
+
+    def check(self) -> None:
+        super().check()
+        if bool(self.model_dir) != bool(self.last) or not (self.checkpoints or self.model_dir):
+            raise UserError("give checkpoints, or model_dir and last")
+
+
+@dataclasses.dataclass(frozen=True)
+class CompareSettings(Settings):
+    """compare: which two."""
+    first: str = required(_CHECKPOINT)
+    second: str = required(_CHECKPOINT)
+    most: int = setting(20, "differences that are listed, the largest first; 0: all", minimum=0)
+
+
+@dataclasses.dataclass(frozen=True)
+class CastSettings(Settings):
+    """cast: from what, to what, to where."""
+    checkpoint: str = required(_CHECKPOINT)
+    target: str = required(_TARGET)
+    dtype: str = required("type of the weights", choices=("float32", "float16", "bfloat16"))
+
+
+def library() -> tuple[Any, Any]:
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    from xlnet.engine import checkpoint, checkpoint_tools, training
+    training.set_up_process()
+    return checkpoint, checkpoint_tools
+
+
+def inspect(settings: InspectSettings) -> None:
+    checkpoint, tools = library()
+    prefix = checkpoint.resolve(settings.checkpoint, "checkpoint")
+    contents = tools.inspect(prefix)
+    print("%s%s" % (prefix, "" if contents.step is None else ", step %d" % contents.step))
+    print_config(os.path.dirname(prefix))
+    print_variables("weights", contents.weights, True)
+    if contents.others:
+        print_variables("others", contents.others, settings.slots)
+    bad = [variable for variable in contents.weights + contents.others if variable.bad]
+    for variable in bad:
+        print("note: %s has %d numbers that are NaN or infinite" % (variable.name, variable.bad))
+
+
+def print_config(directory: str) -> None:
+    from xlnet.config import CONFIG_NAME, XLNetConfig
+    path = os.path.join(directory, CONFIG_NAME)
+    if os.path.exists(path):
+        print(XLNetConfig(json_path=path))
+
+
+def print_variables(what: str, variables: Sequence[Any], are_listed: bool) -> None:
+    print("%s: %d, %s numbers" % (what, len(variables), "{:,}".format(
+        sum(variable.size for variable in variables))))
+    if variables and are_listed:
+        width = max(len(variable.name) for variable in variables)
+        print("  %s  %-8s  %10s  %10s  %s" % ("name".ljust(width), "type", "norm", "largest",
+                                              "shape"))
+        for variable in variables:
+            print("  %s  %-8s  %10.4g  %10.4g  %s" % (
+                variable.name.ljust(width), variable.dtype, variable.norm, variable.largest,
+                list(variable.shape)))
+
+
+def strip(settings: StripSettings) -> None:
+    checkpoint, tools = library()
+    prefix = checkpoint.resolve(settings.checkpoint, "checkpoint")
+    tools.strip(prefix, settings.target)
+    print("%s -> %s, %s to %s" % (prefix, settings.target, size(prefix), size(os.path.join(
+        settings.target, os.path.basename(prefix)))))
+
+
+def size(prefix: str) -> str:
+    """What a checkpoint takes on disk, in words."""
+    directory, name = os.path.split(prefix)
+    found = sum(os.path.getsize(os.path.join(directory, file)) for file in os.listdir(directory)
+                if file.startswith(name + "."))
+    return "%.1f MB" % (found / 1e6)
+
+
+def average(settings: AverageSettings) -> None:
+    checkpoint, tools = library()
+    prefixes = tools.last(settings.model_dir, settings.last) if settings.model_dir else [
+        checkpoint.resolve(path.strip(), "checkpoints")
+        for path in (settings.checkpoints or "").split(",")]
+    tools.average(prefixes, settings.target)
+    print("mean of %s -> %s" % (", ".join(prefixes), settings.target))
+
+
+def compare(settings: CompareSettings) -> None:
+    checkpoint, tools = library()
+    found = tools.compare(checkpoint.resolve(settings.first, "first"),
+                          checkpoint.resolve(settings.second, "second"))
+    different = [one for one in found.differences if one.largest != 0]
+    print("%d weights in both, %d of them equal to the last bit"
+          % (len(found.differences), len(found.differences) - len(different)))
+    if different:
+        print("  %10s  %10s  name" % ("largest", "relative"))
+    for one in different[:settings.most or None]:
+        print("  %10.3g  %10.3g  %s" % (one.largest, one.relative, one.name))
+    if settings.most and len(different) > settings.most:
+        print("  ... and %d smaller ones" % (len(different) - settings.most))
+    for name, first, second in found.shapes:
+        print("%s has shape %s, in the second one %s" % (name, list(first), list(second)))
+    for what, names in (("first", found.only_first), ("second", found.only_second)):
+        if names:
+            print("%d only in the %s: %s" % (len(names), what, ", ".join(names)))
+
+
+def cast(settings: CastSettings) -> None:
+    checkpoint, tools = library()
+    prefix = checkpoint.resolve(settings.checkpoint, "checkpoint")
+    tools.cast(prefix, settings.target, settings.dtype)
+    print("%s -> %s, %s" % (prefix, settings.target, settings.dtype))
+
+
+VERBS = {
+    "inspect": cli.Verb(inspect, InspectSettings, "shows what a checkpoint holds"),
+    "strip": cli.Verb(strip, StripSettings, "writes its weights without the optimizer's slots"),
+    "average": cli.Verb(average, AverageSettings, "writes the mean of several"),
+    "compare": cli.Verb(compare, CompareSettings, "shows the largest difference of each weight"),
+    "cast": cli.Verb(cast, CastSettings, "writes its weights in another type, for export; the "
+                                         "programs here take float32 alone"),
+}
+
+
+def run() -> None:
+    cli.run_verb(VERBS, about=ABOUT)

@@ -1,0 +1,71 @@
+"""Turns a folder of Hugging Face's library into a checkpoint of ours, and the other way."""
+
+import dataclasses
+import os
+from collections.abc import Iterable
+from typing import Optional
+
+from xlnet import cli
+from xlnet.config import ClassifierSettings, TextSettings, as_in, required, setting
+from xlnet.errors import UserError
+
+ABOUT = """turns a folder that Hugging Face's library saved into a checkpoint of ours, and the
+other way. Which way is decided by the source: a folder with a config.json is theirs.
+
+Neither that library nor PyTorch is needed. A fine-tuned model becomes a model directory, with which
+run_classifier.py --do_predict needs no other file; the columns are those of the files to predict.
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class ConversionSettings(TextSettings):
+    """convert_checkpoint.py: from where, to where."""
+    source: str = required("that library's folder; or a checkpoint's prefix or directory: of a "
+                           "model directory the best one, of DIRECTORY/latest the newest")
+    target: str = required("directory to write, new or empty")
+    dtype: str = setting("float32", "to theirs: type of the weights in the file",
+                         choices=("float32", "float16", "bfloat16"))
+    spiece_model_file: Optional[str] = setting(
+        None, "SentencePiece model, if it does not lie beside the source")
+    text_a_column: str = as_in(ClassifierSettings, "text_a_column",
+                               help="to ours: column of the text; a,b joins two")
+    text_b_column: Optional[str] = as_in(ClassifierSettings, "text_b_column",
+                                         help="to ours: column of the second text")
+    choice_columns: Optional[str] = as_in(
+        ClassifierSettings, "choice_columns",
+        help="to ours: columns of the answers of a multiple-choice model")
+    max_seq_length: int = as_in(ClassifierSettings, "max_seq_length", default=512,
+                                help="to ours: tokens of an example, special ones included")
+
+
+def main(settings: ConversionSettings) -> None:
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    from xlnet.engine import training
+    from xlnet.exchange import conversion, described
+    training.set_up_process()
+    vocabulary = (settings.spiece_model_file, settings.uncased, settings.keep_accents)
+    of_ours = [field.name for field in dataclasses.fields(described.Columns)]
+    if conversion.is_theirs(settings.source):
+        refuse(["dtype"], "a checkpoint of ours is float32")
+        columns = described.Columns(**{name: getattr(settings, name) for name in of_ours})
+        conversion.from_huggingface(settings.source, settings.target, columns, *vocabulary)
+    else:
+        refuse(of_ours, "a folder of theirs does not have it")
+        conversion.to_huggingface(settings.source, settings.target, settings.dtype, *vocabulary)
+
+
+def refuse(flags: Iterable[str], why: str) -> None:
+    """Raises UserError for a flag of the other direction."""
+    for name in flags:
+        if cli.given(name):
+            raise UserError("%s: %s; leave it out" % (name, why))
+
+
+EXAMPLES = (
+    "--source=folder_of_hugging_face --target=model",
+    "--source=model --target=folder_for_hugging_face",
+)
+
+
+def run() -> None:
+    cli.run(main, ConversionSettings, about=ABOUT, examples=EXAMPLES)

@@ -1,0 +1,111 @@
+"""Text to pretraining records: streams of windows and a manifest. `--help` lists the flags."""
+
+import contextlib
+import dataclasses
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Callable
+
+from xlnet import cli, files
+from xlnet.config import CorpusSettings, PretrainingSettings
+from xlnet.errors import UserError
+
+if TYPE_CHECKING:
+    from xlnet.text import preparation
+
+ABOUT = """makes pretraining records from text.
+
+Input is UTF-8, a sentence a line, a blank line between documents; <eop> may end a line that ends
+a paragraph. Output is one TFRecord file for each stream, manifest.json and the SentencePiece
+model, all that train_gpu.py needs: --record_info_dir is this program's --save_dir. A run that was
+killed is continued by the same command.
+"""
+
+_WHILE_TRAINING = "targets are drawn while training; give it to train_gpu.py"
+
+NO_LONGER_NEEDED = {
+    "num_core_per_host": "records do not depend on the devices that will read them",
+    "use_tpu": "records do not depend on the devices that will read them",
+    "num_predict": _WHILE_TRAINING,
+    "mask_alpha": _WHILE_TRAINING,
+    "mask_beta": _WHILE_TRAINING,
+    "pass_id": "num_passes makes all passes in one run",
+}
+
+
+# What train_gpu.py checks against the records.
+OF_RECORDS = ("seq_len", "reuse_len", "bi_data", "uncased", "keep_accents")
+
+
+def main(settings: CorpusSettings) -> None:
+    from xlnet.text import preparation
+    if settings.for_config:
+        settings = fit_to_preset(settings, settings.for_config)
+    print_summary(preparation.make_records(settings, progress))
+
+
+def fit_to_preset(settings: CorpusSettings, path: str) -> CorpusSettings:
+    """Returns the settings with what a preset of train_gpu.py needs of its records.
+
+    Raises:
+      UserError: a flag says otherwise.
+    """
+    preset = files.read_json(path, "for_config")
+    found = {name: preset[name] for name in OF_RECORDS if name in preset}
+    for name, value in found.items():
+        if cli.given(name) and getattr(settings, name) != value:
+            raise UserError("%s is %s, but %s trains on records of %s"
+                            % (name, getattr(settings, name), path, value))
+    batch_size = preset.get("train_batch_size", PretrainingSettings.train_batch_size)
+    streams = settings.num_streams or settings.bsz_per_host
+    if not streams:
+        found["num_streams"] = batch_size
+    elif streams % batch_size:
+        print("note: num_streams is %d, which train_batch_size of %s, %d, does not divide: fit to "
+              "evaluate on, not to train" % (streams, path, batch_size), file=sys.stderr)
+    print("for %s: %s" % (path, " ".join("%s=%s" % item for item in found.items())))
+    fitted = dataclasses.replace(settings, for_config=None, **found)
+    fitted.check()
+    return fitted
+
+
+@contextlib.contextmanager
+def progress(description: str, total: int, unit: str) -> Iterator[Callable[[int], object]]:
+    """Shows a bar with the time left on stderr; in a log file one line in half a minute."""
+    from tqdm import tqdm
+    interval = 0.2 if sys.stderr.isatty() else 30
+    with tqdm(desc=description, total=total, unit=unit, unit_scale=True, leave=False, delay=1,
+              mininterval=interval, maxinterval=interval) as bar:
+        yield bar.update
+
+
+def print_summary(summary: "preparation.Summary") -> None:
+    made = summary.manifest
+    print("documents %d, sentences %d, tokens %d (%.3f %% unknown)" % (
+        made.documents, made.sentences, made.tokens, 100 * made.unknown / made.tokens))
+    for reason, count in made.skipped.items():
+        print("left out, %s: %d" % (reason, count))
+    print("streams %d x %d windows of %d tokens (%d passes), %d tokens dropped from the ends of "
+          "parts in each pass" % (made.num_streams, made.windows_per_stream, made.seq_len,
+                                  made.num_passes, made.dropped))
+    print("nothing to do: these records were made before" if summary.seconds is None else
+          "%.1f s, %d tokens/s" % (summary.seconds, made.tokens / max(summary.seconds, 1e-3)))
+    print("records: %s" % summary.directory)
+
+
+# What --help is about; --helpfull is about all.
+FIRST = ("input_glob", "sp_path", "save_dir", "text_format", "seq_len", "reuse_len", "num_streams",
+         "num_workers", "split", "for_config")
+EXAMPLES = (
+    "--input_glob='text/*.txt' --sp_path=spiece.model --save_dir=records --seq_len=512 "
+    "--reuse_len=256 --num_streams=32",
+    "--input_glob=text --split=heldout --sp_path=spiece.model --save_dir=heldout_records "
+    "--num_streams=8",
+    "--for_config=configs/pretrain/base_8gpus.json --input_glob='text/*.gz' "
+    "--text_format=paragraphs --sp_path=spiece.model --save_dir=records",
+)
+
+
+def run() -> None:
+    cli.run(main, CorpusSettings, no_longer_needed=NO_LONGER_NEEDED, about=ABOUT,
+            first=FIRST, examples=EXAMPLES)

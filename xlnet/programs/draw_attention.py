@@ -1,0 +1,70 @@
+"""Draws what the heads of a pretrained network attend to in a text, in both streams."""
+
+import dataclasses
+from typing import Optional
+
+from xlnet import cli
+from xlnet.config import Settings, required, setting
+from xlnet.errors import UserError
+from xlnet.programs import asking
+from xlnet.serving.settings import LoadSettings
+
+MOST_TOKENS = 40         # in a picture; more would be too small to read
+
+
+@dataclasses.dataclass(frozen=True)
+class AttentionSettings(Settings):
+    """draw_attention.py: of which text, which layers and heads, to which files."""
+    text: str = required("the text, of at most %d pieces" % MOST_TOKENS)
+    layers: Optional[str] = setting(None, "numbers of layers, from 1 on, with commas; all if not "
+                                          "given")
+    heads: Optional[str] = setting(None, "numbers of the heads in the picture; all if not given")
+    order: str = setting("random", "the factorization order of the pieces; none: all see all, the "
+                                   "query stream all but itself",
+                         choices=("random", "left_to_right", "none"))
+    seed: int = setting(0, "seed of a random order", minimum=0)
+    png: Optional[str] = setting(None, "picture to write")
+    html: Optional[str] = setting(None, "page to write, for a browser; it needs no network")
+
+    def check(self) -> None:
+        super().check()
+        if not self.png and not self.html:
+            raise UserError("neither png nor html is given, expected at least one of them")
+
+
+def main(model_settings: LoadSettings, settings: AttentionSettings) -> None:
+    with asking.load(model_settings) as model:
+        from xlnet.views import attention
+        layers = numbers("layers", settings.layers, model.n_layer)
+        heads = numbers("heads", settings.heads, model.n_head)
+        found = model.attention(settings.text, layers=layers, order=settings.order,
+                                seed=settings.seed, most_tokens=MOST_TOKENS)
+        if settings.png:
+            attention.draw_attention(settings.png, found, heads)
+            print("picture: %s" % settings.png)
+        if settings.html:
+            attention.write_page(settings.html, found, settings.text)
+            print("page: %s" % settings.html)
+
+
+def numbers(flag: str, text: Optional[str], most: int) -> list[int]:
+    """The numbers of a flag, 1 to `most`; all of them where it is not given."""
+    if not text:
+        return list(range(1, most + 1))
+    words = [word.strip() for word in text.split(",")]
+    for word in words:
+        if not word.isdecimal() or not 1 <= int(word) <= most:
+            raise UserError("%s: '%s', expected numbers from 1 to %d" % (flag, word, most))
+    return [int(word) for word in words]
+
+
+EXAMPLES = (
+    "--model_dir=model --text='A name is bound in a block.' --layers=1,2 "
+    "--html=attention.html",
+)
+
+
+def run() -> None:
+    cli.run(main, LoadSettings, AttentionSettings,
+            about="draws what the heads of a pretrained network attend to in a text, in both "
+                  "streams", examples=EXAMPLES)

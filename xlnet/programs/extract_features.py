@@ -1,0 +1,98 @@
+"""Writes what the network makes of each text of a file: vectors, from any of its layers."""
+
+import dataclasses
+import os
+from typing import Optional
+
+from xlnet import cli
+from xlnet.config import (
+    PRECISIONS,
+    ClassifierSettings,
+    DeviceSettings,
+    TaskSettings,
+    as_in,
+    required,
+    setting,
+)
+from xlnet.errors import UserError
+
+ABOUT = """writes a vector of each text of a file, or one of each of its tokens.
+
+The form of the output is that of its name: .jsonl (an object a line: id, vector), .npy (one array
+[texts, layers, width], without the layers where there is one) or .tfrecord (id, shape, vector). A
+run that was stopped goes on where it was, if it is started again with the same settings.
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class FeatureSettings:
+    """extract_features.py: which model, which texts, which vectors."""
+    model: str = required("model directory, directory of a released checkpoint, or its prefix")
+    input_file: str = required("texts: .txt (a text a line, tabs between a pair), .tsv, .csv or "
+                               ".jsonl; - is the standard input, as .txt")
+    output_file: str = required("file to write: .jsonl, .npy or .tfrecord")
+    text_a_column: str = as_in(ClassifierSettings, "text_a_column",
+                               help="tables: column of the text; a,b joins two")
+    text_b_column: Optional[str] = as_in(ClassifierSettings, "text_b_column",
+                                         help="tables: column of the second text")
+    id_column: Optional[str] = as_in(ClassifierSettings, "id_column")
+    layers: str = setting("-1", "0 are the embeddings, 1 to n_layer the layers; -1 is the last "
+                                "one; several: -1,-2")
+    pooling: str = setting("mean", "mean of a text's tokens, the first or the last one (<cls>), "
+                                   "or none: all of them",
+                           choices=("mean", "first", "last", "none"))
+    batch_size: int = setting(32, "texts that go through the network together", minimum=1)
+    rows_per_part: int = setting(1000, "texts after which there is something to go on from",
+                                 minimum=1)
+    model_config_path: Optional[str] = setting(
+        None, "JSON with the architecture, if it does not lie beside the checkpoint")
+    spiece_model_file: Optional[str] = setting(
+        None, "SentencePiece model, if it does not lie beside the checkpoint")
+    use_checkpoint: str = as_in(TaskSettings, "use_checkpoint",
+                                help="of a model directory: best/ if it is there, or the newest")
+    device: str = as_in(DeviceSettings, "device")
+    precision: str = setting("fp32", "number format of matrix products", choices=PRECISIONS)
+
+
+def main(settings: FeatureSettings) -> None:
+    import xlnet
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    from xlnet.serving import features
+    layers = _layers(settings.layers)
+    features.check_output(settings.output_file, settings.pooling)
+    rows = _rows(settings)
+    with xlnet.load(settings.model, **{name: getattr(settings, name) for name in (
+            "model_config_path", "spiece_model_file", "use_checkpoint", "batch_size", "device",
+            "precision")}) as model:
+        features.extract(model, rows, settings.output_file, layers, settings.pooling,
+                         settings.rows_per_part)
+
+
+def _layers(text):
+    """An int, or a list of several."""
+    try:
+        found = [int(part) for part in text.split(",")]
+    except ValueError:
+        raise UserError("layers is '%s', expected numbers with commas between" % text) from None
+    return found if len(found) > 1 else found[0]
+
+
+def _rows(settings):
+    """The texts of the file, as rows of a task without labels."""
+    from xlnet.tasks import custom, parsing
+    task = custom.get_task(ClassifierSettings(
+        task_name="custom", data_dir="", model_dir="", is_regression=True,
+        **{name: getattr(settings, name) for name in (
+            "text_a_column", "text_b_column", "id_column")}))
+    return parsing.read_to_predict(task, settings.input_file)
+
+
+EXAMPLES = (
+    "--model=model --input_file=texts.txt --output_file=vectors.npy",
+    "--model=model --input_file=news.csv --text_a_column=title,text --layers=-1,-2 "
+    "--output_file=vectors.jsonl",
+)
+
+
+def run() -> None:
+    cli.run(main, FeatureSettings, about=ABOUT, examples=EXAMPLES)

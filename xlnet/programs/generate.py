@@ -1,0 +1,42 @@
+"""Writes on from texts."""
+
+from xlnet import cli
+from xlnet.programs import asking
+from xlnet.serving.settings import GenerationSettings, LoadSettings
+
+ABOUT = """writes on from a text with a pretrained model, causal or permutation: sampled, greedy or
+by beams; shown as it is written.
+"""
+
+
+def main(model_settings: LoadSettings, settings: asking.AskingSettings,
+         how: GenerationSettings) -> None:
+    with asking.load(model_settings) as model:
+        def answer(text):
+            whole = {part.number: part.whole for part in model.stream(text, **vars(how))
+                     if part.whole}
+            for number, written in sorted(whole.items()):
+                yield {"prompt": text, "number": number, **written._asdict()}
+
+        def show(text):
+            if how.samples == 1:
+                print(text, end="", flush=True)
+            for part in model.stream(text, **vars(how)):
+                if how.samples == 1:
+                    print(part.text, end="", flush=True)
+                elif part.whole:
+                    print("[%d] %s%s" % (part.number + 1, text, part.whole.text), flush=True)
+            if how.samples == 1:
+                print(flush=True)
+        asking.run(settings, answer, show)
+
+
+EXAMPLES = (
+    "--model_dir=model --text='Once upon' --top_p=0.9 --seed=1",
+    "--model_dir=model --interactive --method=beam",
+)
+
+
+def run() -> None:
+    cli.run(main, LoadSettings, asking.AskingSettings, GenerationSettings, about=ABOUT,
+            examples=EXAMPLES)

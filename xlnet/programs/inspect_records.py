@@ -1,0 +1,194 @@
+"""Shows pretraining records: windows as text, counts, masks and histograms as pictures."""
+
+import dataclasses
+import os
+import shutil
+import sys
+from typing import TYPE_CHECKING, Optional, cast
+
+from xlnet import cli
+from xlnet.config import PretrainingSettings, as_in, required, setting
+from xlnet.errors import UserError
+
+if TYPE_CHECKING:
+    from xlnet.records.manifest import Manifest
+
+ABOUT = """shows the records that data_utils.py made, as train_gpu.py will see them.
+
+Targets and factorization orders are those that training draws with the same settings: seed, epoch,
+num_predict, perm_size, mask_mode, mask_alpha, mask_beta.
+"""
+
+MOST_TOKENS = 40         # in a picture; more would be too small to read
+
+
+@dataclasses.dataclass(frozen=True)
+class InspectionSettings:
+    """inspect_records.py: which windows, what about them, which pictures."""
+    record_info_dir: str = required("directory made by data_utils.py (its manifest is read)")
+    stream: int = setting(0, "the stream whose windows are shown", minimum=0)
+    window: int = setting(0, "the first window shown", minimum=0)
+    num_windows: int = setting(2, "windows shown as text", minimum=0)
+    count_windows: int = setting(2000, "about as many windows are counted, the first of every "
+                                       "stream; 0: none", minimum=0)
+    masks_png: Optional[str] = setting(None, "picture to write: who sees whom in both streams")
+    histograms_png: Optional[str] = setting(None, "picture to write: the counts")
+    sentence: Optional[str] = setting(None, "text of the masks picture, all of it predicted unless "
+                                            "num_predict is smaller; the first tokens of the "
+                                            "window if not given")
+    picture_tokens: int = setting(20, "tokens of the window in the masks picture", minimum=1)
+    picture_memory: int = setting(4, "remembered positions in the masks picture", minimum=0)
+    color: str = setting("auto", "terminal colours; auto: on a terminal, unless NO_COLOR is set",
+                         choices=("auto", "always", "never"))
+    epoch: int = setting(0, "the epoch whose targets and orders are shown", minimum=0)
+    seed: int = as_in(PretrainingSettings, "seed")
+    num_predict: int = as_in(PretrainingSettings, "num_predict")
+    perm_size: int = as_in(PretrainingSettings, "perm_size")
+    mask_mode: str = as_in(PretrainingSettings, "mask_mode")
+    mask_alpha: int = as_in(PretrainingSettings, "mask_alpha")
+    mask_beta: int = as_in(PretrainingSettings, "mask_beta")
+
+
+def main(settings: InspectionSettings) -> None:
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    from xlnet.records import legacy
+    from xlnet.records.manifest import Manifest
+    if hasattr(sys.stdout, "reconfigure"):      # any text can be shown, if need be by its codes
+        sys.stdout.reconfigure(errors="backslashreplace")
+    if legacy.is_in(settings.record_info_dir):
+        raise UserError("record_info_dir: %s has records of the reference's program, which "
+                        "train_gpu.py reads; only those of data_utils.py can be shown"
+                        % settings.record_info_dir)
+    manifest = Manifest.read(settings.record_info_dir)
+    check(settings, manifest)
+    Inspection(settings, manifest).show()
+
+
+def check(settings: InspectionSettings, manifest: "Manifest") -> None:
+    """Raises UserError for windows and pictures that are not there or cannot be."""
+    if settings.stream >= manifest.num_streams:
+        raise UserError("stream is %d, the records in %s have streams 0 to %d" % (
+            settings.stream, settings.record_info_dir, manifest.num_streams - 1))
+    if settings.window + max(settings.num_windows, 1) > manifest.windows_per_stream:
+        raise UserError("window is %d and num_windows %d, the streams in %s have windows 0 to %d"
+                        % (settings.window, settings.num_windows, settings.record_info_dir,
+                           manifest.windows_per_stream - 1))
+    if settings.picture_tokens > MOST_TOKENS:
+        raise UserError("picture_tokens is %d, expected at most %d"
+                        % (settings.picture_tokens, MOST_TOKENS))
+    if settings.picture_memory > MOST_TOKENS:
+        raise UserError("picture_memory is %d, expected at most %d"
+                        % (settings.picture_memory, MOST_TOKENS))
+    if settings.sentence is not None and not settings.masks_png:
+        raise UserError("sentence: it is shown in the masks picture; give --masks_png=FILE too")
+    if settings.histograms_png and not settings.count_windows:
+        raise UserError("histograms_png: count_windows is 0, expected at least 1")
+    for name in ("masks_png", "histograms_png"):
+        path = getattr(settings, name)
+        if path is not None and not path.endswith(".png"):
+            raise UserError("%s: %s, expected a name that ends in .png" % (name, path))
+
+
+class Inspection:
+    """The records of one directory, and what `settings` want to see of them."""
+
+    def __init__(self, settings: InspectionSettings, manifest: "Manifest"):
+        from xlnet.pretraining import sources
+        from xlnet.tokenization import Tokenizer
+        self._settings = settings
+        self._manifest = manifest
+        self._permutation = sources.choose_permutation(
+            cast(PretrainingSettings, settings), manifest)     # all of it that is read
+        self._tokenizer = Tokenizer(os.path.join(settings.record_info_dir, manifest.sp_model),
+                                    manifest.uncased, manifest.keep_accents)
+
+    def show(self) -> None:
+        settings = self._settings
+        excerpt = self._excerpt() if settings.masks_png else None    # refused before all output
+        if settings.num_windows:
+            self._show_windows()
+        if settings.count_windows:
+            self._show_counts()
+        if excerpt:
+            self._draw_masks(excerpt)
+
+    def _read(self, stream, first, count):
+        from xlnet.views import inspection
+        return inspection.read_windows(
+            self._settings.record_info_dir, self._manifest, stream=stream, first=first,
+            count=count, epoch=self._settings.epoch, seed=self._settings.seed,
+            permutation=self._permutation,
+            special_ids=[self._tokenizer.sep_id, self._tokenizer.cls_id],
+            legacy_word_start=self._tokenizer.is_legacy_word_start)
+
+    def _show_windows(self):
+        from xlnet.views import inspection
+        settings = self._settings
+        paint = inspection.ansi if in_color(settings.color) else inspection.plain
+        windows = self._read(settings.stream, settings.window, settings.num_windows)
+        print(inspection.legend(paint))
+        for row in range(len(windows)):
+            print(inspection.window_text(
+                windows, row, "stream %d, window %d, epoch %d" % (
+                    settings.stream, settings.window + row, settings.epoch),
+                tokenizer=self._tokenizer, reuse_len=self._manifest.reuse_len, paint=paint,
+                width=columns()))
+
+    def _show_counts(self):
+        from xlnet.views import inspection, pictures
+        settings, manifest = self._settings, self._manifest
+        count = min(-(-settings.count_windows // manifest.num_streams),
+                    manifest.windows_per_stream)
+        windows = self._read(None, 0, count)
+        title = "Windows 0 to %d of all %d streams, epoch %d" % (
+            count - 1, manifest.num_streams, settings.epoch)
+        lines = inspection.summary(windows, manifest.reuse_len)
+        found = inspection.histograms(windows, manifest.reuse_len)
+        print("%s\n%s\n" % (title, "\n".join("  " + line for line in lines)))
+        for histogram in found:
+            print(inspection.histogram_text(histogram, columns()))
+        if settings.histograms_png:
+            pictures.draw_histograms(settings.histograms_png, title, lines, found)
+            print("histograms: %s" % settings.histograms_png)
+
+    def _excerpt(self):
+        from xlnet.views import inspection
+        settings = self._settings
+        if settings.sentence is not None:
+            return inspection.sentence_excerpt(
+                settings.sentence, self._tokenizer, self._permutation, settings.seed, MOST_TOKENS)
+        windows = self._read(settings.stream, settings.window, 1)
+        return inspection.window_excerpt(
+            windows, 0, settings.picture_tokens, self._tokenizer,
+            "The first tokens of stream %d, window %d, epoch %d (%s)" % (
+                settings.stream, settings.window, settings.epoch,
+                inspection.DIRECTIONS[windows.direction[0]]))
+
+    def _draw_masks(self, excerpt):
+        from xlnet.views import pictures
+        path = self._settings.masks_png or ""
+        unshown = pictures.draw_masks(path, excerpt, self._settings.picture_memory)
+        print("masks: %s" % path)
+        for id, piece in sorted(unshown):
+            print("  #%d is %s" % (id, piece))
+
+
+def in_color(choice: str) -> bool:
+    return choice == "always" or (choice == "auto" and sys.stdout.isatty()
+                                  and not os.environ.get("NO_COLOR"))
+
+
+def columns() -> int:
+    """Columns of the terminal; 100 where there is none."""
+    return shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else 100
+
+
+EXAMPLES = (
+    "--record_info_dir=records --num_predict=85 --num_windows=2",
+    "--record_info_dir=records --num_predict=85 --masks_png=masks.png --sentence='A name "
+    "is bound in a block.'",
+)
+
+
+def run() -> None:
+    cli.run(main, InspectionSettings, about=ABOUT, examples=EXAMPLES)

@@ -1,0 +1,79 @@
+"""Fine-tunes an XLNet on a task, evaluates, predicts. `python run_classifier.py --help`."""
+
+from xlnet import cli
+from xlnet.config import ClassifierSettings, DeviceSettings, NetworkSettings, OptimizationSettings
+from xlnet.errors import UserError
+
+ABOUT = """fine-tunes an XLNet to classify or score texts and pairs of texts.
+
+For a known task data_dir holds the official files; for --task_name=custom it holds train, dev and
+test as .tsv, .csv or .jsonl, whose columns the *_column flags name, or is one such file. Records
+are kept in output_dir and regenerated when text or settings change. A run found in model_dir is
+continued. Training is evaluated once an epoch, and the best checkpoint kept as model_dir/best. To
+use a model its directory is enough: --model_dir=M --do_predict --predict_file=FILE.
+"""
+
+_NO_TPU = "no TPU is addressed"
+
+NO_LONGER_NEEDED = {
+    "iterations": "it is a TPU loop's length",
+    "master": _NO_TPU,
+    "tpu": _NO_TPU,
+    "tpu_job_name": _NO_TPU,
+    "tpu_zone": _NO_TPU,
+    "gcp_project": _NO_TPU,
+    "shuffle_buffer": "the training rows are shuffled whole",
+    "num_passes": "training repeats the records until train_steps",
+    "max_qa_length": "questions and answers are kept whole, articles are cut",
+    "high_only": "--task_name=race-high is for it",
+    "middle_only": "--task_name=race-middle is for it",
+    "predict_batch_size": "eval_batch_size is for predictions too",
+    "predict_ckpt": "predictions are those of model_dir/best, or of the newest checkpoint",
+}
+
+_OWN_FILES = ("text_a_column", "text_b_column", "label_column", "id_column", "choice_columns",
+              "multi_label", "label_separator", "query_id_column")
+
+
+def main(settings: ClassifierSettings, network: NetworkSettings,
+         optimization: OptimizationSettings, device: DeviceSettings) -> None:
+    from xlnet.finetuning import program
+    if program.run(settings, network, optimization, device, cli.given_names(), check_task) \
+            and settings.do_export:
+        from xlnet.serving import export
+        export.of_run(settings, network)
+
+
+def check_task(name: str) -> None:
+    """Raises UserError for flags that contradict what is known of a task."""
+    from xlnet.tasks import known
+    if known.plain(name) in (known.CUSTOM, "tsv"):
+        return
+    task = known.find_task(name)
+    for flag in _OWN_FILES:
+        if cli.given(flag):
+            raise UserError("%s is for --task_name=custom; the columns of task %s are known"
+                            % (flag, task.name))
+    if task.is_regression and cli.given("is_regression") and not cli.FLAGS.is_regression:
+        raise UserError("is_regression is False, but task %s has scores" % task.name)
+
+
+# What --help is about; --helpfull is about all.
+FIRST = ("task_name", "data_dir", "model_dir", "init_checkpoint", "do_train", "do_eval",
+         "do_predict", "max_seq_length", "train_batch_size", "learning_rate")
+EXAMPLES = (
+    "--config=configs/finetune/sst-2-base.json --data_dir=glue/SST-2 --model_dir=model "
+    "--init_checkpoint=xlnet/xlnet_model.ckpt --spiece_model_file=xlnet/spiece.model "
+    "--model_config_path=xlnet/xlnet_config.json --do_train --do_eval",
+    "--task_name=custom --data_dir=news.csv --text_a_column=title,text "
+    "--label_column=topic --init_checkpoint=pretrained/latest "
+    "--spiece_model_file=pretrained/spiece.model "
+    "--model_config_path=pretrained/xlnet_config.json --model_dir=model --do_train "
+    "--epochs=3",
+    "--model_dir=model --do_predict --predict_file=new.csv --predict_output=-",
+)
+
+
+def run() -> None:
+    cli.run(main, ClassifierSettings, NetworkSettings, OptimizationSettings, DeviceSettings,
+            no_longer_needed=NO_LONGER_NEEDED, about=ABOUT, first=FIRST, examples=EXAMPLES)

@@ -1,0 +1,78 @@
+"""Fine-tunes an XLNet to answer questions on texts. `python run_squad.py --help`."""
+
+import dataclasses
+
+from xlnet import cli
+from xlnet.config import DeviceSettings, NetworkSettings, OptimizationSettings, SpanSettings
+from xlnet.errors import UserError
+
+ABOUT = """fine-tunes an XLNet to find the answer to a question in a text, or that there is none.
+
+Files are SQuAD's JSON or tables with a question in each row: train_file and predict_file, or those
+of a known task in data_dir. Records are kept in output_dir and regenerated when text or settings
+change. A run found in model_dir is continued. Training is evaluated once an epoch, and the best
+checkpoint kept as model_dir/best. To use a model its directory is enough: --model_dir=M
+--do_predict --predict_file=FILE.
+"""
+
+_NO_TPU = "no TPU is addressed"
+
+NO_LONGER_NEEDED = {
+    "iterations": "it is a TPU loop's length",
+    "master": _NO_TPU,
+    "tpu": _NO_TPU,
+    "tpu_job_name": _NO_TPU,
+    "tpu_zone": _NO_TPU,
+    "gcp_project": _NO_TPU,
+    "shuffle_buffer": "the training questions are shuffled whole",
+    "num_proc": "data_workers processes share the work, and one core makes thousands of questions "
+                "a second",
+    "proc_id": "see num_proc",
+    "predict_batch_size": "eval_batch_size is for predictions too",
+    "target_eval_key": "metric names what chooses the best checkpoint",
+}
+
+_OF_TABLES = ("context_column", "question_column", "answer_column", "answer_start_column",
+              "id_column")
+
+
+def main(settings: SpanSettings, network: NetworkSettings,
+         optimization: OptimizationSettings, device: DeviceSettings) -> None:
+    own = [path for path in (settings.train_file, settings.predict_file) if path and path != "-"]
+    settings = dataclasses.replace(settings, data_dir=settings.data_dir or (*own, ".")[0])
+    from xlnet.finetuning import program
+    if settings.do_prepro:
+        program.prepare(settings, check_task)
+    if settings.does_run and program.run(
+            settings, network, optimization, device, cli.given_names(), check_task) \
+            and settings.do_export:
+        from xlnet.serving import export
+        export.of_run(settings, network)
+
+
+def check_task(name: str) -> None:
+    """Raises UserError for flags that contradict what is known of a task."""
+    from xlnet.tasks import known
+    if known.plain(name) == known.CUSTOM:
+        return
+    task = known.find_task(name)
+    for flag in _OF_TABLES:
+        if cli.given(flag):
+            raise UserError("%s is for --task_name=custom; the columns of task %s are known"
+                            % (flag, task.name))
+
+
+# What --help is about; --helpfull is about all.
+FIRST = ("train_file", "predict_file", "model_dir", "init_checkpoint", "do_train", "do_eval",
+         "do_predict", "max_seq_length", "train_batch_size", "learning_rate")
+EXAMPLES = (
+    "--config=configs/finetune/squad2-base.json --data_dir=SQuAD --model_dir=model "
+    "--init_checkpoint=xlnet/xlnet_model.ckpt --spiece_model_file=xlnet/spiece.model "
+    "--model_config_path=xlnet/xlnet_config.json --do_train --do_eval",
+    "--model_dir=model --do_predict --predict_file=questions.csv --predict_output=-",
+)
+
+
+def run() -> None:
+    cli.run(main, SpanSettings, NetworkSettings, OptimizationSettings, DeviceSettings,
+            no_longer_needed=NO_LONGER_NEEDED, about=ABOUT, first=FIRST, examples=EXAMPLES)

@@ -1,0 +1,52 @@
+"""Fine-tunes an XLNet to tag words, evaluates, predicts. `python run_tagger.py --help`."""
+
+from xlnet import cli
+from xlnet.config import DeviceSettings, NetworkSettings, OptimizationSettings, TaggerSettings
+from xlnet.errors import UserError
+
+ABOUT = """fine-tunes an XLNet to find entities: a tag for each word of a sentence.
+
+For a known task data_dir holds its files; for --task_name=custom it holds train, dev and test as
+CoNLL-style columns (a word a line, a blank line between sentences) or as JSON lines (text, and
+entities as [start, end, label] in characters), or is one such file. Records are kept in output_dir
+and regenerated when text or settings change. A run found in model_dir is continued. Training
+is evaluated once an epoch, and the best checkpoint kept as model_dir/best. To use a model its
+directory is enough: --model_dir=M --do_predict --predict_file=FILE.
+"""
+
+
+def main(settings: TaggerSettings, network: NetworkSettings,
+         optimization: OptimizationSettings, device: DeviceSettings) -> None:
+    from xlnet.finetuning import program
+    if program.run(settings, network, optimization, device, cli.given_names(), check_task) \
+            and settings.do_export:
+        from xlnet.serving import export
+        export.of_run(settings, network)
+
+
+def check_task(name: str) -> None:
+    """Raises UserError for flags that contradict what is known of a task."""
+    from xlnet.tasks import known
+    if known.plain(name) == known.CUSTOM:
+        return
+    task = known.find_task(name)
+    for flag in ("word_column", "tag_column"):
+        if cli.given(flag):
+            raise UserError("%s is for --task_name=custom; the columns of task %s are known"
+                            % (flag, task.name))
+
+
+# What --help is about; --helpfull is about all.
+FIRST = ("task_name", "data_dir", "model_dir", "init_checkpoint", "do_train", "do_eval",
+         "do_predict", "max_seq_length", "train_batch_size", "learning_rate")
+EXAMPLES = (
+    "--config=configs/finetune/conll2003-base.json --data_dir=CoNLL2003 --model_dir=model "
+    "--init_checkpoint=xlnet/xlnet_model.ckpt --spiece_model_file=xlnet/spiece.model "
+    "--model_config_path=xlnet/xlnet_config.json --do_train --do_eval",
+    "--model_dir=model --do_predict --predict_file=new.jsonl --predict_output=-",
+)
+
+
+def run() -> None:
+    cli.run(main, TaggerSettings, NetworkSettings, OptimizationSettings, DeviceSettings,
+            about=ABOUT, first=FIRST, examples=EXAMPLES)

@@ -1,0 +1,151 @@
+"""Pretrains an XLNet on records made by data_utils.py. `python train_gpu.py --help`."""
+
+import dataclasses
+import os
+from typing import TYPE_CHECKING, Any, Callable
+
+from xlnet import cli, files
+from xlnet.config import (
+    ARCHITECTURE_KEYS,
+    CONFIG_NAME,
+    ArchitectureSettings,
+    DeviceSettings,
+    NetworkSettings,
+    OptimizationSettings,
+    PretrainingSettings,
+    Settings,
+    XLNetConfig,
+)
+from xlnet.errors import UserError
+from xlnet.models.settled import directory_of
+
+if TYPE_CHECKING:
+    from xlnet.pretraining.sources import AnyManifest
+
+_ADDRESS = "--tpu_name has the TPU's address"
+
+NO_LONGER_NEEDED = {
+    "d_embed": "embeddings are as wide as d_model",
+    "iterations": "it is a TPU loop's length",
+    "max_seq_length": "the manifest has the window length",
+    "num_passes": "all passes that the records have are trained on, again and again",
+    "summary_type": "segments are judged from <cls>",
+    "track_mean": "the loss that is shown is a mean",
+    **dict.fromkeys(("gcp_project", "master", "tpu", "tpu_job_name", "tpu_zone"), _ADDRESS),
+}
+
+# What the authors' program takes where a flag of the architecture is missing.
+ARCHITECTURE_DEFAULTS = {"ff_activation": "relu", "untie_r": False}
+
+
+def main(settings: PretrainingSettings, architecture: Settings,
+         network: NetworkSettings, optimization: OptimizationSettings,
+         device: DeviceSettings) -> None:
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    from xlnet.engine import distribution
+    from xlnet.pretraining import sources
+    from xlnet.pretraining.run import Run
+    settings = with_directories(settings, sources.find_records)
+    devices = distribution.connect(device)
+    manifest = sources.read_manifest(settings.record_info_dir, settings.spiece_model_file)
+    check_against_manifest(settings, manifest)
+    config = choose_architecture(settings, architecture, manifest)
+    run = Run(settings, config, network, optimization, device, manifest, devices)
+    run.prepare()
+    run.train()
+
+
+def with_directories(settings: PretrainingSettings,
+                     find_records: Callable[[str], str]) -> PretrainingSettings:
+    """The settings with directories as they are meant: the records', and `model` beside them for
+    checkpoints where none is given."""
+    found: dict[str, Any] = {
+        name: find_records(getattr(settings, name))
+        for name in ("record_info_dir", "eval_record_info_dir") if getattr(settings, name)}
+    for name, directory in found.items():
+        if directory != getattr(settings, name):
+            print("note: %s: the records are in %s" % (name, directory))
+    if not settings.model_dir:
+        parent = os.path.dirname(os.path.abspath(found["record_info_dir"]))
+        found["model_dir"] = os.path.join(parent, "model")
+        print("note: model_dir is not given: %s" % found["model_dir"])
+    return dataclasses.replace(settings, **found)
+
+
+def check_against_manifest(settings: PretrainingSettings, manifest: "AnyManifest") -> None:
+    """A flag that contradicts the data is an error that shows both values."""
+    for name in ("seq_len", "reuse_len", "bi_data", "uncased", "keep_accents"):
+        wanted, found = getattr(settings, name), getattr(manifest, name)
+        if wanted is not None and wanted != found:
+            raise UserError("%s: the flag says %s, the records in %s were made with %s"
+                            % (name, wanted, settings.record_info_dir, found))
+
+
+def choose_architecture(settings: PretrainingSettings, flags: Settings,
+                        manifest: "AnyManifest") -> XLNetConfig:
+    """The architecture from a JSON file, from flags, from the run that is continued, or from
+    beside the checkpoint that it starts from.
+
+    Flags beside a JSON file override it, each with a note.
+    """
+    given = {key: getattr(flags, key) for key in ARCHITECTURE_KEYS
+             if getattr(flags, key) is not None}
+    homes = [settings.model_dir]
+    if settings.init_checkpoint:
+        homes.append(directory_of(settings.init_checkpoint))
+    path = settings.model_config_path or _kept_config(homes)
+    if path:
+        values = dict(files.read_json(path, "model config"))
+        values.setdefault("n_token", manifest.vocab_size)
+        for key, value in given.items():
+            if values.get(key) != value:
+                print("note: --%s=%s overrides %s of %s" % (key, value, values.get(key), path))
+        source = path
+        values.update(given)
+    else:
+        values, source = dict({"n_token": manifest.vocab_size}, **given), "flags"
+        if given:
+            values = _with_defaults(values)
+        missing = [key for key in ARCHITECTURE_KEYS if key not in values]
+        if missing:
+            raise UserError("architecture: give --model_config_path, or all of its flags; missing "
+                            "--%s" % ", --".join(missing))
+    config = XLNetConfig(**values)
+    if config.n_token != manifest.vocab_size:
+        raise UserError("n_token: %s says %d, the vocabulary of the records in %s has %d pieces"
+                        % (source, config.n_token, settings.record_info_dir, manifest.vocab_size))
+    return config
+
+
+def _with_defaults(values):
+    for key, value in ARCHITECTURE_DEFAULTS.items():
+        if key not in values:
+            print("note: %s is not given: %s, as in the authors' program" % (key, value))
+    return dict(ARCHITECTURE_DEFAULTS, **values)
+
+
+def _kept_config(directories):
+    paths = [os.path.join(directory, CONFIG_NAME) for directory in directories]
+    return next(filter(os.path.exists, paths), None)
+
+
+# What --help is about; --helpfull is about all.
+FIRST = ("record_info_dir", "eval_record_info_dir", "model_dir", "model_config_path",
+         "init_checkpoint", "train_batch_size", "train_steps", "learning_rate", "warmup_steps",
+         "num_core_per_host")
+EXAMPLES = (
+    "--config=configs/pretrain/base_24gb.json --record_info_dir=records "
+    "--eval_record_info_dir=heldout_records --model_dir=model",
+    "--record_info_dir=records --model_dir=model "
+    "--model_config_path=configs/model/tiny.json --n_token=8000 --train_batch_size=8 "
+    "--mem_len=64 --perm_size=64 --num_predict=40 --learning_rate=1e-3 --train_steps=2000",
+    "--config=configs/pretrain/base_8gpus.json --record_info_dir=records "
+    "--model_dir=model --precision=bf16 --recompute=True --grad_accum_steps=4",
+)
+
+
+def run() -> None:
+    cli.run(main, PretrainingSettings, ArchitectureSettings, NetworkSettings, OptimizationSettings,
+            DeviceSettings, no_longer_needed=NO_LONGER_NEEDED,
+            about="pretrains an XLNet on records made by data_utils.py",
+            first=FIRST, examples=EXAMPLES)

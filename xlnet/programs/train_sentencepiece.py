@@ -1,0 +1,213 @@
+"""Trains a SentencePiece vocabulary with XLNet's special symbols at the ids of released models."""
+
+import collections
+import contextlib
+import dataclasses
+import hashlib
+import io
+import itertools
+import random
+import re
+import sys
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Optional
+
+from xlnet import cli, files
+from xlnet.config import InputSettings, required, setting
+from xlnet.errors import UserError
+
+ABOUT = """trains a SentencePiece unigram model on the text that data_utils.py will encode with it.
+
+The special symbols get the ids they have in released models, <unk> 0 to <eop> 8. Beside the model,
+in <sp_path>.json, it writes how text is cleaned for it; every later program obeys that.
+
+--language sets what depends on the language:
+  english   accents are stripped, as in the released models; character coverage 0.99995, theirs too
+  other     any language with an alphabet: accents are kept; coverage 0.99995
+  chinese, japanese, korean: accents are kept; coverage 0.9995, because they have so many characters
+"""
+
+Language = collections.namedtuple("Language", "character_coverage keep_accents")
+_CJK = Language(0.9995, True)
+LANGUAGES = {"english": Language(0.99995, False), "other": Language(0.99995, True),
+             "chinese": _CJK, "japanese": _CJK, "korean": _CJK}
+
+SPECIAL_PIECES = ("<unk>", "<s>", "</s>", "<cls>", "<sep>", "<pad>", "<mask>", "<eod>", "<eop>")
+_CHUNK_BYTES = 1 << 22
+_BATCH_LINES = 1000
+_NO_LIMIT = 1 << 30      # [bytes] the trainer would drop longer lines without a word
+_THREADS = 16            # sums are rounded by their number: fixed, the model is the same anywhere
+_SECONDS_BETWEEN_LINES = 30
+
+
+@dataclasses.dataclass(frozen=True)
+class VocabularySettings(InputSettings):
+    """train_sentencepiece.py: text to a SentencePiece model."""
+    sp_path: str = required("the SentencePiece model to write")
+    vocab_size: int = setting(32000, "pieces, special symbols included")
+    language: str = setting("english", "what the text is written in", choices=tuple(LANGUAGES))
+    uncased: bool = setting(False, "lower-case the text")
+    keep_accents: Optional[bool] = setting(
+        None, "leave accents, syllables and full-width letters to `normalization`; by language if "
+              "not given")
+    normalization: str = setting(
+        "nmt_nfkc", "SentencePiece's own, part of the model: nmt_nfkc composes letters and accents "
+                    "and folds full-width forms; identity changes nothing",
+        choices=("nmt_nfkc", "nfkc", "identity"))
+    character_coverage: Optional[float] = setting(
+        None, "share of the text's characters that get a piece, the rarest are left to <unk>; by "
+              "language if not given")
+    input_sentence_size: int = setting(
+        2000000, "sentences learned from, drawn evenly if there are more; 0: all", minimum=0)
+    seed: int = setting(0, "seed of the draw", minimum=0)
+
+
+def main(settings: VocabularySettings) -> None:
+    from xlnet.text import reading
+    from xlnet.tokenization import describe
+    settings = with_language(settings)
+    check(settings)
+    paths = reading.find_files(settings.input_glob)
+    skipped: collections.Counter[str] = collections.Counter()
+    sentences, number = draw(read_sentences(paths, settings, skipped),
+                             settings.input_sentence_size, settings.seed)
+    if not sentences:
+        raise UserError("input_glob: no text in %s" % ", ".join(paths))
+    print("%d files, %d sentences%s" % (len(paths), number, "".join(
+        ", %d skipped: %s" % (count, reason) for reason, count in skipped.items())))
+    print("training on %d sentences, %d characters" % (len(sentences), sum(map(len, sentences))),
+          flush=True)
+    with telling_time("training"):
+        model = train(sentences, settings)
+    check_special_pieces(model)
+    describe(settings.sp_path, hashlib.sha256(model).hexdigest(), settings.uncased,
+             bool(settings.keep_accents))
+    with files.replacing(settings.sp_path) as temporary:
+        with open(temporary, "wb") as f:
+            f.write(model)
+    print("%s: %d pieces, %s, accents %s, character coverage %g" % (
+        settings.sp_path, settings.vocab_size, "uncased" if settings.uncased else "cased",
+        "kept" if settings.keep_accents else "stripped", settings.character_coverage or 0))
+
+
+def with_language(settings: VocabularySettings) -> VocabularySettings:
+    """Returns the settings, those not given filled in by `language`."""
+    defaults = LANGUAGES[settings.language]._asdict()
+    return dataclasses.replace(settings, **{
+        name: value for name, value in defaults.items() if getattr(settings, name) is None})
+
+
+def check(settings: VocabularySettings) -> None:
+    """Raises UserError for settings that make no sense whatever the text."""
+    coverage = settings.character_coverage
+    if coverage is None or not 0.9 <= coverage <= 1:
+        raise UserError("character_coverage is %r, expected 0.9 <= coverage <= 1"
+                        % coverage)
+    if settings.vocab_size <= len(SPECIAL_PIECES):
+        raise UserError("vocab_size is %d, expected more than the %d special symbols"
+                        % (settings.vocab_size, len(SPECIAL_PIECES)))
+
+
+def read_sentences(paths: Sequence[str], settings: VocabularySettings,
+                   skipped: "collections.Counter[str]") -> Iterator[str]:
+    """Yields the sentences as the tokenizer will see them; a bar shows how far it is."""
+    from tqdm import tqdm
+
+    from xlnet.text import reading
+    from xlnet.tokenization import clean_lines
+    interval = 0.2 if sys.stderr.isatty() else _SECONDS_BETWEEN_LINES
+    chunks = reading.cut(paths, _CHUNK_BYTES)
+    with tqdm(desc="reading", total=sum(chunk.end - chunk.begin for chunk in chunks), unit="B",
+              unit_scale=True, leave=False, delay=1, mininterval=interval,
+              maxinterval=interval) as bar:
+        for chunk in chunks:
+            lines = (line.text for line in reading.read_chunk(chunk, settings, skipped))
+            for batch in iter(lambda: list(itertools.islice(lines, _BATCH_LINES)), []):
+                yield from filter(None, clean_lines(batch, settings.uncased,
+                                                    bool(settings.keep_accents)))
+            bar.update(chunk.end - chunk.begin)
+
+
+def draw(sentences: Iterable[str], size: int, seed: int) -> tuple[list[str], int]:
+    """Returns a list of `size` of the sentences (0: all), each as likely as any other, and their
+    number; never holds more than it returns."""
+    drawn: list[str] = []
+    number, uniform = 0, random.Random(seed).random
+    for number, sentence in enumerate(sentences, 1):
+        if not size or number <= size:
+            drawn.append(sentence)
+            continue
+        place = int(uniform() * number)      # it is in with probability size / number
+        if place < size:
+            drawn[place] = sentence
+    return drawn, number
+
+
+@contextlib.contextmanager
+def telling_time(what: str) -> Iterator[None]:
+    """Says now and then that something long still goes on."""
+    done, began = threading.Event(), time.time()
+
+    def tell():
+        while not done.wait(_SECONDS_BETWEEN_LINES):
+            print("%s, %d s" % (what, time.time() - began), flush=True)
+    thread = threading.Thread(target=tell, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+def train(sentences: Iterable[str], settings: VocabularySettings) -> bytes:
+    """Returns the bytes of the model; the same sentences give the same model."""
+    import sentencepiece
+    model = io.BytesIO()
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(sentences), model_writer=model, model_type="unigram",
+            vocab_size=settings.vocab_size, character_coverage=settings.character_coverage,
+            normalization_rule_name=settings.normalization,
+            unk_id=0, bos_id=1, eos_id=2, pad_id=-1,
+            # Control symbols are never found in text; <eop> is, being written by hand.
+            control_symbols=[p for p in SPECIAL_PIECES[3:] if p != "<eop>"],
+            user_defined_symbols=["<eop>"], max_sentence_length=_NO_LIMIT, num_threads=_THREADS,
+            minloglevel=2)
+    except RuntimeError as e:
+        raise UserError(_advice(str(e), settings.vocab_size)) from None
+    return model.getvalue()
+
+
+def _advice(message, vocab_size):
+    too_large = re.search(r"value <= (\d+)", message)
+    if too_large:
+        return ("vocab_size is %d, too large for this text; give more text or --vocab_size=%s or "
+                "less" % (vocab_size, too_large.group(1)))
+    too_small = re.search(r"required_chars[^\d]*\d+ vs (\d+)", message)
+    if too_small:
+        return ("vocab_size is %d, too small for the characters of this text; give --vocab_size=%s "
+                "or more, or a lower --character_coverage" % (vocab_size, too_small.group(1)))
+    return "SentencePiece: " + " ".join(message.split())
+
+
+def check_special_pieces(model: bytes) -> None:
+    """Raises UserError unless the special symbols have the ids of released models."""
+    import sentencepiece
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+    found = tuple(processor.id_to_piece(i) for i in range(len(SPECIAL_PIECES)))
+    if found != SPECIAL_PIECES:
+        raise UserError("SentencePiece numbered the special symbols %s, expected %s; use another "
+                        "version of sentencepiece" % (" ".join(found), " ".join(SPECIAL_PIECES)))
+
+
+EXAMPLES = (
+    "--input_glob='text/*.txt' --sp_path=spiece.model --vocab_size=32000",
+    "--input_glob=text --sp_path=zh.model --language=chinese --vocab_size=8000",
+)
+
+
+def run() -> None:
+    cli.run(main, VocabularySettings, about=ABOUT, examples=EXAMPLES)
