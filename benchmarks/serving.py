@@ -22,12 +22,13 @@ from typing import Optional
 
 import numpy as np
 from repository import ROOT
+from untrained import make_model, make_texts
 
-from xlnet import cli, files
-from xlnet.config import ClassifierSettings, Settings, XLNetConfig, required, setting
+from xlnet import cli
+from xlnet.config import Settings, required, setting
 
 BATCHES = (1, 8, 32)
-LABELS = ["no", "yes"]
+_SPREAD = 0.25          # of the lengths of texts around that asked for
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,7 +52,7 @@ def main(settings):
         return
     with tempfile.TemporaryDirectory(prefix="xlnet-serving-") as directory:
         model_dir = os.path.join(directory, "model")
-        make_model(model_dir, settings)
+        make_model(model_dir, settings.model_config_path, settings.spiece_model_file)
         print("| dtype | batch | MB | load s | p50 ms | p99 ms | texts/s | processor ms a text "
               "| HTTP p50 ms | HTTP p99 ms | HTTP texts/s |\n" + "|---" * 11 + "|")
         for dtype in settings.dtypes.split(","):
@@ -74,57 +75,12 @@ def run(program, *arguments):
                           stdout=subprocess.PIPE, text=True).stdout
 
 
-def make_model(directory, settings):
-    """A model directory as training leaves it, of a classifier with weights at random."""
-    import tensorflow.compat.v1 as tf
-
-    from xlnet.config import NetworkSettings
-    from xlnet.engine import checkpoint, distribution, training
-    from xlnet.models import task_json
-    from xlnet.models.task_model import TaskModel
-    from xlnet.serving import session
-    from xlnet.serving.loaded import TunedFor
-    from xlnet.tasks import custom
-    from xlnet.tokenization import Tokenizer
-    training.set_up_process()
-    os.makedirs(directory)
-    config = XLNetConfig(json_path=settings.model_config_path)
-    tokenizer = Tokenizer(settings.spiece_model_file)
-    tokenizer.save(os.path.join(directory, "spiece.model"))
-    config.to_json(os.path.join(directory, "xlnet_config.json"))
-    tuned_with = ClassifierSettings(model_dir=directory, task_name="custom", do_predict=True,
-                                    predict_file="-", max_seq_length=512)
-    task = custom.get_task(tuned_with, {"labels": LABELS})
-    described = task_json.describe(tuned_with, task, tokenizer)
-    files.write_json(os.path.join(directory, "task.json"), described)
-    with tf.Graph().as_default():
-        tuned = TunedFor(task, tuned_with, described["head"])
-        TaskModel(config, task, NetworkSettings(), tuned_with, tuned.scope).predictions(
-            session.placeholders(tuned))
-        draw = np.random.default_rng(0)
-        checkpoint.write_arrays(os.path.join(directory, "model.ckpt-1"), {
-            distribution.base_name(variable): draw.normal(
-                variable.op.name.endswith("gamma"), .02, variable.shape.as_list()
-            ).astype(np.float32) for variable in tf.global_variables()})
-    checkpoint.note_newest(directory)
-
-
-def make_texts(settings):
-    """Texts of about as many pieces as asked for, each of its own length, 3/4 to 5/4 of it."""
-    from xlnet.tokenization import Tokenizer
-    tokenizer, draw = Tokenizer(settings.spiece_model_file), random.Random(0)
-    words = [tokenizer.id_to_piece(id)[1:] for id in range(tokenizer.vocab_size // 10)
-             if tokenizer.id_to_piece(id)[1:].isalpha()]
-    return [" ".join(draw.choices(words, k=round(settings.pieces * draw.uniform(.75, 1.25))))
-            for _ in range(256)]
-
-
 def measure(settings):
     """Size and load time of an exported model; of each batch size the p50 and p99 of an answer
     [ms], and texts a second."""
     from xlnet.serving import http_server
     from xlnet.serving.saved_model import SavedModel, newest_version
-    texts = make_texts(settings)
+    texts = make_texts(settings.spiece_model_file, settings.pieces, 256, _SPREAD)
     size = sum(os.path.getsize(os.path.join(place, name)) for place, _, names in os.walk(
         newest_version(settings.exported)) for name in names)
     began = time.monotonic()

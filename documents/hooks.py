@@ -33,6 +33,7 @@ PARTS = (("Tutorials", "tutorials/"), ("How to", "how_to/"), ("Programs", "progr
          ("Project", "project/"))
 
 _LINK = re.compile(r"(?<!`)(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]+)\)")
+_IMAGE = re.compile(r'(<img src=")([^"]+)')
 _FENCED = re.compile(r"^( *)(```+|~~~+).*?^ *\2`* *$", re.DOTALL | re.MULTILINE)
 
 
@@ -123,19 +124,21 @@ def in_repository(source, target):
 
 def with_links_of_the_site(text, source, site):
     """The text of a page with its links as they have to be where it stands in the site."""
-    def moved(match):
-        picture, words, target = match.groups()
+    def moved(target):
         path = in_repository(source, target)
         if path is None:
-            return match[0]
+            return target
         if not (ROOT / path).exists():
             _log.warning("%s links to '%s', which is not there", source, target)
-            return match[0]
+            return target
         place = place_of(path) or source_page(path)
         _, mark, anchor = target.partition("#")
-        return "%s[%s](%s%s)" % (picture, words, posixpath.relpath(
-            place, posixpath.dirname(site) or "."), mark + anchor)
-    return outside_of_blocks(text, lambda part: _LINK.sub(moved, part))
+        return posixpath.relpath(place, posixpath.dirname(site) or ".") + mark + anchor
+
+    def change(part):
+        part = _IMAGE.sub(lambda match: match[1] + moved(match[2]), part)
+        return _LINK.sub(lambda match: "%s[%s](%s)" % (match[1], match[2], moved(match[3])), part)
+    return outside_of_blocks(text, change)
 
 
 def outside_of_blocks(text, change):

@@ -23,7 +23,7 @@ ADVICE = (
     ("Flags and settings",
      "The line names the flag, what was found and what is expected. `--helpfull` of the program "
      "and [all flags](flags.md) say what each one means. A preset (`--config`) is checked as the "
-     "command line is.", ("cli.py", "config.py")),
+     "command line is.", ("cli.py", "config.py", "presets.py")),
     ("Disk, memory, what the system says",
      "The line names the file or the device. Nothing half written stays behind; the same command "
      "goes on when there is room: [out of memory](../how_to/out_of_memory.md), [stopped, killed, "

@@ -17,7 +17,7 @@ from typing import Optional
 
 from recipes import chosen, print_table, stage
 
-from xlnet import cli, files
+from xlnet import cli, files, presets
 from xlnet.config import required, setting
 from xlnet.errors import UserError
 from xlnet.tokenization import Tokenizer
@@ -55,7 +55,8 @@ def main(settings):
     print("%d passages to train on, %d held out, of %d to %d tokens" % (
         len(sizes["train"]), len(sizes["dev"]), min(sizes["train"] + sizes["dev"]),
         max(sizes["train"] + sizes["dev"])))
-    config = files.read_json(settings.model_config_path, "model_config_path")
+    config = files.read_json(presets.find(settings.model_config_path, "model_config_path",
+                                          presets.MODEL), "model_config_path")
     files.write_json(os.path.join(settings.out_dir, "config.json"),
                      dict(config, n_token=tokenizer.vocab_size))
     rows = [run(settings, way, max(sizes["train"] + sizes["dev"])) for way in ways]

@@ -1,8 +1,4 @@
-"""Makes a sample to try everything on from what every Python carries; nothing is downloaded.
-
-Pretraining text: the language reference (`pydoc_data.topics`) and the docstrings of the standard
-library. Classification set: docstrings labelled with the package they come from.
-"""
+"""Makes a sample to try everything on from what every Python carries; nothing is downloaded."""
 
 import recipes  # finds the library
 

@@ -1,67 +1,20 @@
 """Pieces know their characters: laws over texts of many scripts, and every shared question."""
 
-import io
 import json
-import random
 
 import numpy as np
 import pytest
-import sentencepiece
 from helpers.paths import DATA, SPIECE
-from helpers.vocabulary import CONTROL, WORDS
+from helpers.vocabulary import ODD_MODELS, ODD_TEXTS, odd_mixtures, train_odd_model
 
 from xlnet.offsets import Aligner, char_span, piece_span
 from xlnet.tokenization import WORD_START, Tokenizer
 
-TEXTS = (
-    "In 2010, he won $3,000 - more than 1,234,567 others.",
-    "  Café naïve Ångström cafe\u0301  re\u0301sume\u0301 \t A\u0308\n",
-    "``Quoted'' ''' '''' ` ´ “curly”",
-    "한국어 서울특별시 조선",
-    "東京 が ガ ｶﾞ パ ｱｲｳ ㍿ ①②③ Ａｂｃ１２，３",
-    "广茂铁路全长364.6公里，由三茂铁路股份有限公司管理运营。",
-    "ภาษาไทย น้ำ กำลัง",
-    "اللُّغَة العَرَبِيَّة ﷺ ﻻ",
-    "हिन्दी क्षत्रिय ज़रूरत",
-    "½ ﬁnance … ™ x² ℃ № Ǆ ß İstanbul ΟΔΟΣ Ÿ",
-    "emoji 👩‍👩‍👧 ☃☃ \u00a8 \u3000 \u00a0 x\u2003y \ufeff z",
-    "\u0301start", "a", "", "   ", "\u0301", "''", "▁ a ▁", "<eop> <unk> <cls> 3,",
-)
-
-
-def train(path, **options):
-    model = io.BytesIO()
-    sentences = [" ".join(TEXTS).replace("▁", "")] + [" ".join(WORDS)] * 300
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(sentences), model_writer=model, hard_vocab_limit=False,
-        control_symbols=CONTROL, user_defined_symbols=["<eop>", "3,"], num_threads=1,
-        minloglevel=2, **options)
-    path.write_bytes(model.getvalue())
-    return str(path)
-
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
-    """Vocabularies that know all characters, few of them, few and bytes; normalized otherwise."""
     folder = tmp_path_factory.mktemp("models")
-    return {
-        "all": train(folder / "all.model", vocab_size=400, character_coverage=1.0),
-        "few": train(folder / "few.model", vocab_size=90, character_coverage=0.98),
-        "bytes": train(folder / "bytes.model", vocab_size=360, character_coverage=0.98,
-                       byte_fallback=True),
-        "identity": train(folder / "identity.model", vocab_size=400, character_coverage=1.0,
-                          normalization_rule_name="identity"),
-        "bare": train(folder / "bare.model", vocab_size=300, add_dummy_prefix=False,
-                      normalization_rule_name="nmt_nfkc_cf", remove_extra_whitespaces=False),
-    }
-
-
-def mixtures(count):
-    rng = random.Random(0)
-    letters = "".join(TEXTS)
-    for _ in range(count):
-        yield "".join(rng.choice(letters) for _ in range(rng.randrange(40)))
-        yield " ".join(rng.choice(text.split() or [""]) for text in rng.choices(TEXTS, k=6))
+    return {name: train_odd_model(folder / (name + ".model"), name) for name in ODD_MODELS}
 
 
 def is_kept(tokenizer, character):
@@ -72,10 +25,10 @@ def is_kept(tokenizer, character):
 
 @pytest.mark.parametrize("uncased, keep_accents", ((False, False), (True, False), (False, True),
                                                    (True, True)))
-@pytest.mark.parametrize("name", ("all", "few", "bytes", "identity", "bare"))
+@pytest.mark.parametrize("name", ODD_MODELS)
 def test_laws_of_offsets(models, name, uncased, keep_accents):
     tokenizer = Tokenizer(models[name], uncased, keep_accents)
-    texts = [*TEXTS, *mixtures(30)]
+    texts = [*ODD_TEXTS, *odd_mixtures(30)]
     for text, aligned, ids in zip(texts, Aligner(tokenizer).encode(texts),
                                   tokenizer.encode_lines(texts)):
         assert aligned.ids.tolist() == ids

@@ -64,7 +64,7 @@ def test_comma_rule_for_the_whole_released_vocabulary(released):
              if len(p) > 1 and p[-1] == "," and p[-2].isdigit()]
     assert len(ruled) == len(t.split_ids) > 50
     for piece in ruled:
-        parts = t._split_pieces[piece]
+        parts = t.split_pieces[piece]
         assert "".join(parts) == piece and parts[-1] == ","
         assert t.split_ids[t._model.piece_to_id(piece)] == [
             t._model.piece_to_id(part) for part in parts]
@@ -126,7 +126,7 @@ def test_lines_cleaned_together_are_as_cleaned_alone(lower, keep_accents):
 
 def test_ids_as_array_are_those_of_each_line(tiny):
     rule = {tiny._model.piece_to_id(piece): [tiny._model.piece_to_id(part) for part in parts]
-            for piece, parts in tiny._split_pieces.items()}
+            for piece, parts in tiny.split_pieces.items()}
     for seed in range(100):
         lines = odd_lines(40, seed) + ["13, 3, a3,"] * (seed % 3) + ["3,", "", "3,3,"]
         expected = [[part for id in tiny._model.encode(clean_text(line))

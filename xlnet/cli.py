@@ -11,15 +11,16 @@ from typing import Any, Callable, NamedTuple
 
 from absl import flags
 
-from xlnet import failures, files, help
+from xlnet import commands, failures, files, help, presets
 from xlnet.config import REQUIRED, Settings, check_value, default_of, setting_type
 from xlnet.errors import UserError, did_you_mean
 
 FLAGS = flags.FLAGS
 _log = logging.getLogger(__name__)
 
-_CONFIG_HELP = ("JSON file of settings, their names without the dashes; a flag beside it goes "
-                "before it, \"about\" is for readers, and files may be named from its own place")
+_CONFIG_HELP = ("JSON file of settings, their names without the dashes, or the name of one that "
+                "comes along (configs/); a flag beside it goes before it, \"about\" is for "
+                "readers, and files may be named from its own place")
 
 _FILES = ("model_config_path", "spiece_model_file")    # which presets may name by their own place
 
@@ -50,7 +51,7 @@ def run(main: Callable[..., object], *groups: type,
     """
     program = os.path.basename(sys.argv[0])
     try:
-        with _showing_log() as console, failures.explained():
+        with _showing_log(program) as console, failures.explained():
             _define(groups, no_longer_needed)
             if _HELP & set(sys.argv[1:]):
                 _show_help(program, about, groups, first, examples)
@@ -65,7 +66,7 @@ def run(main: Callable[..., object], *groups: type,
         sys.exit(141)
     except (UserError, OSError) as e:
         if getattr(e, "ends_at_once", False):
-            print("%s: %s" % (program, e), file=sys.stderr, flush=True)
+            _say_end(program, e)
             sys.stdout.flush()
             os._exit(1)
         _end(program, e, getattr(e, "status", 1))
@@ -102,8 +103,13 @@ def run_verb(verbs: Mapping[str, Verb], about: str = "") -> None:
 
 
 def _end(program, message, status):
-    print("%s: %s" % (program, message), file=sys.stderr, flush=True)
+    _say_end(program, message)
     sys.exit(status)
+
+
+def _say_end(program, message):
+    print("%s: %s" % (program, commands.as_started(str(message), program)), file=sys.stderr,
+          flush=True)
 
 
 def _run(main, groups, no_longer_needed, console):
@@ -128,17 +134,21 @@ class _Console(logging.Handler):
     where stdout is for the program's result."""
     has_stdout = True
 
+    def __init__(self, program):
+        super().__init__()
+        self._program = program
+
     def emit(self, record):
         # Looked up now: tests and programs may have replaced them.
         to_stderr = record.levelno >= logging.WARNING or not self.has_stdout
         stream = sys.stderr if to_stderr else sys.stdout
-        print(self.format(record), file=stream, flush=True)
+        print(commands.as_started(self.format(record), self._program), file=stream, flush=True)
 
 
 @contextlib.contextmanager
-def _showing_log():
+def _showing_log(program=""):
     """Shows what the library logs, from INFO on, and nothing of other libraries."""
-    log, console = logging.getLogger("xlnet"), _Console()
+    log, console = logging.getLogger("xlnet"), _Console(program)
     before = log.level, log.propagate
     log.addHandler(console)
     log.setLevel(logging.INFO)
@@ -212,7 +222,8 @@ def _take_preset(fields):
         return
     older = {field.metadata["renamed"].name: name for name, field in fields.items()
              if field.metadata["renamed"]}
-    for name, value in files.read_json(FLAGS.config, "config").items():
+    path = presets.find(FLAGS.config, "config", presets.OF_RUNS)
+    for name, value in files.read_json(path, "config").items():
         if name == "about":
             continue
         if name in older and type(value) in (int, float):
@@ -223,7 +234,7 @@ def _take_preset(fields):
                             % (FLAGS.config, name, did_you_mean(name, fields)))
         check_value(fields[name], value, "config " + FLAGS.config)
         if name in _FILES:
-            value = _from(FLAGS.config, value)
+            value = _from(path, value)
         if not given(name) and not any(given(other) for other in _others(fields, name)):
             FLAGS[name].value = value
             FLAGS[name].using_default_value = False
@@ -269,8 +280,9 @@ def _collect(group):
 def _show_help(program, about, groups, first, examples):
     about, fields = "%s: %s" % (program, about), settings_of(groups)
     is_short = bool(first) and "--helpfull" not in sys.argv
-    print(help.short(about, fields, first, _CONFIG_HELP) if is_short else
-          help.full(about, fields, () if first else groups, _CONFIG_HELP))
+    text = help.short(about, fields, first, _CONFIG_HELP) if is_short else \
+        help.full(about, fields, () if first else groups, _CONFIG_HELP)
+    print(commands.as_started(text, program))
     if examples:
-        command = ("python " if program.endswith(".py") else "") + sys.argv[0]
+        command = "python " + sys.argv[0] if program.endswith(".py") else program
         print("\nExamples:\n" + help.commands(command, examples))

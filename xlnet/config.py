@@ -11,7 +11,7 @@ import typing
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Optional, Union
 
-from xlnet import files
+from xlnet import files, presets
 from xlnet.errors import UserError, did_you_mean
 
 _log = logging.getLogger(__name__)
@@ -166,7 +166,8 @@ class XLNetConfig:
     """The architecture of an XLNet (paper, appendix A.4), equal for all uses of a checkpoint.
 
     Made from flags (`FLAGS`, any object with these attributes), from a released
-    `xlnet_config.json` (`json_path`), or by keyword; from exactly one of the three.
+    `xlnet_config.json` (`json_path`, or the name of one of `configs/model/`), or by keyword; from
+    exactly one of the three.
 
     Raises:
       UserError: an unknown, missing or wrongly typed value, named with the nearest match.
@@ -190,7 +191,8 @@ class XLNetConfig:
             values = {key: getattr(FLAGS, key) for key in ARCHITECTURE_KEYS}
         elif json_path is not None:
             source = "model config %s" % json_path
-            values = files.read_json(json_path, "model config")
+            values = files.read_json(presets.find(json_path, "model config", presets.MODEL),
+                                     "model config")
         _check_architecture(values, source)
         for key in ARCHITECTURE_KEYS:
             object.__setattr__(self, key, values[key])
@@ -360,8 +362,8 @@ class RunSettings(Settings):
     """What a run of any kind of training has: where it is kept, what it starts from, its steps."""
     model_dir: str = required("directory for checkpoints; a run found there is continued")
     model_config_path: Optional[str] = setting(
-        None, "JSON with the architecture; that of model_dir, or beside init_checkpoint, if not "
-              "given")
+        None, "JSON with the architecture, or the name of one that comes along: tiny, base, large; "
+              "that of model_dir, or beside init_checkpoint, if not given")
     spiece_model_file: Optional[str] = setting(None, "SentencePiece model")
     init_checkpoint: Optional[str] = setting(
         None, "weights to start from: a checkpoint prefix, its directory, or DIRECTORY/latest")
@@ -432,8 +434,8 @@ class CorpusSettings(InputSettings, TextSettings):
                                      "the new ones are whole")
     bsz_per_host: Optional[int] = setting(None, "the reference's name for num_streams", minimum=1)
     for_config: Optional[str] = setting(
-        None, "preset of train_gpu.py that the records are for: its window, and its "
-              "train_batch_size as num_streams, unless they stand on the command line")
+        None, "preset of train_gpu.py that the records are for, a file or a name: its window, and "
+              "its train_batch_size as num_streams, unless they stand on the command line")
 
     def check(self) -> None:
         super().check()
@@ -622,8 +624,8 @@ class TaskSettings(RunSettings, TextSettings):
                                    help="SentencePiece model; that of model_dir, or beside "
                                    "init_checkpoint, if not given")
     model_config_path: str = as_in(RunSettings, "model_config_path", default="", help="JSON with "
-                                   "the architecture; that of model_dir, or beside "
-                                   "init_checkpoint, if not given")
+                                   "the architecture, or tiny, base or large; that of model_dir, "
+                                   "or beside init_checkpoint, if not given")
     # None until the rows of an epoch are known (`finetuning.lengths.in_steps`).
     save_steps: int = as_in(RunSettings, "save_steps", default=None, help="steps between "
                             "checkpoints; if not given once an epoch, or every 1000 steps where "

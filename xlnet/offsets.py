@@ -55,9 +55,7 @@ class Aligner:
     def __init__(self, tokenizer: Tokenizer):
         self._tokenizer = tokenizer
         self._pieces = [tokenizer.id_to_piece(id) for id in range(tokenizer.vocab_size)]
-        self._shapes = np.array([_shape(piece) for piece in self._pieces], np.int32)    # [V,3]
-        for id in tokenizer.byte_ids:
-            self._shapes[id] = _byte_shape(self._pieces[id])
+        self._shapes = piece_shapes(tokenizer)
         self._widths = np.full(sys.maxunicode + 1, _NOT_YET, np.uint8)
 
     def encode(self, texts: Sequence[str]) -> list[Aligned]:
@@ -72,7 +70,7 @@ class Aligner:
         if (ids == self._tokenizer.unk_id).any():       # stands for any character
             pieces = self._tokenizer.pieces(text)
             unknown = np.flatnonzero(ids == self._tokenizer.unk_id)
-            shapes[unknown] = [_shape(pieces[place]) for place in unknown.tolist()]
+            shapes[unknown] = [piece_shape(pieces[place]) for place in unknown.tolist()]
             joined = "".join(pieces)
         else:
             joined = "".join(map(self._pieces.__getitem__, ids.tolist()))
@@ -81,7 +79,7 @@ class Aligner:
     def _places(self, text, joined, shapes):
         """Where the pieces stand in the text: starts, ends int32 [T].
 
-        joined: all pieces. shapes: int [T,3], see `_shape`.
+        joined: all pieces. shapes: int [T,3], see `piece_shape`.
         """
         source = self._source(text, joined)                                    # of S characters
         size, before, after = shapes.T
@@ -110,8 +108,10 @@ class Aligner:
 
     def _normalized(self, cleaned):
         """Where the S characters come from: a `Stretch` of the cleaned text."""
-        begins = np.array(self._tokenizer.normalize_with_offsets(cleaned)[1], np.int32)
+        made, begins = self._tokenizer.normalize_with_offsets(cleaned)
+        begins = np.array(begins, np.int32)
         begins, stop = begins[:-1], begins[-1]
+        _tell_apart(begins, stop, made.replace(WORD_START, " "), cleaned)
         # What several characters are made of, as of …, ends for all of them where the next begins.
         distinct = np.append(np.unique(begins), stop)
         return Stretch(begins, distinct[np.searchsorted(distinct[:-1], begins, "right")])
@@ -151,7 +151,30 @@ class Aligner:
         return widths
 
 
-def _shape(piece):
+def _tell_apart(begins, stop, made, cleaned):
+    """What comes out as it went in, though as one, as pieces do that users defined: where each of
+    its characters begins. Changes `begins`, int32 [S], of the characters `made` of `cleaned`."""
+    firsts = np.flatnonzero(np.diff(begins, prepend=-1))
+    ends = np.append(firsts[1:], len(begins))
+    limits = np.append(begins[firsts[1:]], stop)
+    several = ends - firsts > 1
+    for first, end, limit in zip(*(each[several].tolist() for each in (firsts, ends, limits))):
+        begin = int(begins[first])
+        if cleaned[begin:limit] == made[first:end]:
+            begins[first:end] = range(begin, limit)
+
+
+def piece_shapes(tokenizer: Tokenizer) -> np.ndarray:
+    """The `piece_shape` of each piece of a vocabulary, int32 [V,3]. That of <unk>, which stands for
+    any characters, means nothing."""
+    pieces = [tokenizer.id_to_piece(id) for id in range(tokenizer.vocab_size)]
+    shapes = np.array([piece_shape(piece) for piece in pieces], np.int32)
+    for id in tokenizer.byte_ids:
+        shapes[id] = _byte_shape(pieces[id])
+    return shapes
+
+
+def piece_shape(piece: str) -> tuple[int, int, int]:
     """(characters of a piece, spaces at its beginning, spaces at its end)."""
     before = len(piece) - len(piece.lstrip(WORD_START))
     after = len(piece) - len(piece.rstrip(WORD_START)) if before < len(piece) else 0
@@ -159,7 +182,7 @@ def _shape(piece):
 
 
 def _byte_shape(piece):
-    """The `_shape` of "<0xE4>": the first byte of a character stands for all of it."""
+    """The `piece_shape` of "<0xE4>": the first byte of a character stands for all of it."""
     is_later = int(piece[3:5], 16) & 0xC0 == 0x80
     return 0 if is_later else 1, 0, 0
 

@@ -126,8 +126,8 @@ class Tokenizer:
         a letter of a script without spaces, punctuation (see `begins_word`), and special pieces.
       is_punctuation: bool [V], pieces that are words of their own: what follows begins another.
       is_legacy_word_start: bool [V], pieces that begin a word by the authors' rule.
-      split_ids: the rule for commas after digits: by id of a piece such as "▁2010,", the ids that
-        stand in its place, those of "▁2010" and ",".
+      split_pieces: the rule for commas after digits: by piece such as "▁2010,", the pieces that
+        stand in its place, "▁2010" and ",". split_ids: the same as ids.
       ids_without_mark: int32 [V], of the pieces without the mark that begins a word; -1 for the
         mark alone, the piece itself where it has none or there is no such piece.
 
@@ -153,17 +153,17 @@ class Tokenizer:
         self.is_word_start = self._find_word_starts()
         self.is_punctuation = np.array([is_punctuation(piece) for piece in self._pieces])
         self.is_legacy_word_start = np.array([begins_legacy_word(p) for p in self._pieces])
-        self._split_pieces = {piece: self._split_digit_comma(piece)
-                              for piece in self._pieces if _is_digit_comma(piece)}
+        self.split_pieces = {piece: self._split_digit_comma(piece)
+                             for piece in self._pieces if _is_digit_comma(piece)}
         to_id = self._model.piece_to_id
         self.split_ids = {to_id(piece): to_id(parts)
-                          for piece, parts in self._split_pieces.items()}
+                          for piece, parts in self.split_pieces.items()}
         self._is_split = np.isin(np.arange(self.vocab_size), list(self.split_ids))
 
     def pieces(self, text: str) -> list[str]:
         """Returns the pieces of `text`, a list of str; unknown characters stand as they are."""
         pieces = self._model.encode(self.clean(text), out_type=str)
-        return _replace(pieces, self._split_pieces)
+        return _replace(pieces, self.split_pieces)
 
     def ids(self, text: str) -> list[int]:
         """Returns the ids of `text`, a list of int."""

@@ -1,7 +1,8 @@
-"""A tiny SentencePiece model of generated English."""
+"""Tiny SentencePiece models: of generated English, and of texts of many scripts."""
 
 import io
 import pathlib
+import random
 
 import numpy as np
 import sentencepiece
@@ -21,3 +22,52 @@ def train_tiny_model(path, control=CONTROL, user_defined=("<eop>", "3,")):
         hard_vocab_limit=False, num_threads=1, minloglevel=2)
     pathlib.Path(path).write_bytes(model.getvalue())
     return str(path)
+
+
+# ---- of many scripts
+
+ODD_TEXTS = (
+    "In 2010, he won $3,000 - more than 1,234,567 others.",
+    "  Café naïve Ångström cafe\u0301  re\u0301sume\u0301 \t A\u0308\n",
+    "``Quoted'' ''' '''' ` ´ “curly”",
+    "한국어 서울특별시 조선",
+    "東京 が ガ ｶﾞ パ ｱｲｳ ㍿ ①②③ Ａｂｃ１２，３",
+    "广茂铁路全长364.6公里，由三茂铁路股份有限公司管理运营。",
+    "ภาษาไทย น้ำ กำลัง",
+    "اللُّغَة العَرَبِيَّة ﷺ ﻻ",
+    "हिन्दी क्षत्रिय ज़रूरत",
+    "½ ﬁnance … ™ x² ℃ № Ǆ ß İstanbul ΟΔΟΣ Ÿ",
+    "emoji 👩‍👩‍👧 ☃☃ \u00a8 \u3000 \u00a0 x\u2003y \ufeff z",
+    "\u0301start", "a", "", "   ", "\u0301", "''", "▁ a ▁", "<eop> <unk> <cls> 3,",
+)
+
+# Vocabularies that know all characters, few of them, few and bytes; that normalize otherwise.
+ODD_MODELS = {
+    "all": dict(vocab_size=400, character_coverage=1.0),
+    "few": dict(vocab_size=90, character_coverage=0.98),
+    "bytes": dict(vocab_size=360, character_coverage=0.98, byte_fallback=True),
+    "identity": dict(vocab_size=400, character_coverage=1.0, normalization_rule_name="identity"),
+    "bare": dict(vocab_size=300, add_dummy_prefix=False, normalization_rule_name="nmt_nfkc_cf",
+                 remove_extra_whitespaces=False),
+}
+
+
+def train_odd_model(path, name):
+    """Trains the model of `ODD_MODELS` on `ODD_TEXTS` and writes it to `path`."""
+    model = io.BytesIO()
+    sentences = [" ".join(ODD_TEXTS).replace("▁", "")] + [" ".join(WORDS)] * 300
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(sentences), model_writer=model, hard_vocab_limit=False,
+        control_symbols=CONTROL, user_defined_symbols=["<eop>", "3,"], num_threads=1,
+        minloglevel=2, **ODD_MODELS[name])
+    pathlib.Path(path).write_bytes(model.getvalue())
+    return str(path)
+
+
+def odd_mixtures(count):
+    """Yields texts of characters and of words drawn from `ODD_TEXTS`."""
+    rng = random.Random(0)
+    letters = "".join(ODD_TEXTS)
+    for _ in range(count):
+        yield "".join(rng.choice(letters) for _ in range(rng.randrange(40)))
+        yield " ".join(rng.choice(text.split() or [""]) for text in rng.choices(ODD_TEXTS, k=6))

@@ -4,15 +4,19 @@ import json
 import subprocess
 import sys
 
+import answering
 import costs
 import from_python
+import operators
 import pytest
 import time_xlnet
 from helpers.models import make_model
 from helpers.paths import ROOT
-from work import WORKS
+from untrained import make_texts
+from work import WORKS, Work
 
 from xlnet import config as settings
+from xlnet.errors import UserError
 
 RUN = [sys.executable, str(ROOT / "benchmarks" / "run.py"), "--works=infer", "--n_layer=1",
        "--model_config_path=%s" % (ROOT / "configs" / "model" / "tiny.json")]
@@ -70,6 +74,21 @@ def test_benchmark_prints_its_table():
     assert abs(tokens * seconds - 32) <= tokens * 1e-4      # seconds have four decimals
 
 
+def test_operators_are_counted_with_what_they_read_and_write(capsys):
+    config = settings.XLNetConfig(**base(n_layer=1, n_token=50, d_model=8, n_head=2, d_head=4,
+                                         d_inner=16))
+    stats = operators.trace(Work("infer", batch=2, length=16), config,
+                            dict(precision="fp32", recompute=False), warm_up=1)
+    found = operators.shares(stats)
+    products = found["MatMul"].count + found["FusedMatMul"].count
+    assert 10 <= products + found["BatchMatMulV2"].count <= 14
+    gathered, = [share for name, share in found.items() if name.startswith("GatherV2")]
+    assert gathered.written >= 2 * 16 * 8 * 4 and gathered.seconds > 0
+    operators.show(stats, top=3)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 6 and lines[-1].startswith("| all | 100.0 |")
+
+
 @pytest.mark.parametrize("flag, message", (
     ("--works=sleep", "works: 'sleep' is unknown, expected some of pretrain"),
     ("--precisions=fp8", "precisions: 'fp8' is unknown, expected some of fp32, bf16"),
@@ -82,9 +101,21 @@ def test_wrong_flags_are_named(flag, message):
 
 def test_a_model_from_python_is_timed(quick_start, tmp_path, capsys):
     path = make_model(tmp_path, "classification", text_b_column=None)
-    found = from_python.measure(from_python.BenchmarkSettings(model=path, length=8, seconds=.05))
-    assert list(found) == ["import and load", "first answer", "an answer, in batches of 1",
+    texts = make_texts(path + "/spiece.model", 8, 32)
+    assert len(set(texts)) == 32
+    found = answering.measure(lambda: from_python.load(path), texts, .05)
+    times, answers = json.loads(json.dumps(found))
+    assert list(times) == ["import and load", "first answer", "an answer, in batches of 1",
                            "an answer, in batches of 32"]
-    assert all(0 < seconds for timed in found.values() for seconds in timed)
-    from_python.show(json.loads(json.dumps(found)))
-    assert capsys.readouterr().out.count("\n") == 6
+    assert all(0 < seconds for timed in times.values() for seconds in timed)
+    other = [dict(one, plant=one["plant"] + .25) for one in answers]
+    from_python.show({"xlnet.load": (times, answers), "pipeline": (times, other)})
+    printed = capsys.readouterr().out
+    assert printed.count("\n") == 8 and "probabilities of 32 texts are at most 0.25" in printed
+
+
+def test_which_model_is_timed_has_to_be_said():
+    with pytest.raises(UserError, match="expected one of model and spiece_model_file"):
+        from_python.main(from_python.FromPythonBenchmark())
+    with pytest.raises(UserError, match="huggingface: /no/such is no program"):
+        from_python.main(from_python.FromPythonBenchmark(model="m", huggingface="/no/such"))

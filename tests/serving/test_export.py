@@ -14,12 +14,14 @@ import tensorflow.compat.v1 as tf
 from helpers import command
 from helpers.finetuning import Workspace, make_files, make_vocabulary
 from helpers.models import make_model
+from helpers.paths import ROOT
 
 import xlnet
 from xlnet.config import NetworkSettings
 from xlnet.errors import UserError
 from xlnet.models import layout
 from xlnet.serving import export, loaded, saved_model, session, warm_up
+from xlnet.tasks import span_answers
 from xlnet.tasks.task import Asked, Row
 from xlnet.tokenization import Tokenizer
 
@@ -43,6 +45,7 @@ KINDS = {
     "multiple_choice": dict(max_seq_length=16),
     "ranking": dict(max_seq_length=16),
     "tagging": dict(max_seq_length=40),
+    "spans": dict(predict_threshold=0.9),
 }
 HAS_PAIRS = ("classification", "sliding", "ranking")
 
@@ -129,7 +132,8 @@ def test_answers_are_those_of_predictions(quick_start, models, tmp_path, kind):
     np.testing.assert_allclose(one[main], values[:1], rtol=1e-6, atol=1e-6)
     assert np.ptp(values, axis=0).max() > 0.01          # it does depend on the text
     if kind == "multi_label":
-        assert (by_text["is_label"] == (values >= 0.5)).all()
+        assert (by_text["is_label"] == (values >= 0.98)).all()
+        assert (by_text["is_label"] != (values >= 0.5)).any()       # the model's own threshold
     elif main == "probabilities":
         labels = [task.labels[i].encode() for i in values.argmax(axis=1)]
         assert by_text["label"].tolist() == labels
@@ -161,6 +165,37 @@ def test_tags(quick_start, models, tmp_path):
     assert len(set(by_text["tags"].ravel())) > 2
     with pytest.raises(tf.errors.InvalidArgumentError, match="longer than 38 pieces; cut it"):
         ask(saved, ("text", dict(text_a=in_bytes(["kamat " * 30]))))
+
+
+QUESTIONS = ["kamat telok?", "who  rokmi", "mitel dakar nokla laskit " * 9, "", "sol"]
+CONTEXTS = ["kamat\u00a0 telok``x'' rokmi\u0301 2010, \u2026 solkat " * 8 + " \t", "mitel dakar",
+            "\u4e2d\u6587\u0301 \u00a8\u00a8 x3,5 \ufb01 " * 9, "", "sol \U0001f469 kamat mitel"]
+
+
+@has_text
+def test_answers_to_questions(quick_start, models, tmp_path):
+    """Cut from the contexts as they were given, over windows, as the prediction files have them."""
+    saved = export.export(models("spans"), str(tmp_path / "served"))
+    pairs = list(zip(CONTEXTS, QUESTIONS))
+    rows = [Row(str(i), (pair,), None) for i, pair in enumerate(pairs)]
+    values, arrays, task = expected(models("spans"), rows)
+    assert len(arrays["input_ids"]) > len(rows) + 10
+    said, n_best, null = span_answers.official(rows, values, task.kind.n_best_size, 0.9)
+    found, by_ids = ask(saved, ("text", dict(
+        question=in_bytes(QUESTIONS), context=in_bytes(CONTEXTS))), ("ids", arrays))
+    assert len(by_ids["null_score"]) == len(arrays["input_ids"])
+    np.testing.assert_allclose(found["null_score"], list(null.values()), rtol=1e-6, atol=1e-6)
+    for i, (context, best) in enumerate(zip(CONTEXTS, n_best.values())):
+        missing = task.kind.n_best_size - len(best)
+        assert [text.decode() for text in found["texts"][i]] == [
+            one["text"] for one in best] + [""] * missing
+        np.testing.assert_allclose(found["probabilities"][i], [
+            one["probability"] for one in best] + [0] * missing, rtol=1e-6, atol=1e-6)
+        answer = found["answer"][i].decode()
+        assert answer == said[str(i)] == context[found["start"][i]:found["end"][i]]
+        assert (found["start"][i] < 0) == (answer == "")
+        assert found["probability"][i] == found["probabilities"][i, 0]
+    assert "" in said.values() and any(said.values()) and not n_best["3"]
 
 
 # ---- what is written
@@ -202,6 +237,29 @@ def test_a_process_with_tensorflow_alone_gives_the_same_answers(quick_start, mod
     assert {name for name, dtype in sizes[1].items() if dtype == tf.bfloat16} == {
         name for name in sizes[0] if name.endswith(("/kernel", "/lookup_table"))
         and "/transformer/" in name}
+
+
+@has_text
+def test_a_process_without_this_library_answers_to_raw_text(quick_start, models, tmp_path):
+    """As scripts/check_export.py finds, which also finds an answer that is another one."""
+    saved = export.export(models("spans"), str(tmp_path / "served"), names=["text"])
+    check = tmp_path / "check_export.py"
+    check.write_text("import sys\nsys.modules['xlnet'] = None\n" + ROOT.joinpath(
+        "scripts", "check_export.py").read_text(encoding="utf-8"))
+    page = pathlib.Path(saved) / "assets.extra" / "examples.json"
+    examples = json.loads(page.read_text())
+    examples["serving_default"] = other = json.loads(json.dumps(examples["text"]))
+    other["outputs"]["null_score"]["value"][0] += 1e-3
+    other["outputs"]["answer"]["value"][0] += "!"
+    page.write_text(json.dumps(examples))
+    done = subprocess.run([sys.executable, "-I", str(check), saved], cwd=tmp_path,
+                          capture_output=True, text=True)
+    assert done.returncode == 1, done.stderr
+    assert done.stdout.startswith("TensorFlow %s, tensorflow-text " % tf.__version__)
+    assert "text: answer: the same\n" in done.stdout
+    assert float(re.search(r"text: null_score: (\S+) apart\n", done.stdout)[1]) <= 1e-6
+    wrong = [line.split(":")[:2] for line in done.stdout.splitlines() if "WRONG" in line]
+    assert wrong == [["serving_default", " answer"], ["serving_default", " null_score"]]
 
 
 def test_what_is_beside_the_graph(quick_start, models, tmp_path, caplog):

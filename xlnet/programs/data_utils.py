@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Callable
 
-from xlnet import cli, files
+from xlnet import cli, files, presets
 from xlnet.config import CorpusSettings, PretrainingSettings
 from xlnet.errors import UserError
 
@@ -50,7 +50,7 @@ def fit_to_preset(settings: CorpusSettings, path: str) -> CorpusSettings:
     Raises:
       UserError: a flag says otherwise.
     """
-    preset = files.read_json(path, "for_config")
+    preset = files.read_json(presets.find(path, "for_config", presets.PRETRAINING), "for_config")
     found = {name: preset[name] for name in OF_RECORDS if name in preset}
     for name, value in found.items():
         if cli.given(name) and getattr(settings, name) != value:

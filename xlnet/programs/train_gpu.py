@@ -4,7 +4,7 @@ import dataclasses
 import os
 from typing import TYPE_CHECKING, Any, Callable
 
-from xlnet import cli, files
+from xlnet import cli, files, presets
 from xlnet.config import (
     ARCHITECTURE_KEYS,
     CONFIG_NAME,
@@ -95,7 +95,8 @@ def choose_architecture(settings: PretrainingSettings, flags: Settings,
         homes.append(directory_of(settings.init_checkpoint))
     path = settings.model_config_path or _kept_config(homes)
     if path:
-        values = dict(files.read_json(path, "model config"))
+        values = dict(files.read_json(presets.find(path, "model_config_path", presets.MODEL),
+                                      "model config"))
         values.setdefault("n_token", manifest.vocab_size)
         for key, value in given.items():
             if values.get(key) != value:

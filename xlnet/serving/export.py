@@ -23,7 +23,7 @@ from xlnet.engine import distribution, private_tf, training
 from xlnet.errors import UserError, did_you_mean
 from xlnet.models import task_json
 from xlnet.models.settled import TASK_NAME
-from xlnet.serving import loaded, readme, signatures, warm_up
+from xlnet.serving import loaded, readme, saved_model, signatures, warm_up
 from xlnet.serving.session import restore
 from xlnet.tokenization import SPIECE_NAME
 
@@ -33,11 +33,12 @@ DTYPES = {"float32": ("fp32", tf.float32), "bfloat16": ("bf16", tf.bfloat16)}
 
 # Files of a SavedModel beside the graph and the weights, for people and programs.
 EXTRA = "assets.extra"
-LABELS_NAME, VERSIONS_NAME = "labels.json", "versions.json"
+LABELS_NAME, VERSIONS_NAME, EXAMPLES_NAME = "labels.json", "versions.json", "examples.json"
 
 _TOKENS = 8     # of a request by ids
 _EXAMPLES = {"text_a": "A text to be answered.", "text_b": "Another one that goes with it.",
-             "choices": "One answer."}
+             "choices": "One answer.", "question": "Who asks?",
+             "context": "A text in which somebody asks something."}
 
 
 def export(model_dir: str, export_dir: str, *, names: Optional[Sequence[str]] = None,
@@ -119,6 +120,9 @@ def _write(model, directory, names, kept, dtype, served_as):
         os.rename(os.path.join(directory, "saved", name), os.path.join(directory, name))
     os.rmdir(os.path.join(directory, "saved"))
     _write_extra(model, directory, dtype, made)
+    files.write_json(os.path.join(directory, EXTRA, EXAMPLES_NAME), {
+        name: {"inputs": _plain(requests[name]), "outputs": _plain(answers[name])}
+        for name in made})
     warm_up.write(directory, requests)
     files.write_text(os.path.join(directory, "README.md"), readme.text(
         model, served_as, dtype, requests, answers))
@@ -159,6 +163,12 @@ def _request(inputs, model):
             model.tokenizer.cls_id if name == "input_ids" else 0
         request[name] = np.full([1, *shape], fill, tensor.dtype.as_numpy_dtype)
     return request
+
+
+def _plain(arrays):
+    """Arrays by name as JSON has them, with their types: see scripts/check_export.py."""
+    return {name: {"dtype": tf.as_dtype(array.dtype).name,
+                   "value": saved_model.plain(array)} for name, array in arrays.items()}
 
 
 def _write_extra(model, directory, dtype, made):

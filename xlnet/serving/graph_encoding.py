@@ -15,7 +15,7 @@ from typing import Optional
 import tensorflow.compat.v1 as tf
 
 from xlnet.errors import UserError
-from xlnet.serving import graph_words
+from xlnet.serving import graph_questions, graph_words
 from xlnet.serving.graph_tokenizer import GraphTokenizer
 from xlnet.tasks import encoding
 
@@ -94,6 +94,18 @@ class GraphEncoder:
         starts = tf.concat([starts, tf.RaggedTensor.from_tensor(special)], axis=1)
         return dict(features, words=words.to_tensor(""), sentence_edges=special + 1,
                     word_starts=_left_padded(starts, tf.cast(length, tf.int64)))
+
+    def questions(self, contexts: tf.Tensor, questions: tf.Tensor, *, stride: int,
+                  max_query_length: int) -> dict[str, tf.Tensor]:
+        """Questions on paragraphs, string [N] twice -> the features of M windows, with `WINDOW_OF`,
+        and `context`, the paragraphs themselves. Arguments as of `question_windows.encode`."""
+        if self._layout.long_document == "memory":
+            raise UserError("long_document memory cannot be expressed in the graph; export with "
+                            "--signatures=ids")
+        features, row = graph_questions.encode(
+            self._tokenizer, contexts, questions, self._layout.max_seq_length, stride=stride,
+            max_query_length=max_query_length)
+        return dict(features, **{WINDOW_OF: row, "context": contexts})
 
     def _ids(self, texts):
         for old, new in self._replacements:

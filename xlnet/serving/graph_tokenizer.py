@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from xlnet.character_classes import character_class, space_class
 from xlnet.errors import UserError
 from xlnet.tokenization import Tokenizer, clean_text
 
@@ -46,7 +47,10 @@ def require_tensorflow_text() -> Any:
 
 
 class GraphTokenizer:
-    """The ids of a `Tokenizer`, computed in the graph. sep_id, cls_id: as its own.
+    """The ids of a `Tokenizer`, computed in the graph.
+
+    Attributes:
+      plain: the tokenizer itself. sep_id, cls_id: as its own.
 
     Raises:
       UserError: tensorflow-text is not installed.
@@ -54,7 +58,7 @@ class GraphTokenizer:
 
     def __init__(self, tokenizer: Tokenizer):
         self._text = require_tensorflow_text()
-        self._tokenizer = tokenizer
+        self.plain = tokenizer
         self.sep_id, self.cls_id = tokenizer.sep_id, tokenizer.cls_id
         self._cleaning = [_joined_spaces, _joined_quotes]
         if not tokenizer.keep_accents:
@@ -80,22 +84,32 @@ class GraphTokenizer:
         ids = tf.gather(tf.concat(parts, axis=0),
                         tf.math.invert_permutation(tf.concat([spaced, other], axis=0)))
         is_empty = tf.cast(tf.equal(ids.row_lengths(), 0), tf.int64)
-        unknown = tf.fill([tf.reduce_sum(is_empty)], self._tokenizer.unk_id)
+        unknown = tf.fill([tf.reduce_sum(is_empty)], self.plain.unk_id)
         return tf.concat([ids, tf.RaggedTensor.from_row_lengths(unknown, is_empty)], axis=1)
 
     def _cut(self, texts, has_prefix):
-        model = self._text.SentencepieceTokenizer(
-            self._tokenizer.model_bytes(has_prefix), out_type=tf.int32)
-        return _split_commas(model.tokenize(self.clean(texts)), self._tokenizer)
+        model = self.sentencepiece(self.plain.model_bytes(has_prefix), tf.int32)
+        return _split_commas(model.tokenize(self.clean(texts)), self.plain)
+
+    def pieces(self, cleaned: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
+        """Cleaned texts as SentencePiece cuts them, before the rule for commas: string [N] -> ids
+        int32 [N, (pieces)], and the pieces, unknown characters as they stand, string."""
+        ids, pieces = (self.sentencepiece(self.plain.model_bytes(), dtype).tokenize(cleaned)
+                       for dtype in (tf.int32, tf.string))
+        return ids, pieces
+
+    def sentencepiece(self, model: bytes, out_type: tf.DType) -> Any:
+        """A SentencePiece model in the graph: tensorflow_text's `SentencepieceTokenizer`."""
+        return self._text.SentencepieceTokenizer(model, out_type=out_type)
 
 
 def _split_commas(ids, tokenizer):
     """The rule for commas after digits: int32 [N, (pieces)] -> the same with more pieces."""
     parts = [tokenizer.split_ids.get(id, [id]) for id in range(tokenizer.vocab_size)]
-    return _each_replaced(ids, tf.ragged.constant(parts, tf.int32, row_splits_dtype=tf.int64))
+    return each_replaced(ids, tf.ragged.constant(parts, tf.int32, row_splits_dtype=tf.int64))
 
 
-def _each_replaced(rows, parts):
+def each_replaced(rows: tf.RaggedTensor, parts: tf.RaggedTensor) -> tf.RaggedTensor:
     """Each item i of ragged rows [N, (items)] replaced by the items `parts[i]`."""
     found = tf.gather(parts, rows.flat_values)                                    # [items, (parts)]
     return tf.RaggedTensor.from_row_splits(
@@ -103,23 +117,6 @@ def _each_replaced(rows, parts):
 
 
 # ---- cleaning ----
-
-def character_class(codes: Iterable[int]) -> str:
-    """The inside of a class of RE2's that holds these characters."""
-    spans: list[list[int]] = []
-    for code in sorted(codes):
-        if spans and spans[-1][1] == code - 1:
-            spans[-1][1] = code
-        else:
-            spans.append([code, code])
-    return "".join("\\x{%x}-\\x{%x}" % tuple(span) for span in spans)
-
-
-@functools.cache
-def space_class() -> str:
-    """The inside of a class of RE2's that holds what `str.isspace` does."""
-    return character_class(code for code in range(sys.maxunicode + 1) if chr(code).isspace())
-
 
 def _joined_spaces(texts):
     """`" ".join(text.split())`."""
@@ -163,13 +160,12 @@ class _Table:
 
     def __init__(self, function: Callable[[str], str], name: str):
         self._name = name
-        self._rows, self._begins, self._values = _table(function)
+        self._rows, self._begins, self._values = character_table(function)
 
     def __call__(self, texts):
         """string [N] -> string [N]"""
         with tf.name_scope(self._name):
-            # int32 [N, (characters)]
-            codes = tf.strings.unicode_decode(texts, "UTF-8", replacement_char=_NO_CHARACTER)
+            codes = decode(texts)
             flat = codes.flat_values                                    # [T]
             rows = tf.gather(tf.constant(self._rows),
                              tf.minimum(flat, len(self._rows) - 1))
@@ -183,13 +179,22 @@ class _Table:
             place = places.flat_values
             values = tf.where(place >= count, place - count, tf.gather(
                 tf.constant(self._values), tf.minimum(place, count - 1)))
-            return tf.strings.unicode_encode(tf.RaggedTensor.from_row_splits(
-                values, tf.gather(places.row_splits, codes.row_splits), validate=False), "UTF-8",
-                replacement_char=_NO_CHARACTER)
+            return encode(tf.RaggedTensor.from_row_splits(
+                values, tf.gather(places.row_splits, codes.row_splits), validate=False))
+
+
+def decode(texts: tf.Tensor) -> tf.RaggedTensor:
+    """The code points of texts, UTF-8: string [N] -> int32 [N, (characters)]."""
+    return tf.strings.unicode_decode(texts, "UTF-8", replacement_char=_NO_CHARACTER)
+
+
+def encode(codes: tf.RaggedTensor) -> tf.Tensor:
+    """The reverse: int32 [N, (characters)] -> string [N]."""
+    return tf.strings.unicode_encode(codes, "UTF-8", replacement_char=_NO_CHARACTER)
 
 
 @functools.cache
-def _table(function):
+def character_table(function: Callable[[str], str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """What becomes of each character: int32 arrays `rows` [highest changed + 2], -1 where nothing
     changes, else r; `begins`, and `values`: row r is values[begins[r]:begins[r + 1]]."""
     changed: dict[int, list[int]] = {}
@@ -200,7 +205,7 @@ def _table(function):
             made = {ord(character): function(character) for character in block}
             changed.update((code, list(map(ord, text))) for code, text in made.items()
                            if text != chr(code))
-    rows = np.full(max(changed) + 2, -1, np.int32)
+    rows = np.full(max(changed, default=-1) + 2, -1, np.int32)
     rows[list(changed)] = np.arange(len(changed))
     begins = np.cumsum([0, *map(len, changed.values())]).astype(np.int32)
     values = np.array([code for made in changed.values() for code in made], np.int32)

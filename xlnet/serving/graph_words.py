@@ -10,7 +10,7 @@ import sys
 
 import tensorflow.compat.v1 as tf
 
-from xlnet.serving.graph_tokenizer import character_class, space_class
+from xlnet.character_classes import character_class, space_class
 from xlnet.tasks.tagged_files import kind_of
 
 _END = "\x01"            # behind a word; in a text it is no part of one, and so is its neighbour

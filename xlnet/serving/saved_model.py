@@ -170,13 +170,15 @@ def _encoded(name, value):
 
 def as_rows(arrays: Mapping[str, np.ndarray]) -> list[dict[str, Any]]:
     """Arrays [B, ...] by name as B dicts that `json` can write."""
-    columns = {name: _plain(value) for name, value in arrays.items()}
+    columns = {name: plain(value) for name, value in arrays.items()}
     return [dict(zip(columns, values)) for values in zip(*columns.values())]
 
 
-def _plain(array):
+def plain(array: np.ndarray) -> list:
+    """An array as nested lists that `json` can write."""
     if array.dtype == object:
-        return [_plain(each) if isinstance(each, np.ndarray) else each.decode() for each in array]
+        return [plain(each) if isinstance(each, np.ndarray) else
+                each.decode() if isinstance(each, bytes) else each for each in array]
     if array.dtype.kind == "f":         # the fewest digits that are this number
         digits = np.array([float(str(value)) for value in array.ravel()])
         return digits.reshape(array.shape).tolist()

@@ -80,13 +80,13 @@ class Signatures:
         return Signature(texts, self._answers(task.kind.graph_features(encoder, task, texts)))
 
     def _answers(self, features):
-        task = self._tuned().task
+        tuned = self._tuned()
+        kind = tuned.task.kind
         with self._kept_weights():
             answers = self._loaded.task_model().predictions(features)
-        if WINDOW_OF in features:           # an answer is the mean over the windows of its row
-            answers = {name: tf.math.segment_mean(value, features[WINDOW_OF])
-                       for name, value in answers.items()}
-        return task.kind.served(tf, task, answers, features)
+        if WINDOW_OF in features:
+            answers = kind.graph_join(tf, answers, features[WINDOW_OF])
+        return kind.served(tf, tuned.task, answers, features, tuned.settings.predict_threshold)
 
     def _of_vectors(self):
         """The mean of the last layer over the tokens of a text, <sep> and <cls> among them."""

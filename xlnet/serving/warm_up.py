@@ -12,6 +12,8 @@ from collections.abc import Mapping
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from xlnet.serving import wire
+
 # Where TensorFlow Serving looks for them in a SavedModel.
 PATH = os.path.join("assets.extra", "tf_serving_warmup_requests")
 
@@ -31,22 +33,9 @@ def write(directory: str, requests: Mapping[str, Mapping[str, np.ndarray]]) -> N
 
 def prediction_log(signature: str, inputs: Mapping[str, np.ndarray]) -> bytes:
     """A serialized `PredictionLog` of a request."""
-    spec = _field(_SIGNATURE_NAME, signature.encode())
-    request = _field(_MODEL_SPEC, spec) + b"".join(
-        _field(_INPUTS, _field(_KEY, name.encode()) + _field(
+    spec = wire.field(_SIGNATURE_NAME, signature.encode())
+    request = wire.field(_MODEL_SPEC, spec) + b"".join(
+        wire.field(_INPUTS, wire.field(_KEY, name.encode()) + wire.field(
             _VALUE, tf.make_tensor_proto(value).SerializeToString()))
         for name, value in inputs.items())
-    return _field(_PREDICT_LOG, _field(_REQUEST, request))
-
-
-def _field(number, content):
-    """A field of bytes, text or a message: its number, type 2, its length, what it holds."""
-    return _varint(number << 3 | 2) + _varint(len(content)) + content
-
-
-def _varint(value):
-    parts = bytearray()
-    while value > 0x7F:
-        parts.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*parts, value])
+    return wire.field(_PREDICT_LOG, wire.field(_REQUEST, request))

@@ -90,9 +90,13 @@ class Classification(Kind):
     def answers(self, nn: Any, task: Task, logits: Any) -> dict:
         return {"values": nn.tf.nn.softmax(logits)}
 
-    def served(self, tf: Any, task: Task, answers: dict, features: dict) -> dict:
+    def served(self, tf: Any, task: Task, answers: dict, features: dict,
+               threshold: float = THRESHOLD) -> dict:
         values = answers["values"]
-        return {"label": tf.gather(tf.constant(task.class_names), tf.argmax(values, axis=1)),
+        ids = tf.argmax(values, axis=1)
+        if len(task.class_names) == 2 and threshold != THRESHOLD:
+            ids = tf.cast(values[:, 1] >= threshold, tf.int64)
+        return {"label": tf.gather(tf.constant(task.class_names), ids),
                 "probabilities": values}
 
     def class_weights(self, text: str, task: Task, rows: Optional[Sequence[Row]]) -> Optional[list]:

@@ -248,10 +248,17 @@ class Kind:
                             "--signatures=ids" % self.name)
         return encoder.pairs(texts["text_a"], texts.get("text_b"))
 
-    def served(self, tf: Any, task: Task, answers: dict, features: dict) -> dict:
+    def graph_join(self, tf: Any, answers: dict, row: Any) -> dict:
+        """What `join` does, in the graph: a dict of tensors [B, ...] of what `answers` says of m
+        windows; row: int64 [m], the row that each of them is of, in order."""
+        return {name: tf.math.segment_mean(value, row) for name, value in answers.items()}
+
+    def served(self, tf: Any, task: Task, answers: dict, features: dict,
+               threshold: float = THRESHOLD) -> dict:
         """What a server says of a row, by names for people: a dict of tensors [B, ...].
 
-        answers: as `answers` returns them. features: what they were computed of.
+        answers: as `answers` or `graph_join` returns them. features: what they were computed of.
+        threshold: as for `decide`.
         """
         return answers
 

@@ -108,9 +108,10 @@ class MultiLabel(Kind):
     def answers(self, nn: Any, task: Task, logits: Any) -> dict:
         return {"values": nn.tf.sigmoid(logits)}
 
-    def served(self, tf: Any, task: Task, answers: dict, features: dict) -> dict:
+    def served(self, tf: Any, task: Task, answers: dict, features: dict,
+               threshold: float = THRESHOLD) -> dict:
         values = answers["values"]
-        return {"is_label": values >= THRESHOLD, "probabilities": values}
+        return {"is_label": values >= threshold, "probabilities": values}
 
     # ---- decisions and metrics
 

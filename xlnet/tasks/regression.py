@@ -67,7 +67,8 @@ class Regression(Kind):
              options: Optional[LossOptions]) -> Any:
         return nn.tf.square(logits - features["label_ids"])
 
-    def served(self, tf: Any, task: Task, answers: dict, features: dict) -> dict:
+    def served(self, tf: Any, task: Task, answers: dict, features: dict,
+               threshold: float = THRESHOLD) -> dict:
         return {"score": answers["values"]}
 
     # ---- metrics

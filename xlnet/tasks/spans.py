@@ -25,6 +25,7 @@ from xlnet.tasks import (
     encoding,
     question_windows,
     readers,
+    served_spans,
     span_answers,
     span_scoring,
     squad_files,
@@ -236,7 +237,7 @@ class Spans(Kind):
             logits["cls_logits"], features["is_impossible"]))
 
     def answers(self, nn: Any, task: Task, logits: dict) -> dict:
-        """A `span_answers.WindowOutputs` as a dict."""
+        """What `span_answers.join` takes."""
         tf = nn.tf
         starts, ends = logits["start_top_index"], logits["end_top_index"]    # [B,S], [B,S,E]
         last = tf.shape(nn.sequence)[1] - 1
@@ -256,6 +257,27 @@ class Spans(Kind):
                            ("paragraph_len", "widest_start", "widest_end"))
         return ((starts >= low) & (starts < high) & (ends >= starts) & (ends < size)
                 & (ends - starts < self.max_answer_length))
+
+    # ---- served as a graph
+
+    def texts_of_row(self, task: Task) -> tuple[str, ...]:
+        return "question", "context"
+
+    def graph_features(self, encoder: Any, task: Task, texts: dict) -> dict:
+        return encoder.questions(texts["context"], texts["question"], stride=self.doc_stride,
+                                 max_query_length=self.max_query_length)
+
+    def graph_join(self, tf: Any, answers: dict, row: Any) -> dict:
+        return served_spans.join(tf, answers, row)
+
+    def served(self, tf: Any, task: Task, answers: dict, features: dict,
+               threshold: float = THRESHOLD) -> dict:
+        """Of raw text what `served_spans.answers` says of each question; of records a
+        dict of arrays by window, as `answers` has it."""
+        if "context" not in features:
+            return answers
+        return served_spans.answers(tf, answers, features["context"], self.n_best_size,
+                                    span_answers.null_threshold(threshold))
 
     # ---- from answers to decisions
 

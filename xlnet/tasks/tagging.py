@@ -222,7 +222,8 @@ class Tagging(Kind):
         tags = tf.pad(tags, padding)
         return {"values": tf.where(is_word, tags, -tf.ones_like(tags))}
 
-    def served(self, tf: Any, task: Task, answers: dict, features: dict) -> dict:
+    def served(self, tf: Any, task: Task, answers: dict, features: dict,
+               threshold: float = THRESHOLD) -> dict:
         """The tag of each word at its first piece, "" elsewhere: string [B,T]; of raw text words
         and tags, string [B,W], "" where a text has fewer."""
         tags = tf.gather(tf.constant(("", *task.class_names)), answers["values"][:, :, 1] + 1)

@@ -1,0 +1,111 @@
+"""Where a step spends its time: a table of operators for benchmarks/README.md.
+
+    python benchmarks/operators.py --works=finetune --n_layer=4
+
+For each kind of operator, of one traced step after others: its time summed over threads, how many
+there are, and the bytes that they read and wrote. TensorFlow's own rewriting of the graph, which
+joins operators, is part of what is seen.
+"""
+
+import collections
+import dataclasses
+import os
+import re
+from typing import Optional
+
+import tensorflow.compat.v1 as tf
+from repository import ROOT
+from time_xlnet import build
+from work import WORKS
+
+from xlnet import cli
+from xlnet.config import XLNetConfig, setting
+from xlnet.engine import training
+from xlnet.errors import UserError
+
+# seconds: of all its runs. count: of runs. read, written: bytes.
+Share = collections.namedtuple("Share", "seconds count read written")
+
+# [allocator and sizes] name = Operator(sources); oneDNN's kernels have names of their own.
+_LABEL = re.compile(r"(?:\[.*?\] )?(\S+) = _?(?:Mkl(?:Native)?)?(\w+)\((.*)\)$")
+
+
+@dataclasses.dataclass(frozen=True)
+class OperatorSettings:
+    """operators.py: what to trace."""
+    model_config_path: str = setting(os.path.join(ROOT, "configs/model/base.json"),
+                                     "JSON with the architecture; weights are random")
+    works: str = setting("pretrain,finetune,infer", "comma-separated, of: " + ", ".join(WORKS))
+    precision: str = setting("fp32", "of matrix products", choices=("fp32", "bf16"))
+    recompute: bool = setting(False, "trace training with --recompute")
+    n_layer: Optional[int] = setting(None, "layers, in place of the file's", minimum=1)
+    top: int = setting(20, "kinds of operators shown, those with most time", minimum=1)
+
+
+def main(settings):
+    unknown = set(settings.works.split(",")) - set(WORKS)
+    if unknown:
+        raise UserError("works: '%s' is unknown, expected some of %s" % (
+            min(unknown), ", ".join(WORKS)))
+    architecture = XLNetConfig(json_path=settings.model_config_path).to_dict()
+    architecture["n_layer"] = settings.n_layer or architecture["n_layer"]
+    options = dict(precision=settings.precision, recompute=settings.recompute)
+    for name in settings.works.split(","):
+        print("\n%s, %d layers, %s\n" % (name, architecture["n_layer"], settings.precision))
+        show(trace(WORKS[name], XLNetConfig(**architecture), options), settings.top)
+
+
+def trace(work, config, options, warm_up=2):
+    """The `StepStats` of one step, after `warm_up` others."""
+    with tf.Graph().as_default():
+        fetches, feed = build(work, config, options)
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            for _ in range(warm_up):
+                session.run(fetches, feed)
+            metadata = tf.RunMetadata()
+            session.run(fetches, feed, tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE),
+                        metadata)
+    return metadata.step_stats
+
+
+def shares(step_stats):
+    """A dict of the kind of operator to its `Share`."""
+    nodes = [node for device in step_stats.dev_stats for node in device.node_stats]
+    written = {node.node_name: sum(
+        output.tensor_description.allocation_description.requested_bytes
+        for output in node.output) for node in nodes}
+    found = collections.defaultdict(lambda: Share(0., 0, 0, 0))
+    for node in nodes:
+        label = _LABEL.match(node.timeline_label)
+        if not label:       # what stands for the step, and for what came from outside
+            continue
+        sources = (source.strip().lstrip("^").partition(":")[0] for source in label[3].split(","))
+        so_far = found[label[2]]
+        found[label[2]] = Share(
+            so_far.seconds + (node.op_end_rel_micros - node.op_start_rel_micros) / 1e6,
+            so_far.count + 1, so_far.read + sum(written.get(source, 0) for source in sources),
+            so_far.written + written[node.node_name])
+    return found
+
+
+def show(step_stats, top):
+    found = shares(step_stats)
+    whole = sum(share.seconds for share in found.values())
+    print("| operator | share of the time, % | seconds | runs | MB read | MB written |\n"
+          "|---|---|---|---|---|---|")
+    ordered = sorted(found.items(), key=lambda item: -item[1].seconds)
+    for name, share in ordered[:top] + [("all", total(found.values()))]:
+        print("| %s | %.1f | %.3f | %s | %s | %s |" % (
+            name, 100 * share.seconds / whole, share.seconds, *map("{:,.0f}".format, (
+                share.count, share.read / 1e6, share.written / 1e6))))
+
+
+def total(found):
+    return Share(*map(sum, zip(*found)))
+
+
+if __name__ == "__main__":
+    tf.disable_eager_execution()
+    training.share_one_heap()
+    cli.run(main, OperatorSettings, about="shows where a step spends its time")

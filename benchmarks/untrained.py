@@ -1,0 +1,57 @@
+"""Models and texts for measurements in which it is no matter what they say."""
+
+import os
+import random
+
+import numpy as np
+
+from xlnet import files
+from xlnet.config import ClassifierSettings, XLNetConfig
+
+LABELS = ["no", "yes"]
+
+
+def make_model(directory, model_config_path, spiece_model_file):
+    """A model directory as training leaves it, of a classifier with weights at random."""
+    import tensorflow.compat.v1 as tf
+
+    from xlnet.config import NetworkSettings
+    from xlnet.engine import checkpoint, distribution, training
+    from xlnet.models import task_json
+    from xlnet.models.task_model import TaskModel
+    from xlnet.serving import session
+    from xlnet.serving.loaded import TunedFor
+    from xlnet.tasks import custom
+    from xlnet.tokenization import Tokenizer
+    training.set_up_process()
+    os.makedirs(directory)
+    config = XLNetConfig(json_path=model_config_path)
+    tokenizer = Tokenizer(spiece_model_file)
+    tokenizer.save(os.path.join(directory, "spiece.model"))
+    config.to_json(os.path.join(directory, "xlnet_config.json"))
+    tuned_with = ClassifierSettings(model_dir=directory, task_name="custom", do_predict=True,
+                                    predict_file="-", max_seq_length=512)
+    task = custom.get_task(tuned_with, {"labels": LABELS})
+    described = task_json.describe(tuned_with, task, tokenizer)
+    files.write_json(os.path.join(directory, "task.json"), described)
+    with tf.Graph().as_default():
+        tuned = TunedFor(task, tuned_with, described["head"])
+        TaskModel(config, task, NetworkSettings(), tuned_with, tuned.scope).predictions(
+            session.placeholders(tuned))
+        draw = np.random.default_rng(0)
+        checkpoint.write_arrays(os.path.join(directory, "model.ckpt-1"), {
+            distribution.base_name(variable): draw.normal(
+                variable.op.name.endswith("gamma"), .02, variable.shape.as_list()
+            ).astype(np.float32) for variable in tf.global_variables()})
+    checkpoint.note_newest(directory)
+
+
+def make_texts(spiece_model_file, pieces, count, spread=0.0):
+    """English-like texts of about so many pieces, each of a length of its own within the share
+    `spread` of that."""
+    from xlnet.tokenization import Tokenizer
+    tokenizer, draw = Tokenizer(spiece_model_file), random.Random(0)
+    words = [tokenizer.id_to_piece(id)[1:] for id in range(max(tokenizer.vocab_size // 10, 200))
+             if id < tokenizer.vocab_size and tokenizer.id_to_piece(id)[1:].isalpha()]
+    return [" ".join(draw.choices(words, k=round(pieces * draw.uniform(1 - spread, 1 + spread))))
+            for _ in range(count)]

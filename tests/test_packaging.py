@@ -1,0 +1,195 @@
+"""The package: built as pip builds it, installed into an empty environment, used from elsewhere."""
+
+import email
+import json
+import os
+import pathlib
+import re
+import shutil
+import site
+import subprocess
+import sys
+import tarfile
+
+import pytest
+from helpers.paths import ROOT
+
+from xlnet import presets
+from xlnet.commands import COMMANDS, as_started
+from xlnet.errors import UserError
+
+BUILD = "from setuptools import build_meta; print(build_meta.build_%s(%r))"
+NOT_BUILT = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info", "build", "dist",
+                                   "sample_run", "golden")
+
+
+def build(folder, form, target):
+    """Builds as pip does, without an environment of its own for it."""
+    done = subprocess.run([sys.executable, "-c", BUILD % (form, str(target))], cwd=folder,
+                          capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "would be ignored" not in done.stderr, done.stderr
+    return target / done.stdout.split()[-1]
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """A folder with the source distribution, and the wheel that it makes."""
+    folder = tmp_path_factory.mktemp("built")
+    shutil.copytree(ROOT, folder / "copy", ignore=NOT_BUILT)
+    sources = build(folder / "copy", "sdist", folder)
+    with tarfile.open(sources) as archive:
+        archive.extractall(folder)
+    build(folder / sources.name[:-len(".tar.gz")], "wheel", folder)
+    return folder
+
+
+class Environment:
+    """A virtual environment with nothing but the wheel, which sees this Python's packages."""
+
+    def __init__(self, folder, wheel):
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+        self.bin, self.site = folder / "bin", next(folder.glob("lib/python*/site-packages"))
+        subprocess.run([sys.executable, "-m", "pip", "--python", self.bin / "python", "install",
+                        "--no-deps", "--no-index", "--no-compile", "--quiet",
+                        "--disable-pip-version-check", wheel], check=True)
+        (self.site / "dependencies.pth").write_text("\n".join(site.getsitepackages()))
+
+    def run(self, command, *arguments, cwd):
+        clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        return subprocess.run([self.bin / command, *arguments], cwd=cwd, capture_output=True,
+                              text=True, env=clean)
+
+
+@pytest.fixture(scope="module")
+def installed(built, tmp_path_factory):
+    return Environment(tmp_path_factory.mktemp("environment"), next(built.glob("*.whl")))
+
+
+def test_the_sources_are_whole(built):
+    sources = next(path for path in built.iterdir() if path.is_dir() and path.name != "copy")
+    for name in ("README.md", "LICENSE", "CONTRIBUTING.md", "requirements.txt", "train_gpu.py",
+                 "scripts/setup.sh", "configs/model/base.json", "tests/test_packaging.py",
+                 "benchmarks/run.py", "docs/how_to/install.md"):
+        assert (sources / name).is_file(), name
+
+
+def test_what_is_installed(installed):
+    place = installed.site / "xlnet"
+    modules = {path.relative_to(ROOT / "xlnet") for path in (ROOT / "xlnet").rglob("*.py")}
+    assert {path.relative_to(place) for path in place.rglob("*.py")} == modules
+    assert (place / "py.typed").is_file()
+    ours = {path.name for path in installed.site.iterdir()}
+    assert {name for name in ours if not name.endswith((".dist-info", ".pth"))} == {"xlnet"}
+    for path in (ROOT / "configs").rglob("*.json"):
+        copy = place / "configs" / path.relative_to(ROOT / "configs")
+        assert copy.read_bytes() == path.read_bytes()
+
+
+def test_extras(installed):
+    described = email.message_from_string(
+        next(installed.site.glob("xlnet-*.dist-info/METADATA")).read_text(encoding="utf-8"))
+    assert {"serve", "convert", "beam", "gpu", "dev"} <= set(described.get_all("Provides-Extra"))
+    wanted = described.get_all("Requires-Dist")
+    plain = [line for line in (ROOT / "requirements.txt").read_text().splitlines() if line]
+    assert [line for line in wanted if "extra ==" not in line] == plain
+    assert "tensorflow[and-cuda]==2.15.1; extra == 'gpu'" in [
+        line.replace(" ;", ";").replace('"', "'") for line in wanted]
+
+
+def plain(line):
+    """A requirement without blanks, brackets, quotes, remarks."""
+    return re.sub(r"[\s\"'()]", "", line.split("#")[0])
+
+
+def test_dev_is_what_the_checks_need():
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    extra = re.findall(r'"([^"]+)"', re.search(r"^dev = \[(.*?)^\]", text, re.M | re.S)[1])
+    listed = (ROOT / "requirements-dev.txt").read_text(encoding="utf-8").splitlines()
+    assert {plain(line) for line in extra} == {
+        plain(line) for line in listed if line[:1] not in ("#", "-", "")}
+
+
+def test_each_program_is_a_command():
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    entries = re.findall(r'^([\w-]+) = "xlnet\.programs\.(\w+):run"$', text, re.M)
+    assert {name: command for command, name in entries} == COMMANDS
+    programs = {path.stem for path in (ROOT / "xlnet" / "programs").glob("*.py")
+                if "\ndef run() -> None:\n" in path.read_text(encoding="utf-8")}
+    assert programs == set(COMMANDS)
+    for name in programs:
+        starts = [path for path in (ROOT / (name + ".py"), ROOT / "scripts" / (name + ".py"))
+                  if path.is_file()]
+        assert len(starts) == 1 and len(starts[0].read_text(encoding="utf-8").splitlines()) < 10
+        assert "from xlnet.programs.%s import run" % name in starts[0].read_text(encoding="utf-8")
+
+
+def test_help_speaks_of_commands(installed, tmp_path):
+    for command in COMMANDS.values():
+        done = installed.run(command, "--help", cwd=tmp_path)
+        assert done.returncode == 0 and not done.stderr, (command, done.stderr)
+        assert done.stdout.startswith(command + ": ")
+        for name in COMMANDS:
+            assert name + ".py" not in done.stdout, command
+
+
+def test_texts_name_programs_as_they_were_started():
+    text = "python train_gpu.py; scripts/export.py writes one, my_export.py does not"
+    assert as_started(text, "train_gpu.py") == text
+    assert as_started(text, "xlnet-data") == as_started(text, "xlnet-checkpoints strip") == (
+        "xlnet-pretrain; xlnet-export writes one, my_export.py does not")
+
+
+def test_presets_by_name_and_a_run(installed, place, tmp_path):
+    """Records made by two processes, for a preset; a network that is given by name, trained."""
+    done = installed.run("xlnet-data", "--for_config=tiny", "--num_workers=2",
+                         "--input_glob=%s" % (place / "train.txt"), "--save_dir=records",
+                         "--sp_path=%s" % (place / "sp.model"), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "for tiny: seq_len=128 reuse_len=64 num_streams=8" in done.stdout
+    vocab_size = json.loads((tmp_path / "records" / "manifest.json").read_text())["vocab_size"]
+    done = installed.run(
+        "xlnet-pretrain", "--config=tiny", "--record_info_dir=records", "--train_steps=1",
+        "--warmup_steps=0", "--n_token=%d" % vocab_size, "--n_layer=1", "--d_inner=8",
+        "--num_predict=8", "--device=cpu",
+        cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "model" / "model.ckpt-1.index").is_file()
+
+
+CALLS = """
+import pathlib, sys, xlnet
+assert pathlib.Path(sys.argv[1]) in pathlib.Path(xlnet.__file__).parents, xlnet.__file__
+assert xlnet.XLNetConfig(json_path="base").n_layer == 12 and callable(xlnet.load)
+"""
+
+
+def test_from_python(installed, tmp_path):
+    done = installed.run("python", "-c", CALLS, str(installed.site), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+# Names of what comes along.
+
+def test_names(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    find = presets.find
+    sst, k7 = (ROOT / "configs" / name for name in (
+        "finetune/sst-2.json", "pretrain/ablation/k7.json"))
+    assert pathlib.Path(find("sst-2", "config", presets.OF_RUNS)) == sst
+    assert pathlib.Path(find("configs/finetune/sst-2.json", "config", presets.OF_RUNS)) == sst
+    assert pathlib.Path(find("ablation/k7", "config", presets.OF_RUNS)) == k7
+    pathlib.Path("base").mkdir()        # a directory is no settings
+    assert find("base", "model_config_path", presets.MODEL).endswith("model/base.json")
+    pathlib.Path("large").touch()       # a file is
+    assert find("large", "model_config_path", presets.MODEL) == "large"
+    assert find("../x.json", "config", presets.OF_RUNS) == "../x.json"
+    with pytest.raises(UserError, match="config: no such file or preset: sst2; did you mean 'sst-"):
+        find("sst2", "config", presets.OF_RUNS)
+    with pytest.raises(UserError, match="preset: huge; there are base, large, tiny$"):
+        find("huge", "model_config_path", presets.MODEL)
+
+
+def test_a_name_is_of_one_preset():
+    every = [name for folder in presets.OF_RUNS for name in presets.names(folder)]
+    assert len(every) == len(set(every)) > 60

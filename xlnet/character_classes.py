@@ -1,0 +1,34 @@
+"""Classes of characters as RE2, the regular expressions of TensorFlow's graphs, writes them.
+
+They come from Python's own Unicode data, so that a graph does not depend on the edition of Unicode
+of the process that serves it.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Iterable
+
+
+def character_class(codes: Iterable[int]) -> str:
+    """The inside of a class that holds these characters."""
+    spans: list[list[int]] = []
+    for code in sorted(codes):
+        if spans and spans[-1][1] == code - 1:
+            spans[-1][1] = code
+        else:
+            spans.append([code, code])
+    return "".join("\\x{%x}-\\x{%x}" % tuple(span) for span in spans)
+
+
+@functools.cache
+def space_codes() -> tuple[int, ...]:
+    """The characters of which `str.isspace` is true."""
+    return tuple(code for code in range(sys.maxunicode + 1) if chr(code).isspace())
+
+
+@functools.cache
+def space_class() -> str:
+    """The inside of a class that holds them."""
+    return character_class(space_codes())

@@ -1,0 +1,99 @@
+"""The best spans over all windows of a paragraph, as texts, inside of a TensorFlow graph: what
+`span_answers` does.
+
+`tf` is TensorFlow, handed in. Shape letters: N questions, M windows of all, S starts, E ends of
+each start, C spans of all questions, K answers that are kept.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xlnet.character_classes import space_class
+
+
+def join(tf: Any, outputs: dict, question: Any) -> dict:
+    """`span_answers.join`: outputs of M windows, and the question of each, int64 [M].
+
+    Returns:
+      `start`, `end` int32 and `score` float64, all spans of each question, best first: ragged
+      [N, (spans)]; `null_score` [N].
+    """
+    allowed = outputs["is_allowed"]                                           # [M,S,E]
+    none = tf.zeros_like(outputs["end_log_prob"])
+    start_score = tf.cast(outputs["start_log_prob"][:, :, None] + none, tf.float64)
+    start = tf.cast(outputs["char_start"][:, :, None] + none, tf.int32)
+    values = (start, tf.cast(outputs["char_end"], tf.int32),
+              start_score + tf.cast(outputs["end_log_prob"], tf.float64))
+    rows = tf.gather(question, tf.where(allowed)[:, 0])                                # [C]
+    start, end, score = (tf.boolean_mask(value, allowed) for value in values)
+    null_score = tf.math.segment_min(outputs["null_score"], question)
+    best_first = tf.argsort(score, direction="DESCENDING", stable=True)
+    order = tf.gather(best_first, tf.argsort(tf.gather(rows, best_first), stable=True))
+    rows = tf.gather(rows, order)
+    return dict({name: tf.RaggedTensor.from_value_rowids(
+        tf.gather(value, order), rows, nrows=tf.size(null_score, out_type=tf.int64),
+        validate=False) for name, value in zip(("start", "end", "score"), (start, end, score))},
+        null_score=null_score)
+
+
+def answers(tf: Any, found: dict, contexts: Any, most: int, null_threshold: float) -> dict:
+    """`span_answers.answers`: what `join` returns and string [N] -> what is said of each question.
+
+    Returns:
+      `answer` string [N], "" where there is none, `start`, `end` int32, its characters in the
+      context, -1 where there is none; `null_score`; and, whether there is an answer or not, the
+      best texts `texts` string [N,K] with their shares `probabilities` of their own sum, "" and 0
+      where there are fewer, and `probability` [N], that of the best one.
+    """
+    best = _distinct(tf, found, contexts, most)
+    rows, scores = best["score"].value_rowids(), best["score"].flat_values
+    weights = tf.exp(scores - tf.gather(tf.reduce_max(best["score"], axis=1), rows))
+    sums = tf.math.unsorted_segment_sum(weights, rows, best["score"].nrows())
+    shares = tf.cast(weights / tf.gather(sums, rows), tf.float32)
+    texts, starts, ends, probabilities = (
+        values.to_tensor(empty, shape=[None, most]) for values, empty in (
+            (best["text"], ""), (best["start"], -1), (best["end"], -1),
+            (best["score"].with_flat_values(shares), 0.)))
+    has_none = tf.equal(texts[:, 0], "") | (
+        tf.cast(found["null_score"], tf.float64) > null_threshold)
+    return {
+        "answer": tf.where_v2(has_none, "", texts[:, 0]),
+        "start": tf.where_v2(has_none, -1, starts[:, 0]),
+        "end": tf.where_v2(has_none, -1, ends[:, 0]),
+        "probability": probabilities[:, 0],
+        "null_score": found["null_score"],
+        "texts": texts,
+        "probabilities": probabilities,
+    }
+
+
+def _distinct(tf, found, contexts, most):
+    """`span_answers.distinct`: the best spans of each question, ragged [N, (at most K)], as `text`,
+    its `start` and `end`, and `score`."""
+    rows, start, end, score = (
+        tf.boolean_mask(values, found["end"].flat_values > found["start"].flat_values)
+        for values in (found["score"].value_rowids(), *(
+            found[name].flat_values for name in ("start", "end", "score"))))
+    span = tf.strings.substr(tf.gather(contexts, rows), start, end - start, unit="UTF8_CHAR")
+    bare = tf.strings.regex_replace(span, "^[%s]+" % space_class(), "")
+    text = tf.strings.regex_replace(bare, "[%s]+$" % space_class(), "")
+    start += _length(tf, span) - _length(tf, bare)
+    values = {"text": text, "start": start, "end": start + _length(tf, text), "score": score}
+    kept = _is_first(tf, tf.strings.join([tf.as_string(rows), text], " ")) & tf.not_equal(text, "")
+    return {name: tf.RaggedTensor.from_value_rowids(
+        tf.boolean_mask(value, kept), tf.boolean_mask(rows, kept),
+        nrows=tf.size(contexts, out_type=tf.int64), validate=False)[:, :most]
+        for name, value in values.items()}
+
+
+def _length(tf, texts):
+    return tf.strings.length(texts, unit="UTF8_CHAR")
+
+
+def _is_first(tf, values):
+    """Whether no value before it is the same: [C] -> bool [C]."""
+    different, which = tf.unique(values)
+    place = tf.range(tf.size(values))
+    first = tf.math.unsorted_segment_min(place, which, tf.size(different))
+    return tf.equal(tf.gather(first, which), place)
