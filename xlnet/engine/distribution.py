@@ -23,6 +23,7 @@ from xlnet.errors import UserError
 
 _log = logging.getLogger(__name__)
 
+_GROUP_BYTES = 2 ** 25      # of the gradients that are summed over replicas together
 _TASK = "/job:%s/replica:0/task:%s"     # TensorFlow's name of a host
 _TF_CONFIG = ('{"cluster": {"worker": ["host0:port", ...]}, "task": {"type": "worker", '
               '"index": N}}')
@@ -231,15 +232,35 @@ def replica_index() -> Union[int, tf.Tensor]:
 
 
 def mean_over_replicas(tensors: list[tf.Tensor]) -> list[tf.Tensor]:
-    """Means of a list of tensors over all replicas, on each of them."""
+    """Means of a list of tensors over all replicas, on each of them.
+
+    They are summed in groups, from the last tensor on, each as soon as it is computed: gradients
+    come in the order of the network, and the backward pass begins at its end, so that it goes on
+    while those that it is done with are on their way.
+    """
     context = tf2.distribute.get_replica_context()
     if context.num_replicas_in_sync == 1:
         return tensors
+    groups = _groups([tensor.shape.num_elements() * tensor.dtype.size for tensor in tensors])
 
     def reduce(strategy, *tensors):
-        return strategy.extended.batch_reduce_to(tf2.distribute.ReduceOp.MEAN,
-                                                 [(tensor, tensor) for tensor in tensors])
+        means = [strategy.extended.batch_reduce_to(
+            tf2.distribute.ReduceOp.MEAN, [(tensor, tensor) for tensor in tensors[group]])
+            for group in groups]
+        return [mean for part in reversed(means) for mean in part]
     return context.merge_call(reduce, args=tuple(tensors))
+
+
+def _groups(sizes):
+    """Slices of tensors of so many bytes that have `_GROUP_BYTES` together or more, from the last
+    one on; what is left at the beginning may have less."""
+    groups, stop, size = [], len(sizes), 0
+    for start in reversed(range(len(sizes))):
+        size += sizes[start]
+        if size >= _GROUP_BYTES or not start:
+            groups.append(slice(start, stop))
+            stop, size = start, 0
+    return groups
 
 
 def local_parts(variable: Any) -> tuple:

@@ -268,8 +268,8 @@ def training_spec(loss: tf.Tensor, optimization_settings: OptimizationSettings,
     if gradients is None:
         gradients = optimization.gradients_of(loss)
     stop_asked = _stop_variable()
-    loss, stop, *gradients = distribution.mean_over_replicas(
-        [loss, stop_asked.read_value()] + gradients)
+    *gradients, loss, stop = distribution.mean_over_replicas(
+        gradients + [loss, stop_asked.read_value()])
     train_op, scalars = optimization.minimize(
         loss, optimization_settings, tf.train.get_global_step(),
         list(zip(gradients, tf.trainable_variables())), scale)
