@@ -69,10 +69,13 @@ def _file(path: pathlib.Path) -> File:
                              (), ()) for word, verb in verbs.items())
 
     text = path.read_text(encoding="utf-8")
+    docstring = text.split('"""')[1].strip() if '"""' in text else ""
     if re.search(r"\bcli\.run|^from .* import run$", text, re.MULTILINE):
         with _in_the_place_of_the_command_line(run, run_verb, path.parent):
             runpy.run_path(str(path), run_name="__main__")
-    about = text.split('"""')[1].split("\n")[0] if '"""' in text else ""
+    elif "__main__" in text:    # it is copied elsewhere, and so has no flags of ours
+        run(None, about=docstring)
+    about = docstring.split("\n")[0]
     return File(name, re.sub(r" ?`[^`]*--help`[^.]*\.", "", about), found)
 
 

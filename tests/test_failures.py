@@ -37,6 +37,11 @@ def of_graph(error, node, reason):
     (OSError(errno.EROFS, "Read-only file system", "/m/training.lock"),
      "/m/training.lock: the file system is read-only; copy what is needed to another one"),
     (PermissionError(errno.EACCES, "Permission denied", "/m/x"), "/m/x: permission denied; change"),
+    (tf.errors.OpError(None, None, "/m/model.ckpt-5.data-00000-of-00001; Input/output error", 2),
+     "/m/model.ckpt-5.data-00000-of-00001: Input/output error; nothing was changed"),
+    (OSError(errno.ESTALE, "Stale file handle", "/m/x"),
+     "/m/x: Stale file handle; nothing was changed: start again when the disk"),
+    (MemoryError("Unable to allocate 3.2 GiB"), "out of memory: Unable to allocate 3.2 GiB; what"),
     (of_graph(tf.errors.DataLossError, "IteratorGetNext",
               "truncated record at 5780' failed with Read less bytes than requested"),
      "records: r.tfrecord is damaged: truncated record at 5780' failed with Read less bytes than "

@@ -72,6 +72,12 @@ _CASES = (
     Case(("ResourceExhaustedError",),
          r"OOM when allocating tensor with shape(?P<shape>\[.*?\]).*device:(?P<device>\w+:\d+)",
          "out of memory on {device}, for a tensor {shape}; what helps: " + _LESS_MEMORY),
+    Case(_ANY, r"(?i)(?P<answer>input/output error|stale (nfs )?file handle|[\w ]*timed out"
+         r"|resource temporarily unavailable|transport endpoint is not connected|host is down"
+         r"|too many open files|cannot allocate memory)",
+         "{file}: {answer}; nothing was changed: start again when the disk, the network or this "
+         "machine is well, or remove what stays so"),
+    Case(("MemoryError",), "", "out of memory: {reason}; what helps: " + _LESS_MEMORY),
     Case(("DataLossError",), "",
          "records: {records} is damaged: {reason}; remove it and start again, it is made anew"),
 )

@@ -3,15 +3,44 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
 import shutil
 import sys
 from collections.abc import Iterable, Iterator
-from typing import IO, Any, Optional
+from typing import IO, Any, Optional, Union
 
 from xlnet.errors import UserError
+
+
+def put(source: str, target: str) -> None:
+    """Gives a file, or a directory with all its files, its final name.
+
+    The disk has what is in it before it has the name, and the name when this returns: after a loss
+    of power, too, a final name never stands for half a file.
+    """
+    for directory, _, names in os.walk(source):
+        for name in names:
+            sync(os.path.join(directory, name))
+        sync(directory)
+    if not os.path.isdir(source):
+        sync(source)
+    os.replace(source, target)
+    sync(os.path.dirname(os.path.abspath(target)))
+
+
+def sync(path: str) -> None:
+    """Waits until the disk has a file, or the names in a directory."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as e:
+        if e.errno not in (errno.EINVAL, errno.ENOTSUP):     # of a file system that has no such
+            raise OSError(e.errno, e.strerror, path) from None
+    finally:
+        os.close(descriptor)
 
 
 @contextlib.contextmanager
@@ -21,7 +50,7 @@ def replacing(path: str) -> Iterator[str]:
     temporary = "%s.partial-%d" % (path, os.getpid())
     try:
         yield temporary
-        os.replace(temporary, path)
+        put(temporary, path)
     except OSError as e:
         if e.filename is None:      # of a failed write
             e.filename = path
@@ -46,7 +75,7 @@ def new_directory(path: str) -> Iterator[str]:
     os.makedirs(temporary)
     try:
         yield temporary
-        os.replace(temporary, path)
+        put(temporary, path)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
@@ -73,18 +102,49 @@ def write_json(path: str, value: object) -> None:
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 
+def parse_json(text: Union[str, bytes]) -> Any:
+    """The value that JSON stands for; bytes are UTF-8.
+
+    Raises:
+      ValueError: it is none, or one that is nested too deeply to be held.
+    """
+    try:
+        return json.loads(text if isinstance(text, str) else text.decode("utf-8"))
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
 def read_json(path: str, what: str) -> dict[str, Any]:
     """Reads a JSON object, local or remote; `what` is its role in errors ("model config", ...)."""
     require_file(path, what)
     with open_binary(path) as f:
         try:
-            value = json.loads(f.read().decode("utf-8"))
+            value = parse_json(f.read())
         except ValueError as e:
             raise UserError("%s %s: not valid JSON: %s" % (what, path, e)) from None
     if not isinstance(value, dict):
         raise UserError("%s %s: expected a JSON object, found %s"
                         % (what, path, type(value).__name__))
     return value
+
+
+def read_array(source: Union[str, IO[bytes]], mapped: bool = False) -> Any:
+    """A NumPy array from a .npy file, or from where an open one stands; never an object.
+
+    Args:
+      mapped: the file stays on the disk, and is read where it is looked at.
+
+    Raises:
+      ValueError: there is none that is whole, whatever NumPy's parsers say of it.
+      OSError: the file cannot be read.
+    """
+    import numpy as np
+    try:
+        return np.load(source, mmap_mode="r" if mapped else None, allow_pickle=False)
+    except OSError:
+        raise
+    except Exception as e:
+        raise ValueError("is no array that is whole: %s" % e) from None
 
 
 def copy(source: str, target: str) -> None:
@@ -103,6 +163,15 @@ def require_file(path: Optional[str], what: str) -> None:
         raise UserError("%s: %s is a directory, expected a file" % (what, path))
     if not exists(path):
         raise UserError("%s: no such file: %s" % (what, path))
+
+
+def require_inside(path: str, root: str, whose: str) -> None:
+    """Raises UserError where symbolic links lead from `path` out of the directory `root`; `whose`
+    directory that is, in the error: "the model's"."""
+    root, target = os.path.realpath(root), os.path.realpath(path)
+    if os.path.commonpath([root, target]) != root:
+        raise UserError("%s is a symbolic link to %s, outside of %s directory; copy the file into "
+                        "it" % (path, target, whose))
 
 
 def require_writable(directory: str, what: str) -> None:

@@ -3,6 +3,7 @@
 import os
 import pathlib
 import shutil
+import weakref
 
 import numpy as np
 import pytest
@@ -164,3 +165,47 @@ def test_a_directory_does_not_lead_out_of_itself(tmp_path, is_relative):
     (tmp_path / "checkpoint").write_text('model_checkpoint_path: "%s"\n' % away)
     with pytest.raises(UserError, match="checkpoint points to .*, expected a checkpoint in"):
         checkpoint.resolve(str(tmp_path))
+
+
+def make_run(directory, steps):
+    """Checkpoints of a run with 6 weights."""
+    for step in steps:
+        checkpoint.write_arrays(str(directory / ("model.ckpt-%d" % step)), {
+            "global_step": np.array(step), **{"model/w%d" % i: np.zeros([1000]) for i in range(6)}})
+
+
+def test_a_disk_that_does_not_answer_has_damaged_nothing(tmp_path):
+    """The run ends; the next one goes on from the same checkpoint."""
+    make_run(tmp_path, (1, 2))
+    data = tmp_path / "model.ckpt-2.data-00000-of-00001"
+    os.rename(data, tmp_path / "aside")
+    os.symlink("/proc/self/mem", data)          # Input/output error
+    before = sorted(os.listdir(tmp_path))
+    with pytest.raises(UserError, match="ckpt-2.data.* Input/output error; nothing was changed: "):
+        checkpoint.newest_whole(str(tmp_path))
+    assert sorted(os.listdir(tmp_path)) == before
+    os.rename(tmp_path / "aside", data)
+    assert checkpoint.newest_whole(str(tmp_path)) == 2
+    data.write_bytes(data.read_bytes()[:-1])
+    assert checkpoint.newest_whole(str(tmp_path)) == 1
+
+
+def test_a_checkpoint_is_looked_through_one_weight_at_a_time(tmp_path, monkeypatch):
+    make_run(tmp_path, (1,))
+    alive, seen, real = [], [], tf.train.NewCheckpointReader
+
+    class Reader:
+        def __init__(self, prefix):
+            self._reader = real(prefix)
+
+        def get_variable_to_shape_map(self):
+            return self._reader.get_variable_to_shape_map()
+
+        def get_tensor(self, name):
+            alive.append(sum(each() is not None for each in seen))
+            array = np.array(self._reader.get_tensor(name))
+            seen.append(weakref.ref(array))
+            return array
+    monkeypatch.setattr(tf.train, "NewCheckpointReader", Reader)
+    assert checkpoint.fault_of(str(tmp_path / "model.ckpt-1")) is None
+    assert len(alive) == 7 and max(alive) <= 1

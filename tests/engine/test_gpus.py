@@ -24,12 +24,14 @@ def machine(monkeypatch):
     def record(owner, name):
         monkeypatch.setattr(owner, name, lambda *given: done.append((name, *given)))
 
-    def make(found=(), names=(), hidden=None, lacking=()):
+    def make(found=(), names=(), hidden=None, lacking=(), driver=None, refusal=None):
         for name in ("set_visible_devices", "experimental.set_memory_growth",
                      "experimental.enable_tensor_float_32_execution",
                      "experimental.enable_op_determinism"):
             *owner, name = name.split(".")
             record(getattr(tf2.config, owner[0]) if owner else tf2.config, name)
+        monkeypatch.setattr(gpus, "driver_version", lambda: driver)
+        monkeypatch.setattr(gpus, "_refusal", lambda: refusal)
         monkeypatch.setattr(tf2.config, "list_physical_devices", lambda kind: list(found))
         monkeypatch.setattr(tf2.config.experimental, "get_device_details", lambda gpu: gpu.details)
         monkeypatch.setattr(gpus, "in_machine", lambda: list(names))
@@ -61,6 +63,91 @@ def test_why_there_is_no_gpu(machine, there, why):
             distribution.connect(DeviceSettings(**asked))
         assert str(e.value).startswith(beginning)
         assert str(e.value).endswith(why + "; --device=cpu trains on the CPU all the same")
+
+
+@pytest.mark.parametrize("driver, lacking, refusal, why", (
+    ("535.104.05", ["libcuda.so.1"], None, "of NVIDIA's driver 535.104.05 there is no "
+     "libcuda.so.1; a container gets it with --gpus=all"),
+    ("470.57.02", [], None, "NVIDIA's driver 470.57.02 is too old for CUDA 12, which needs 525.60 "
+     "or later"),
+    ("535.104.05", ["libcudnn.so.8"], None, "TensorFlow lacks libcudnn.so.8; pip install "
+     "'tensorflow[and-cuda]==2.15.1'"),
+    ("535.104.05", [], "no CUDA-capable device is detected", "CUDA does not start: no CUDA-capable "
+     "device is detected")))
+def test_a_driver_that_serves_nobody_is_noted(machine, caplog, driver, lacking, refusal, why):
+    """Whether a GPU is known by name or not."""
+    machine(driver=driver, lacking=lacking, refusal=refusal)
+    assert distribution.connect(DeviceSettings()).words.endswith(" cores; no GPU: " + why)
+    assert caplog.messages == ["note: training on the CPU: " + why]
+    machine(names=["NVIDIA L4"], driver=driver, lacking=lacking, refusal=refusal)
+    assert gpus.why_none() == "this machine has NVIDIA L4, but " + why
+
+
+def test_the_drivers_version(tmp_path, monkeypatch):
+    path = tmp_path / "version"
+    monkeypatch.setattr(gpus, "_DRIVERS_VERSION", str(path))
+    assert gpus.driver_version() is None
+    path.write_text("NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19\n"
+                    "GCC version:  gcc version 12.2.0\n")
+    assert gpus.driver_version() == "535.104.05"
+
+
+@pytest.mark.parametrize("status, said, refusal", (
+    (0, None, None), (100, b"no CUDA-capable device is detected",
+                      "no CUDA-capable device is detected"), (12345, None, "error 12345")))
+def test_the_driver_says_why_it_refuses(monkeypatch, status, said, refusal):
+    driver = types.SimpleNamespace(
+        cuInit=lambda flags: status,
+        cuGetErrorString=lambda status, text: setattr(text._obj, "value", said))
+    monkeypatch.setattr(gpus.ctypes, "CDLL", lambda name: driver)
+    assert gpus._refusal() == refusal
+
+
+def test_the_drivers_tool_is_asked_where_its_files_are_hidden(tmp_path, monkeypatch):
+    tool = tmp_path / "nvidia-smi"
+    tool.write_text("#!/bin/sh\necho NVIDIA L4; echo NVIDIA T4\n")
+    tool.chmod(0o755)
+    monkeypatch.setattr(gpus, "_DRIVERS_LIST", str(tmp_path / "nothing" / "*"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert gpus.in_machine() == ["NVIDIA L4", "NVIDIA T4"]
+    tool.write_text("#!/bin/sh\necho NVIDIA-SMI has failed; exit 9\n")
+    assert gpus.in_machine() == []
+
+
+def test_without_a_tpu_the_devices_are_named(machine, monkeypatch, caplog):
+    machine(found=[A100])
+    with caplog.at_level("INFO"), pytest.raises(UserError) as e:
+        distribution.connect(DeviceSettings(use_tpu=True, tpu_name="grpc://127.0.0.1:1"))
+    assert str(e.value) == (
+        "use_tpu is True, but no TPU is found as tpu_name 'grpc://127.0.0.1:1': Connection "
+        "refused; without --use_tpu this runs on 1 GPU (NVIDIA A100)")
+    assert caplog.messages == ["note: asking for the TPU 'grpc://127.0.0.1:1'; this machine itself "
+                               "has 1 GPU (NVIDIA A100)"]
+    machine(lacking=["libcuda.so.1"])
+
+    def none(resolver):
+        raise tf.errors.NotFoundError(None, None, "TPUs not found in the cluster. Failed in ...")
+    for owner, name, stand_in in (
+            (tf2.distribute.cluster_resolver, "TPUClusterResolver", lambda name: name),
+            (tf2.config, "experimental_connect_to_cluster", lambda resolver: None),
+            (tf2.tpu.experimental, "initialize_tpu_system", none)):
+        monkeypatch.setattr(owner, name, stand_in)
+    with pytest.raises(UserError, match="'local': TPUs not found in the cluster; without --use_tpu "
+                       r"this runs on CPU, \d+ cores; no GPU: there is no NVIDIA driver"):
+        distribution.connect(DeviceSettings(use_tpu=True))
+
+
+def test_beside_a_tpu_the_other_devices_are_named(machine, monkeypatch):
+    machine(found=[A100])
+    for owner, name, stand_in in (
+            (tf2.distribute.cluster_resolver, "TPUClusterResolver", lambda name: name),
+            (tf2.config, "experimental_connect_to_cluster", lambda resolver: None),
+            (tf2.tpu.experimental, "initialize_tpu_system", lambda resolver: None),
+            (tf2.distribute, "TPUStrategy", lambda resolver: types.SimpleNamespace(
+                num_replicas_in_sync=8))):
+        monkeypatch.setattr(owner, name, stand_in)
+    assert distribution.connect(DeviceSettings(use_tpu=True)).words == (
+        "TPU, 8 replicas; beside it, not used: 1 GPU (NVIDIA A100)")
 
 
 def test_libraries_are_looked_for(monkeypatch):

@@ -8,6 +8,8 @@ import sys
 import pytest
 from helpers.paths import ROOT
 
+from xlnet.engine import training
+
 # Eight threads hold memory at once; then the C library lists its heaps on stderr.
 PROGRAM = """
 import ctypes, threading
@@ -35,3 +37,8 @@ def test_threads_share_a_heap(shared):
     assert done.returncode == 0, done.stderr
     heaps = done.stderr.count("Arena ")
     assert heaps == 1 if shared else heaps > 1
+
+
+@pytest.mark.parametrize("cores, heaps", ((1, 1), (31, 1), (63, 1), (64, 2), (256, 8)))
+def test_many_cores_have_several(cores, heaps):
+    assert training.heaps_for(cores) == heaps

@@ -240,13 +240,51 @@ WRONG = {
 @pytest.mark.parametrize("case", list(WRONG))
 def test_what_stops_a_run(case):
     progress = reports.Progress(train_steps=9, log_steps=1, per_step=1, unit="tokens",
-                                highest_loss=8.)
+                                chance=4.)
     progress._check(7, GOOD)
     progress._check(7, dict(GOOD, gradient_norm=np.inf, gradient_scale=2.))     # halved, no harm
     values, message = WRONG[case]
     with pytest.raises(reports.Diverged, match=re.escape(message)) as e:
         progress._check(7, dict(GOOD, **values))
     assert e.value.step == 7 and "newest checkpoint before: none; try" in str(e.value)
+
+
+def course(*losses, chance=10.4):
+    found = reports.Course(chance)
+    for loss in losses:
+        found.add(loss)
+    return found
+
+
+def test_a_run_that_falls_back_is_seen():
+    """To the unigrams of a text as well as to chance, after as many steps as the mean needs; not
+    where it wavers, had learned little, or has not yet come so far."""
+    steps = reports.Course.STEPS
+    for level in (10.4, 7.3):
+        fallen = course(*[4.] * steps)
+        count = next(i for i in range(1, steps + 1) if fallen.add(level) or fallen.fell_back())
+        assert steps / 4 < count < steps and fallen.best == 4
+    assert not course(*[4.] * steps, *[5.9] * steps).fell_back()
+    assert not course(*[4., 8.] * steps).fell_back()
+    assert not course(*[9.5] * steps, *[10.4] * steps).fell_back()
+    assert not course(*[4.] * 9, *[10.4] * 9).fell_back(), "no mean yet"
+
+
+def test_a_run_that_goes_on_knows_what_it_had_reached(tmp_path, caplog):
+    """From its journal, of which the row that was cut off is left out."""
+    (tmp_path / "training.csv").write_text(
+        "step,loss,learning_rate,gradient_norm,gradient_scale,per_second,memory_gib\n"
+        "60,5,1,1,1,1,1\n120,3,1,1,1,1,1\n121,\n")
+    progress = reports.Progress(train_steps=900, log_steps=1000, per_step=1, unit="tokens",
+                                chance=10.)
+    progress._take_up_course(reports.Journal(str(tmp_path), 130).losses())
+    assert progress._course.best == 4.
+    with pytest.raises(reports.Diverged) as e:
+        for step in range(121, 300):
+            progress._check(step, dict(GOOD, loss=9.))
+    # The first row counts no more; of 60 steps at 3 and 61 at 9 the mean is above 4 + (10 - 4) / 3.
+    assert e.value.step == 181
+    assert str(e.value).startswith("the loss fell back to 6.02, the mean of 100 steps, from 4.00")
 
 
 # ---- presets

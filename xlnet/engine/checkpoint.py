@@ -15,7 +15,7 @@ from typing import Optional
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from xlnet import failures
+from xlnet import failures, files
 from xlnet.config import ARCHITECTURE_KEYS, CONFIG_NAME, XLNetConfig
 from xlnet.engine import distribution
 from xlnet.errors import UserError
@@ -65,12 +65,17 @@ def newest(directory: str) -> Optional[str]:
     there is none.
 
     Raises:
-      UserError: it points out of the directory, to what its owner may not have meant to be read.
+      UserError: it is damaged; or it points out of the directory, to what its owner may not have
+        meant to be read.
     """
-    state = tf.train.get_checkpoint_state(directory)
-    prefix = state and state.model_checkpoint_path
-    if not prefix:
+    path = os.path.join(directory, "checkpoint")
+    if not os.path.exists(path):
         return None
+    with failures.reading("file " + path, "remove it: a run makes it again"):
+        state = tf.train.get_checkpoint_state(directory)
+        if not state:
+            raise ValueError("it is no list of checkpoints")
+    prefix = state.model_checkpoint_path
     if os.path.dirname(os.path.abspath(prefix)) != os.path.abspath(directory):
         raise UserError("%s points to %s, expected a checkpoint in its own directory"
                         % (os.path.join(directory, "checkpoint"), prefix))
@@ -120,7 +125,8 @@ def newest_whole(directory: str, is_chief: bool = True, before: Optional[int] = 
       before: only those of earlier steps.
 
     Raises:
-      UserError: there are checkpoints, but none is whole.
+      UserError: there are checkpoints, but none is whole; or the disk does not answer, and nothing
+        was changed.
     """
     prefixes = [(step, prefix) for step, prefix in all_prefixes(directory)
                 if before is None or step < before]
@@ -141,10 +147,15 @@ def newest_whole(directory: str, is_chief: bool = True, before: Optional[int] = 
 
 
 def fault_of(prefix: str) -> Optional[str]:
-    """Reads a checkpoint to its last byte; returns what is wrong with it, None if it is whole."""
+    """Reads a checkpoint to its last byte; returns what is wrong with it, None if it is whole.
+
+    Raises:
+      UserError: it could not be read to its end, which says nothing about it: `failures.Unreadable`
+        alone does.
+    """
     try:
-        _read(prefix, lambda reader: [reader.get_tensor(name)
-                                      for name in reader.get_variable_to_shape_map()])
+        for _ in arrays(prefix, names(prefix)):     # one at a time: none is kept
+            pass
     except failures.Unreadable as e:
         return e.fault
     return None
@@ -176,7 +187,7 @@ def write(saver: tf.train.Saver, session: tf.Session, directory: str, step: int)
             saver.save(session, os.path.join(aside, "model.ckpt"), global_step=step,
                        write_meta_graph=False, write_state=False)
         for name in sorted(os.listdir(aside), key=lambda name: name.endswith(".index")):
-            os.replace(os.path.join(aside, name), os.path.join(directory, name))  # index last
+            files.put(os.path.join(aside, name), os.path.join(directory, name))  # index last
     finally:
         shutil.rmtree(aside, ignore_errors=True)     # on a full disk it would be in the way
     note_newest(directory)

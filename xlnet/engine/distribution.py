@@ -12,11 +12,13 @@ import logging
 import os
 import re
 import signal
+import socket
 from typing import Any, Union
 
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
+from xlnet import failures
 from xlnet.config import DeviceSettings
 from xlnet.engine import gpus
 from xlnet.errors import UserError
@@ -138,7 +140,7 @@ def _words(settings, used):
     if settings.device == "cpu":
         return words
     why = gpus.why_none()
-    if gpus.in_machine():
+    if gpus.in_machine() or gpus.driver_version():
         _log.warning("note: training on the CPU: %s", why)
     return "%s; no GPU: %s" % (words, why)
 
@@ -192,13 +194,33 @@ def _several_hosts(used, count):
 
 
 def _tpu(settings):
-    """The replicas of a TPU; written to the documentation of TensorFlow, never run."""
-    resolver = tf2.distribute.cluster_resolver.TPUClusterResolver(settings.tpu_name)
-    tf2.config.experimental_connect_to_cluster(resolver)
-    tf2.tpu.experimental.initialize_tpu_system(resolver)
+    """The replicas of a TPU; written to the documentation of TensorFlow, never run.
+
+    Raises:
+      UserError: no TPU is found, with what this machine has in its place.
+    """
+    found = gpus.found()
+    here = gpus.words(found) if found else _words(settings, [])
+    _log.info("note: asking for the TPU '%s'; this machine itself has %s", settings.tpu_name, here)
+    try:
+        _check_answers(settings.tpu_name)
+        resolver = tf2.distribute.cluster_resolver.TPUClusterResolver(settings.tpu_name)
+        tf2.config.experimental_connect_to_cluster(resolver)
+        tf2.tpu.experimental.initialize_tpu_system(resolver)
+    except (tf.errors.OpError, OSError, ValueError, RuntimeError) as e:
+        raise UserError("use_tpu is True, but no TPU is found as tpu_name '%s': %s; without "
+                        "--use_tpu this runs on %s" % (
+                            settings.tpu_name, failures.reason(e).partition(". ")[0], here)) from e
     strategy = tf2.distribute.TPUStrategy(resolver)
-    return Devices(strategy, strategy.num_replicas_in_sync,
-                   words="TPU, %d replicas" % strategy.num_replicas_in_sync)
+    return Devices(strategy, strategy.num_replicas_in_sync, words="TPU, %d replicas; beside it, "
+                   "not used: %s" % (strategy.num_replicas_in_sync, here))
+
+
+def _check_answers(address):
+    """Raises OSError if nobody listens at the address of a TPU: TensorFlow would wait for ever."""
+    found = re.fullmatch(r"grpc://(.+):(\d+)", address)
+    if found:
+        socket.create_connection((found[1], int(found[2])), timeout=20).close()
 
 
 def session_config(devices: Devices) -> tf.ConfigProto:

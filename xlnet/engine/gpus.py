@@ -6,6 +6,8 @@ import ctypes
 import glob
 import logging
 import os
+import re
+import subprocess
 from collections.abc import Sequence
 from typing import Any, Optional
 
@@ -18,6 +20,8 @@ _LIBRARIES = ("libcudart.so.12", "libcublas.so.12", "libcublasLt.so.12", "libcuf
               "libcusolver.so.11", "libcusparse.so.12", "libcudnn.so.8")
 _DRIVER = "libcuda.so.1"
 _DRIVERS_LIST = "/proc/driver/nvidia/gpus/*/information"
+_DRIVERS_VERSION = "/proc/driver/nvidia/version"
+_OLDEST_DRIVER = (525, 60)      # of CUDA 12
 _BFLOAT16 = (8, 0)      # the least compute capability that multiplies bfloat16, and TF32
 
 
@@ -59,7 +63,26 @@ def in_machine() -> list[str]:
     for path in sorted(glob.glob(_DRIVERS_LIST)):
         with open(path, encoding="utf-8") as f:
             names += [line.partition(":")[2].strip() for line in f if line.startswith("Model:")]
-    return names
+    return names or _listed_by_tool()
+
+
+def _listed_by_tool():
+    """As `in_machine`, by nvidia-smi: some containers do not show the driver's files."""
+    try:
+        done = subprocess.run(["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"],
+                              capture_output=True, text=True, timeout=20)
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    return done.stdout.splitlines() if done.returncode == 0 else []
+
+
+def driver_version() -> Optional[str]:
+    """That of NVIDIA's driver, which may be there without a GPU; None where none is loaded."""
+    if not os.path.exists(_DRIVERS_VERSION):
+        return None
+    with open(_DRIVERS_VERSION, encoding="utf-8") as f:
+        found = re.search(r"\d+\.\d+(\.\d+)?", f.read())
+    return found[0] if found else "of an unknown version"
 
 
 def why_none() -> str:
@@ -70,12 +93,21 @@ def why_none() -> str:
         return there + "CUDA_VISIBLE_DEVICES is '%s'" % hidden
     if not tf2.test.is_built_with_cuda():
         return there + "this TensorFlow was built without CUDA"
+    version = driver_version()
     if not _loads(_DRIVER):
-        return there + "there is no NVIDIA driver (%s)" % _DRIVER
+        return there + ("there is no NVIDIA driver (%s)" % _DRIVER if version is None else
+                        "of NVIDIA's driver %s there is no %s; a container gets it with "
+                        "--gpus=all" % (version, _DRIVER))
+    if version and _is_too_old(version):
+        return "%sNVIDIA's driver %s is too old for CUDA 12, which needs %d.%d or later" % (
+            there, version, *_OLDEST_DRIVER)
     missing = [name for name in _LIBRARIES if not _loads(name)]
     if missing:
         return "%sTensorFlow lacks %s; pip install 'tensorflow[and-cuda]==%s'" % (
             there, ", ".join(missing), tf2.__version__)
+    refusal = _refusal()
+    if refusal:
+        return there + "CUDA does not start: %s" % refusal
     return there + "TensorFlow finds none; TF_CPP_MIN_LOG_LEVEL=0 shows what it says of them"
 
 
@@ -89,6 +121,21 @@ def _loads(name: str) -> bool:
     except OSError:
         return False
     return True
+
+
+def _is_too_old(version):
+    numbers = tuple(map(int, re.findall(r"\d+", version)[:2]))
+    return bool(numbers) and numbers < _OLDEST_DRIVER
+
+
+def _refusal() -> Optional[str]:
+    """Why the driver lets nobody use a GPU, in its own words; None if it does."""
+    cuda, said = ctypes.CDLL(_DRIVER), ctypes.c_char_p()
+    status = cuda.cuInit(0)
+    if not status:
+        return None
+    cuda.cuGetErrorString(status, ctypes.byref(said))
+    return said.value.decode() if said.value else "error %d" % status
 
 
 def words(gpus: list) -> str:

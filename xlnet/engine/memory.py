@@ -84,7 +84,7 @@ class MemoryFiles:
             return
         try:
             stored = self._read(step)
-        except (ValueError, OSError, EOFError) as e:
+        except (ValueError, OSError) as e:
             _log.info("note: %s %s; memories start empty", _path(self._model_dir, step, "*"), e)
             return
         session.run(self._load, dict(zip(self._values, np.split(stored, len(self._parts)))))
@@ -94,11 +94,14 @@ class MemoryFiles:
         paths = sorted(glob.glob(_path(self._model_dir, step, "*")), key=_step_and_row)
         if not paths:
             raise ValueError("is missing")
-        stored = [np.load(path, mmap_mode="r") for path in paths]
+        stored = [files.read_array(path, mapped=True) for path in paths]
         found = [sum(len(part) for part in stored), *stored[0].shape[1:]]
         shape = [self._batch_size] + self._parts[0].shape.as_list()[1:]
         if found != shape or any(part.shape[1:] != stored[0].shape[1:] for part in stored):
             raise ValueError("has shape %s, this run's is %s" % (found, shape))
+        types = {part.dtype for part in stored}
+        if types != {np.dtype("<f4")}:      # the checksums are of bytes, whatever these mean
+            raise ValueError("has numbers of type %s, expected float32" % types.pop())
         return _rows(paths, stored, self._devices.rows(self._batch_size))
 
     def save(self, session: tf.Session, step: int) -> None:
@@ -161,7 +164,7 @@ def _check(path, wanted, rows):
         f.seek(dtype.itemsize * math.prod(shape), os.SEEK_CUR)
         if not f.peek(1):
             return      # of a run of before there were any
-        kept = np.load(f)
+        kept = files.read_array(f)
     damaged = np.flatnonzero(_checksums(wanted) != kept[rows])
     if len(damaged):
         raise ValueError("is damaged: row %d of %s" % (rows.start + damaged[0], path))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import collections
+import contextlib
 import csv
 import logging
 import math
@@ -24,14 +26,55 @@ _log = logging.getLogger(__name__)
 CSV_NAME = "training.csv"
 _COLUMNS = ("step", "loss", "learning_rate", "gradient_norm", "gradient_scale", "per_second",
             "memory_gib")
+_TIMES_CHANCE = 2.              # a loss that many times that of guessing blindly has exploded
 
 
 class Diverged(UserError):
-    """The loss or the gradient is NaN or infinite, or the loss exploded, at `step`."""
+    """The loss or the gradient is NaN or infinite, or the loss exploded or fell back, at `step`."""
 
     def __init__(self, message: str, step: int):
         super().__init__(message)
         self.step = step
+
+
+class Course:
+    """How far a run has come, by the mean loss of its last `STEPS` steps, and whether it fell back.
+
+    A run whose weights are spoiled need not end above chance: it may forget what the text is like
+    and still know how often each word is. So what counts is how much was lost of the way from
+    chance to the best mean.
+
+    Args:
+      chance: the loss of guessing blindly.
+    """
+    STEPS = 100
+    _LOST = 1 / 3            # of the way, from which on the run has fallen back
+    _WAY = 1.                # below chance, before which there is nothing to lose [nats]
+
+    def __init__(self, chance: float):
+        self._chance = chance
+        self._last: collections.deque[tuple[float, int]] = collections.deque()   # (loss, steps)
+        self.best = math.inf
+
+    def add(self, loss: float, steps: int = 1) -> None:
+        """The mean loss of the next steps."""
+        self._last.append((loss, steps))
+        while self._steps() - self._last[0][1] >= self.STEPS:
+            self._last.popleft()
+        if self._steps() >= self.STEPS:
+            self.best = min(self.best, self.mean())
+
+    def _steps(self):
+        return sum(steps for _, steps in self._last)
+
+    def mean(self) -> float:
+        """Of the last `STEPS` steps, or of as many as there were."""
+        return sum(loss * steps for loss, steps in self._last) / self._steps()
+
+    def fell_back(self) -> bool:
+        """Whether the run has lost too much of its way."""
+        way = self._chance - self.best
+        return way >= self._WAY and self.mean() - self.best > self._LOST * way
 
 
 class Journal:
@@ -52,6 +95,15 @@ class Journal:
         self._model_dir = model_dir
         _board(model_dir).add_session_log(   # drops later steps there too
             tf.SessionLog(status=tf.SessionLog.START), start_step + 1)
+        self._rows = rows
+
+    def losses(self) -> list[tuple[int, float]]:
+        """What was kept before: the mean loss of the steps up to each; of whole rows."""
+        found = []
+        for row in self._rows:
+            with contextlib.suppress(ValueError, IndexError):       # cut off by a full disk
+                found.append((int(row[0]), float(row[1])))
+        return found
 
     def add(self, step: int, values: dict[str, float]) -> None:
         """One row; `values` has the columns of the CSV file."""
@@ -90,13 +142,15 @@ class Progress(tf.train.SessionRunHook):
       model_dir: of the run; None: there is none. keeps_journal: whether there is a `Journal`.
       banner: dict of what else the start-up banner says, or None for no banner.
       with_perplexity: whether the loss is in nats per token.
-      highest_loss: a loss above it has exploded. is_chief: others only look out for trouble.
+      chance: the loss of guessing blindly; one far above it has exploded, and a run must not fall
+        back towards it: `Course`. None: it is not known. is_chief: others only look out for
+        trouble.
     """
 
     def __init__(self, *, train_steps: int, log_steps: int, per_step: int, unit: str,
                  model_dir: Optional[str] = None, banner: Optional[dict[str, Any]] = None,
                  keeps_journal: bool = False, with_perplexity: bool = False,
-                 highest_loss: float = math.inf, is_chief: bool = True):
+                 chance: Optional[float] = None, is_chief: bool = True):
         self._model_dir = model_dir
         self._journal: Optional[Journal] = None
         self._journal_dir = model_dir if keeps_journal and is_chief else None
@@ -106,7 +160,8 @@ class Progress(tf.train.SessionRunHook):
         self._unit = unit
         self._banner = banner
         self._with_perplexity = with_perplexity
-        self._highest_loss = highest_loss
+        self._highest_loss = math.inf if chance is None else _TIMES_CHANCE * chance
+        self._course = None if chance is None else Course(chance)
         self._is_chief = is_chief
 
     def begin(self) -> None:
@@ -122,8 +177,15 @@ class Progress(tf.train.SessionRunHook):
         self._first_step_began: Optional[float] = time.time()
         if self._journal_dir:
             self._journal = Journal(self._journal_dir, step)
+            self._take_up_course(self._journal.losses())
             if self._banner is not None:
                 add_to_board(self._journal_dir, step, texts={"run": markdown(self._banner)})
+
+    def _take_up_course(self, losses):
+        """What the run reached before this process: list of (step, mean loss up to it)."""
+        if self._course:
+            for (before, _), (step, loss) in zip([(0, 0.), *losses], losses):
+                self._course.add(loss, step - before)
 
     def _start(self, step):
         self._losses, self._since, self._since_step = [], time.time(), step
@@ -153,12 +215,17 @@ class Progress(tf.train.SessionRunHook):
 
     def _check(self, step, values):
         loss, norm = values["loss"], values["gradient_norm"]
+        if self._course and np.isfinite(loss):
+            self._course.add(float(loss))
         if not np.isfinite(loss):
             wrong = "the loss is %s" % loss
         elif loss > self._highest_loss:
             wrong = "the loss is %.2f, above %.2f" % (loss, self._highest_loss)
         elif not np.isfinite(norm) and values["gradient_scale"] <= 1:
             wrong = "the gradient norm is %s" % norm
+        elif self._course and self._course.fell_back():
+            wrong = "the loss fell back to %.2f, the mean of %d steps, from %.2f" % (
+                self._course.mean(), Course.STEPS, self._course.best)
         else:
             return
         last = checkpoint.step_of(self._model_dir) if self._model_dir else 0

@@ -160,6 +160,8 @@ def export(prefix: str, directory: str, sidecar_files: Iterable[str]) -> None:
     name = os.path.basename(prefix)
     _step_aside(directory, name)
     _write_weights(prefix, os.path.join(directory, name))
+    for path in glob.glob(glob.escape(os.path.join(directory, name)) + ".*"):
+        files.sync(path)
     _point_to(directory, name)
     _drop_others(directory, name)
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import logging
-import math
 import os
 import time
 from collections.abc import Callable
@@ -68,7 +67,7 @@ class Job:
     keep_every: steps whose multiples keep their checkpoint for good; 0: none.
     rolls_back: whether a run that goes wrong goes back to a checkpoint and skips the data since, in
       place of ending: see `rollback`.
-    keeps_journal, with_perplexity, highest_loss: see `reports.Progress`.
+    keeps_journal, with_perplexity, chance: see `reports.Progress`.
     """
     model_fn: Callable[..., tf2.estimator.EstimatorSpec]
     batches: Callable[[int], tf.data.Dataset]
@@ -87,7 +86,7 @@ class Job:
     rolls_back: bool = False
     keeps_journal: bool = False
     with_perplexity: bool = False
-    highest_loss: float = math.inf
+    chance: Optional[float] = None
 
 
 class Trainer:
@@ -190,7 +189,7 @@ class Trainer:
         progress = reports.Progress(
             train_steps=self._last, log_steps=settings.log_steps, per_step=job.per_step,
             unit=job.unit, model_dir=self._model_dir, keeps_journal=job.keeps_journal,
-            banner=banner, with_perplexity=job.with_perplexity, highest_loss=job.highest_loss,
+            banner=banner, with_perplexity=job.with_perplexity, chance=job.chance,
             is_chief=devices.is_chief)
         saver = saving.Saving(
             self._model_dir, devices, beside=job.beside, is_due=self._is_saved,

@@ -28,6 +28,7 @@ from xlnet.tokenization import SPIECE_NAME, Tokenizer
 
 _STEP = "training_step"    # the graph's collection of `Step`s, one of each replica
 _M_ARENA_MAX = -8          # of malloc.h
+_CORES_OF_A_HEAP = 32
 
 
 # ---- Estimator ----
@@ -50,15 +51,21 @@ def set_up_process() -> None:
 
 
 def share_one_heap() -> None:
-    """Makes all threads take memory from one heap.
+    """Makes all threads take memory from one heap, or from few on a machine of many cores.
 
     The GNU C library gives each thread its own, and what one thread frees is then of no use to the
-    next, which takes as much again: benchmarks/README.md. Elsewhere this does nothing.
+    next, which takes as much again: benchmarks/README.md. There, too, is how much the threads of
+    how many cores wait for each other at one heap. Elsewhere this does nothing.
     """
     if sys.platform == "linux":
         set_option = getattr(ctypes.CDLL(None), "mallopt", None)
         if set_option:
-            set_option(_M_ARENA_MAX, 1)
+            set_option(_M_ARENA_MAX, heaps_for(os.cpu_count() or 1))
+
+
+def heaps_for(cores: int) -> int:
+    """How many heaps the threads of a machine share."""
+    return max(1, cores // _CORES_OF_A_HEAP)
 
 
 def train(estimator: tf2.estimator.Estimator, input_fn: Callable[[], tf.data.Dataset], *,

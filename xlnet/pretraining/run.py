@@ -26,7 +26,6 @@ from xlnet.pretraining.model import PretrainingModel
 from xlnet.tokenization import Tokenizer, descriptions_beside
 
 HELD_OUT_NAME = "held_out.tsv"
-_TIMES_CHANCE = 2.              # a loss that many times that of guessing blindly has exploded
 
 
 class Run:
@@ -109,7 +108,7 @@ class Run:
             beside=(memory.MemoryFiles(settings.model_dir, self._devices,
                                        settings.train_batch_size),),
             rolls_back=settings.on_nan == "rollback", keeps_journal=True, with_perplexity=True,
-            highest_loss=_TIMES_CHANCE * self._chance())
+            chance=self._chance())
 
     def _chance(self):
         """The loss of guessing blindly: a token, and whether segment B continues A."""

@@ -170,10 +170,12 @@ def _record_files(info, batch_size):
     """`(path, places)` of each file that a record_info names, where the counts agree with it;
     places: as of `LegacyManifest`."""
     values = files.read_json(info, "record info")
-    if not values.get("filenames") or type(values.get("num_batch")) is not int:
-        raise UserError("%s: expected filenames, a list, and num_batch, a number" % info)
+    names = values.get("filenames")
+    if not isinstance(names, list) or not names or not all(isinstance(n, str) for n in names) \
+            or type(values.get("num_batch")) is not int:
+        raise UserError("%s: expected filenames, a list of names, and num_batch, a number" % info)
     found = []
-    for name in values["filenames"]:
+    for name in names:
         path = os.path.join(os.path.dirname(info), os.path.basename(name))
         files.require_file(path, info)
         found.append((path, *batch_places(path, batch_size)))

@@ -77,13 +77,19 @@ class Manifest:
         manifest = cls(**dict(values, streams=tuple(values["streams"]),
                               made_from=in_todays_units(values["made_from"])))
         manifest._check_values(path)
+        for name in manifest._names():
+            files.require_inside(os.path.join(directory, name), directory, "the records'")
         manifest._check_sizes(directory, path)
         return manifest
+
+    def _names(self) -> list[str]:
+        """Of the files beside the manifest."""
+        return [self.sp_model, *(stream["file"] for stream in self.streams)]
 
     def _check_values(self, path: str) -> None:
         """Raises UserError unless the numbers fit each other and all files are below the
         directory."""
-        for name in (self.sp_model, *(stream["file"] for stream in self.streams)):
+        for name in self._names():
             if os.path.isabs(name) or ".." in name.split("/") or not name:
                 raise UserError("%s: file %r, expected a name below the directory of the manifest"
                                 % (path, name))

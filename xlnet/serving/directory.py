@@ -11,9 +11,9 @@ import os
 import re
 from typing import NamedTuple, Optional
 
+from xlnet import files
 from xlnet.config import BEST, CONFIG_NAME, PRETRAINING_NAME
 from xlnet.engine import checkpoint, selection
-from xlnet.errors import UserError
 from xlnet.models import settled
 from xlnet.tokenization import SPIECE_NAME, description_path
 
@@ -55,9 +55,6 @@ def find(path: str, use_checkpoint: str = "best") -> ModelFiles:
 def check_inside(directory: str, root: Optional[str] = None) -> None:
     """Raises UserError where a file of a model in `directory` is a symbolic link that leads out of
     `root`, the directory itself if not given; a directory that is not there has none."""
-    root = os.path.realpath(root or directory)
     for name in sorted(os.listdir(directory)) if os.path.isdir(directory) else ():
-        target = os.path.realpath(os.path.join(directory, name))
-        if _READ.fullmatch(name) and os.path.commonpath([root, target]) != root:
-            raise UserError("%s is a symbolic link to %s, outside of the model's directory; copy "
-                            "the file into it" % (os.path.join(directory, name), target))
+        if _READ.fullmatch(name):
+            files.require_inside(os.path.join(directory, name), root or directory, "the model's")

@@ -24,6 +24,7 @@ from xlnet.errors import UserError, did_you_mean
 from xlnet.models import task_json
 from xlnet.models.settled import TASK_NAME
 from xlnet.serving import loaded, readme, saved_model, signatures, warm_up
+from xlnet.serving.saved_model import EXTRA, GRAPH_NAME, VERSIONS_NAME
 from xlnet.serving.session import restore
 from xlnet.tokenization import SPIECE_NAME
 
@@ -32,8 +33,7 @@ _log = logging.getLogger(__name__)
 DTYPES = {"float32": ("fp32", tf.float32), "bfloat16": ("bf16", tf.bfloat16)}
 
 # Files of a SavedModel beside the graph and the weights, for people and programs.
-EXTRA = "assets.extra"
-LABELS_NAME, VERSIONS_NAME, EXAMPLES_NAME = "labels.json", "versions.json", "examples.json"
+LABELS_NAME, EXAMPLES_NAME = "labels.json", "examples.json"
 
 _TOKENS = 8     # of a request by ids
 _EXAMPLES = {"text_a": "A text to be answered.", "text_b": "Another one that goes with it.",
@@ -187,4 +187,5 @@ def _write_extra(model, directory, dtype, made):
         "xlnet": xlnet.__version__, "tensorflow": tf.__version__, "python":
         platform.python_version(), "sentencepiece": sentencepiece.__version__,
         "unicode": unicodedata.unidata_version, "dtype": dtype,
-        "checkpoint": os.path.basename(model.prefix), "signatures": sorted(made)})
+        "checkpoint": os.path.basename(model.prefix), "signatures": sorted(made),
+        "graph_sha256": files.sha256(os.path.join(directory, GRAPH_NAME))})

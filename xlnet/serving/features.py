@@ -93,8 +93,15 @@ def _join_bytes(path, parts):
                 shutil.copyfileobj(f, whole)
 
 
+def _read_part(path):
+    try:
+        return files.read_array(path, mapped=True)
+    except ValueError as e:
+        raise UserError("%s %s; remove it and start again, it is made anew" % (path, e)) from None
+
+
 def _join_numpy(path, parts):
-    arrays = [np.load(part, mmap_mode="r") for part in parts]
+    arrays = list(map(_read_part, parts))
     whole = np.lib.format.open_memmap(path, "w+", arrays[0].dtype, (
         sum(map(len, arrays)), *arrays[0].shape[1:]))
     end = 0

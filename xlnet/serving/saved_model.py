@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from xlnet import failures, files
 from xlnet.errors import UserError
 
 DEFAULT = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
@@ -21,6 +22,10 @@ DEFAULT = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 # What a value of a row, and a list of such, is called.
 _WORDS = {"U": ("text", "texts"), "i": ("a whole number", "whole numbers"),
           "f": ("a number", "numbers")}
+
+
+# Beside the graph: what wrote it, and its checksum. Weights have their own.
+GRAPH_NAME, EXTRA, VERSIONS_NAME = "saved_model.pb", "assets.extra", "versions.json"
 
 
 class BadRequest(UserError):
@@ -42,7 +47,7 @@ class SavedModel:
         the highest is taken.
 
     Raises:
-      UserError: there is none, or this process lacks an operation of it.
+      UserError: there is none, it is damaged, or this process lacks an operation of it.
     """
 
     def __init__(self, path: str):
@@ -52,12 +57,13 @@ class SavedModel:
             import tensorflow_text  # noqa: F401
         self._session = tf.Session(graph=tf.Graph())
         with self._session.graph.as_default():
+            _check_graph(self.path)
             try:
                 loaded = tf.saved_model.load(self._session, [tf.saved_model.SERVING], self.path)
-            except (tf.errors.NotFoundError, ValueError, OSError) as e:
+            except (tf.errors.OpError, ValueError, OSError, RuntimeError, LookupError,
+                    TypeError) as e:
                 hint = "; pip install tensorflow-text" if "Sentencepiece" in str(e) else ""
-                raise UserError("model %s: %s%s" % (self.path, str(e).splitlines()[0], hint)
-                                ) from None
+                raise UserError("model %s: %s%s" % (self.path, failures.reason(e), hint)) from None
         self._signatures = loaded.signature_def
         named = [name for name in self._signatures if name != DEFAULT and name[:2] != "__"]
         self.names = sorted(named) or [DEFAULT]
@@ -119,6 +125,17 @@ def _reason(message):
     lines = [line.strip() for line in message.splitlines()]
     return next((line for line in lines if line and not line.startswith(
         ("Graph execution error", "Detected at", "Node:", "[["))), message)
+
+
+def _check_graph(path):
+    """Raises UserError where the graph is not the one that was exported; one that others wrote has
+    no checksum."""
+    versions, graph = os.path.join(path, EXTRA, VERSIONS_NAME), os.path.join(path, GRAPH_NAME)
+    stored = files.read_json(versions, "model") if os.path.exists(versions) else {}
+    expected = stored.get("graph_sha256")
+    if expected and os.path.exists(graph) and files.sha256(graph) != expected:
+        raise UserError("%s is damaged: its checksum is not the one in %s; export or copy it again"
+                        % (graph, versions))
 
 
 def _alone(number, value, inputs):

@@ -4,10 +4,10 @@ Annotations are types here, not texts: flags need them. TensorFlow is not needed
 """
 
 import dataclasses
-import json
 from collections.abc import Sequence
 from typing import Any, Optional, Union
 
+from xlnet import files
 from xlnet.config import (
     DeviceSettings,
     NetworkSettings,
@@ -121,7 +121,7 @@ def stop_texts(stop: Union[None, str, Sequence[str]]) -> tuple[str, ...]:
     if isinstance(stop, str):
         if stop.startswith("["):
             try:
-                texts = json.loads(stop)
+                texts = files.parse_json(stop)
             except ValueError as e:
                 raise UserError("stop is %s, expected a text or a JSON list of texts (%s)"
                                 % (stop, e)) from None

@@ -292,12 +292,12 @@ def _found(stem, has_windows, count):
     if not all(map(os.path.exists, (path, seen_path, *[windows_path] * has_windows))):
         return None
     try:
-        windows = np.load(windows_path) if has_windows else None
+        windows = files.read_array(windows_path) if has_windows else None
         seen = Seen(**files.read_json(seen_path, "records"))
         found = Records(path, count if windows is None else int(windows.sum()), windows, seen)
         if len(tfrecord.EqualRecords(path)) == found.count:
             return found
-    except (ValueError, EOFError, TypeError):      # of a damaged array or description
+    except (ValueError, TypeError):      # of a damaged array or description
         pass
     _log.warning("note: %s is damaged, it is made anew", path)
     return None

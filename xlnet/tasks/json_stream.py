@@ -65,6 +65,8 @@ class JsonStream:
                 if is_whole or not self._read_more():
                     self._place = end
                     return value
+            except RecursionError:
+                raise ValueError("nested too deeply") from None
             except ValueError:
                 if not self._read_more():
                     raise

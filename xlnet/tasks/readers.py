@@ -245,7 +245,7 @@ def _read_json(task, path, lines, header, skips):
     if lines[0].lstrip().startswith("["):
         where = lambda i: "%s: item %d" % (path, i + 1)
         try:
-            flat = [_flat(each) for each in json.loads("\n".join(lines))]
+            flat = list(map(_flat, files.parse_json("\n".join(lines))))
         except ValueError as e:
             raise UserError("%s: not valid JSON: %s" % (path, e)) from None
     else:
@@ -260,21 +260,27 @@ def _read_json(task, path, lines, header, skips):
 
 def _parse_json(line):
     try:
-        return _flat(json.loads(line))
+        return _flat(files.parse_json(line))
     except ValueError as e:
         return "not valid JSON: %s" % e
 
 
-def _flat(value):
+_DEEPEST = 20           # objects in each other
+
+
+def _flat(value, depth=1):
     """{"a": {"b": 1}} to {"a.b": 1}; a str, the fault, for anything but an object."""
     if not isinstance(value, dict):
         return "expected a JSON object, found %s" % type(value).__name__
     if not any(isinstance(inner, dict) for inner in value.values()):
         return value
+    if depth == _DEEPEST:
+        raise ValueError("nested too deeply")
     flat: dict[str, Any] = {}
     for key, inner in value.items():
         if isinstance(inner, dict):
-            flat.update(("%s.%s" % (key, name), each) for name, each in _flat(inner).items())
+            flat.update(("%s.%s" % (key, name), each)
+                        for name, each in _flat(inner, depth + 1).items())
         else:
             flat[key] = inner
     return flat

@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, Optional
 
+from xlnet import files
 from xlnet.errors import UserError
 from xlnet.tasks import decoding, readers
 from xlnet.tasks.json_stream import JsonStream
@@ -68,7 +69,7 @@ def _fault_of(path):
     if path == "-":
         return None
     try:
-        json.loads("".join(decoding.chunks_of(path)))
+        files.parse_json("".join(decoding.chunks_of(path)))
     except ValueError as e:
         return str(e)
     return None

@@ -20,6 +20,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Optional, Union
 
+from xlnet import files
 from xlnet.errors import UserError, did_you_mean
 from xlnet.tasks import readers, schemes
 from xlnet.tasks.faults import refuse
@@ -238,7 +239,7 @@ def listed(numbers: Sequence[int]) -> str:
 def _json_sentence(number, line, text_key, entities_key, need_tags, notes):
     """Raises ValueError for a fault."""
     try:
-        value = json.loads(line)
+        value = files.parse_json(line)
     except ValueError as e:
         raise ValueError("not valid JSON: %s" % e) from None
     if not isinstance(value, dict):

@@ -407,7 +407,7 @@ def _publish(job, manifest):
                 os.remove(path)
         for name in names:
             with contextlib.suppress(FileNotFoundError):
-                os.replace(os.path.join(job.unfinished, name), os.path.join(job.directory, name))
+                files.put(os.path.join(job.unfinished, name), os.path.join(job.directory, name))
         tokenizer_of(job.settings).save(os.path.join(job.directory, SPIECE_NAME))
         manifest.write(job.directory)
     # The tokens of a task are kept until all tasks are merged: their number may change yet.

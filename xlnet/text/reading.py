@@ -170,6 +170,8 @@ class _File:
         try:
             self._packed = files.open_binary(path, _BLOCK)
             self._file: Any = gzip.open(self._packed) if _is_gzip(path) else self._packed
+            if _is_gzip(path) and not files.size(path):
+                self.damage = "no bytes"        # Python's gzip takes them for no text
         except OSError as e:
             raise unreadable(path, e) from None
 

@@ -4,7 +4,8 @@ A chunk's tokens are a file, uint32, which say in their upper bits where sentenc
 begin (see `windows`). Beside it, written last, stands a file of what is known of them. Their name
 stands for all that they depend on but the text: the settings, the vocabulary, the chunk. Whether
 the text is still the one that they were made from, its bytes tell, and nothing else: neither the
-time of a file nor its size.
+time of a file nor its size. The tokens have a checksum of their own, so that what a disk made of
+them since is seen.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import numpy as np
 
 from xlnet import files
 from xlnet.config import CorpusSettings, InputSettings
+from xlnet.errors import UserError
 from xlnet.text import corpus, reading
 from xlnet.text.reading import Chunk
 from xlnet.tokenization import Tokenizer
@@ -71,14 +73,19 @@ class TokenStore:
         return self._find(chunk) or self._make(chunk)
 
     def _find(self, chunk):
-        path = self._path(chunk) + ".json"
-        if not os.path.exists(path):
+        """What is known of tokens that are there; None where they are not, or of another text, or
+        damaged."""
+        path = self._path(chunk)
+        if not os.path.exists(path) or not os.path.exists(path + ".json"):
             return None
-        found = files.read_json(path, "tokens")
-        seen = reading.Seen(**found["seen"])
-        if content_of(chunk) != found["content"] or _around(chunk, seen) != found["around"]:
+        try:
+            found = files.read_json(path + ".json", "tokens")
+            same = (content_of(chunk) == found["content"]
+                    and _around(chunk, reading.Seen(**found["seen"])) == found["around"]
+                    and _checksum(path, [(0, files.size(path))]) == found["tokens"])
+            return Made(found["counts"], found["content"]) if same else None
+        except (UserError, KeyError, TypeError):
             return None
-        return Made(found["counts"], found["content"])
 
     def _make(self, chunk):
         counts: Counter[str] = collections.Counter()
@@ -91,7 +98,8 @@ class TokenStore:
                 f.write(tokens.astype("<u4", copy=False).tobytes())
         made = Made(dict(counts), content_of(chunk))
         files.write_json(path + ".json", dict(
-            dataclasses.asdict(made), seen=dataclasses.asdict(seen), around=_around(chunk, seen)))
+            dataclasses.asdict(made), seen=dataclasses.asdict(seen), around=_around(chunk, seen),
+            tokens=_checksum(path, [(0, files.size(path))])))
         return made
 
     def read(self, chunk: Chunk, begin: int, end: int) -> np.ndarray:

@@ -1,0 +1,73 @@
+"""The fault tests in full: `python tests/faults/run.py damage`, `text` or `kills`.
+
+damage: --count mutations, spread over all subjects of `helpers.subjects` (or --only one), from
+  --seed on. text: the laws of `test_hostile_text.py` for --minutes. kills: --times kills of each
+  program of `helpers.kills` (or of --only one). Prints what was tried and what came of it; the exit
+  status is 1 where something was found.
+"""
+
+import argparse
+import collections
+import os
+import pathlib
+import sys
+import tempfile
+import time
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
+TESTS = pathlib.Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(TESTS), str(TESTS.parent)]
+
+
+def damage(arguments):
+    """Prints a line for each subject; returns how many cases were found to be wrong."""
+    from helpers import damage
+    from helpers.subjects import SUBJECTS
+    chosen = [subject for subject in SUBJECTS if arguments.only in (None, subject.name)]
+    total, wrong = collections.Counter(), 0
+    for subject in chosen:
+        began = time.time()
+        with tempfile.TemporaryDirectory() as folder:
+            laboratory = damage.Laboratory(subject, pathlib.Path(folder) / "made", arguments.seed)
+            counts = collections.Counter()
+            for outcome in damage.try_cases(laboratory, laboratory.cases(
+                    -(-arguments.count // len(chosen))), subject.is_native):
+                counts[outcome.what] += 1
+                if outcome.what not in damage.GOOD:
+                    wrong += 1
+                    print("WRONG %s %s" % (outcome.case, outcome.file), outcome.what,
+                          outcome.detail[-2000:], sep="\n  ", flush=True)
+        total.update(counts)
+        print("| %s | %d | %s | %.0f s |" % (subject.name, sum(counts.values()), ", ".join(
+            "%s %d" % item for item in counts.most_common()), time.time() - began), flush=True)
+    print("| all | %d | %s |" % (sum(total.values()), ", ".join(
+        "%s %d" % item for item in total.most_common())))
+    return wrong
+
+
+def text(arguments):
+    """Tries the laws in turn, each time with as many examples, until the time is over."""
+    from helpers import hostile
+    return hostile.try_for(60 * arguments.minutes, arguments.only)
+
+
+def kills(arguments):
+    from helpers import kills
+    return kills.try_all(arguments.times, arguments.seed, arguments.only)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("what", choices=("damage", "text", "kills"))
+    parser.add_argument("--count", type=int, default=2400)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--times", type=int, default=50)
+    parser.add_argument("--only")
+    arguments = parser.parse_args()
+    sys.exit(bool(globals()[arguments.what](arguments)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,389 @@
+"""What is damaged: folders of files as programs write them, and how programs read them.
+
+A subject's `read` does what the programs do with its files, as far as it takes to know what was
+read, and returns that as plain values. TensorFlow is imported where it is needed.
+"""
+
+import collections
+import dataclasses
+import gzip
+import json
+import os
+import shutil
+from typing import Any, Callable
+
+import numpy as np
+
+from helpers import pretraining
+from helpers.finetuning import make_files, make_vocabulary
+from helpers.paths import GOLDEN, RELEASED
+from xlnet import config, files
+from xlnet.records import legacy, tfrecord
+from xlnet.records.manifest import Manifest
+from xlnet.records.window_reader import WindowReader
+from xlnet.tasks import custom, encoding, parsing
+from xlnet.text import reading, token_store
+from xlnet.tokenization import Tokenizer
+
+
+@dataclasses.dataclass(frozen=True)
+class Subject:
+    """make: function of (folder, version 0 or 1) that fills a new folder. read: function of a
+    folder. victims: patterns of the files that are damaged. is_checked: whether the files hold
+    checksums, so that nothing but what was written may ever be read; else another content may be
+    read for what it is. is_native: read by code that is not Python, which may take the process with
+    it. needs_tensorflow: whether its import comes first. valid: kinds of damage that leave a file
+    of this form which is as good."""
+    name: str
+    make: Callable[..., Any]
+    read: Callable[..., Any]
+    victims: tuple
+    is_checked: bool
+    is_native: bool = False
+    needs_tensorflow: bool = False
+    valid: tuple = ()
+
+
+# ---- pretraining
+
+def _make_records(folder, version):
+    pretraining.make_text(folder / "text.txt", seed=version, sentences=100)
+    made = _vocabulary(folder, version)
+    from helpers import command
+    done = command.run("data_utils.py", "--input_glob=%s" % (folder / "text.txt"), "--seq_len=32",
+                       "--save_dir=%s" % (folder / "records"), "--sp_path=%s" % made,
+                       "--reuse_len=%d" % (16 + version), "--num_streams=2", "--num_workers=1")
+    assert done.returncode == 0, done.stderr
+
+
+def _vocabulary(folder, version):
+    make_vocabulary(folder / "made.model", 37 + version)
+    return folder / "made.model"
+
+
+def _read_records(folder):
+    """As a pretraining run does, window after window, its checksums verified before."""
+    directory = str(folder / "records")
+    manifest = Manifest.read(directory)
+    manifest.verify(directory)
+    return [_of_manifest(manifest), _windows(directory, manifest, WindowReader())]
+
+
+def _read_records_unverified(folder):
+    directory = str(folder / "records")
+    return _windows(directory, Manifest.read(directory), WindowReader())
+
+
+def _of_manifest(manifest):
+    """What a run goes by; the counts are for people."""
+    return [manifest.seq_len, manifest.reuse_len, manifest.bi_data, manifest.num_streams,
+            manifest.windows_per_stream, manifest.uncased, manifest.keep_accents]
+
+
+def _windows(directory, manifest, reader):
+    return [[reader.read(path, _places(stream), number)
+             for number in range(manifest.windows_per_stream)]
+            for path, stream in zip(manifest.stream_paths(directory), manifest.streams)]
+
+
+def _places(stream):
+    return range(0, stream["bytes"] + 1, stream["bytes"] // stream["windows"])
+
+
+def _make_legacy(folder, version):
+    """Records as the authors' program writes them, of random windows."""
+    import tensorflow as tf
+    tokenizer = Tokenizer(str(_vocabulary(folder, 0)))
+    rng, lines = np.random.default_rng(version), []
+    for _ in range(8):
+        ids = rng.integers(10, 30, 32)
+        ids[-2:] = tokenizer.sep_id, tokenizer.cls_id
+        values = dict(input=ids, seg_id=ids * 0, is_masked=ids % 7 == 0, label=[1])
+        lines.append(tfrecord.frame(tf.train.Example(features=tf.train.Features(feature={
+            name: tf.train.Feature(int64_list=tf.train.Int64List(value=list(map(int, value))))
+            for name, value in values.items()})).SerializeToString()))
+    stem = "train-0-0.bsz-2.seqlen-32.reuse-16.uni.alpha-6.beta-1.fnp-5"
+    (folder / (stem + ".tfrecords")).write_bytes(b"".join(lines))
+    (folder / ("record_info-%s.json" % stem)).write_text(json.dumps(
+        {"filenames": [stem + ".tfrecords"], "num_batch": 4}))
+
+
+def _read_legacy(folder):
+    manifest = legacy.LegacyManifest.read(str(folder), str(folder / "made.model"))
+    reader = WindowReader()
+    return [reader.read(path, places, number, (0, 1)) for (path, count), places in
+            zip(manifest.files, manifest.places) for number in range(count)]
+
+
+# ---- raw text
+
+def _make_texts(folder, version):
+    lines = pretraining.make_text(folder / "text.txt", seed=version, sentences=60)
+    with gzip.open(folder / "text.txt.gz", "wb") as f:
+        f.write("\n".join(lines).encode())
+    (folder / "text.jsonl").write_text("".join(json.dumps({"text": line}) + "\n"
+                                               for line in lines))
+
+
+def _read_text(name):
+    def read(folder):
+        settings = config.CorpusSettings(input_glob="", save_dir="", sp_path="")
+        path = str(folder / name)
+        return [tuple(line[1:]) for line in reading.read_chunk(
+            reading.Chunk(path, 0, files.size(path)), settings, collections.Counter())]
+    return read
+
+
+def _make_tokens(folder, version):
+    """As a job leaves them that was killed after it."""
+    pretraining.make_text(folder / "text.txt", seed=version, sentences=60)
+    _vocabulary(folder, 0)
+    store, chunk = _store(folder)
+    store.tokenize(chunk)
+
+
+def _store(folder):
+    """The tokens' store and the one chunk of its text."""
+    vocabulary = str(folder / "made.model")
+    settings = config.CorpusSettings(input_glob="", save_dir="", sp_path=vocabulary)
+    (folder / "tokens").mkdir(exist_ok=True)
+    path = str(folder / "text.txt")
+    return (token_store.TokenStore(str(folder / "tokens"), settings, Tokenizer(vocabulary)),
+            reading.Chunk(path, 0, files.size(path)))
+
+
+def _read_tokens(folder):
+    """As the job that goes on. Their name stands for the path of the text too."""
+    store, chunk = _store(folder)
+    for path in list((folder / "tokens").iterdir()):
+        os.replace(path, store._path(chunk) + path.suffix)
+    made = store.tokenize(chunk)
+    return made.counts, store.read(chunk, 0, made.tokens)
+
+
+# ---- checkpoints and memories
+
+def _make_checkpoint(folder, version):
+    from xlnet.engine import checkpoint
+    rng = np.random.default_rng(version)
+    for step in (1, 2):
+        checkpoint.write_arrays(str(folder / ("model.ckpt-%d" % step)), {
+            "global_step": np.array(step + 10 * version),
+            **{"model/w%d" % i: rng.normal(size=[7, 3]).astype("f4") for i in range(5)}})
+    checkpoint.note_newest(str(folder))
+    shutil.copy(RELEASED / "xlnet_config.json", folder)
+
+
+def _read_checkpoint(folder):
+    from xlnet.engine import checkpoint
+    config.XLNetConfig(json_path=str(folder / "xlnet_config.json"))
+    prefix = checkpoint.resolve(str(folder))
+    assert os.path.dirname(prefix) == str(folder)
+    return [os.path.basename(prefix), checkpoint.step_of(str(folder)),
+            checkpoint.read_weights(prefix)]
+
+
+def _make_memory(folder, version):
+    from xlnet.engine import memory
+    memory.write(str(folder / "memory-5-0.npy"),
+                 np.random.default_rng(version).normal(size=[4, 2, 3, 4]).astype("f4"))
+
+
+def _read_memory(folder):
+    """What a run goes on with; None where it starts empty, with a note."""
+    import tensorflow.compat.v1 as tf
+
+    from xlnet.engine import distribution, memory
+    with tf.Graph().as_default(), tf.Session() as session:
+        variable = tf.get_variable("memory", [4, 2, 3, 4], initializer=tf.zeros_initializer(),
+                                   use_resource=True)
+        tf.add_to_collection("memories", variable)
+        session.run(variable.initializer)
+        found = memory.MemoryFiles(str(folder), distribution.Devices(None), 4)
+        found.begin()
+        found.load(session, 5)
+        value = session.run(variable)
+        return value if value.any() else None
+
+
+# ---- fine-tuning
+
+def _own_rows(group, path, need_labels=True, skips=False, **columns):
+    """The rows of a file of one's own, and their task; its labels are those of the file."""
+    task = custom.get_task(group(task_name="custom", data_dir=str(path), do_train=True,
+                                 model_dir="model", **columns))
+    rows = parsing.read_file(task, str(path), need_labels, skips=skips)
+    return task, [tuple(row)[:-1] for row in rows]
+
+
+def _make_table(form):
+    def make(folder, version):
+        make_files(folder)
+        rows = [line.split("\t") for line in (
+            folder / "own" / "train.tsv").read_text().splitlines()]
+        if version:
+            rows[1:] = rows[:0:-1]
+        for name in ("own", "sts"):
+            shutil.rmtree(folder / name)
+        lines = {"tsv": ["\t".join(row) for row in rows],
+                 "csv": [",".join('"%s"' % cell for cell in row) for row in rows],
+                 "jsonl": [json.dumps(dict(zip(rows[0], row))) for row in rows[1:]]}[form]
+        (folder / ("train." + form)).write_text("\n".join(lines) + "\n")
+    return make
+
+
+def _read_table(form, skips=False):
+    def read(folder):
+        task, rows = _own_rows(
+            config.ClassifierSettings, folder / ("train." + form), not skips, skips,
+            text_a_column="first", text_b_column="second", label_column="kind", id_column="name")
+        assert skips or all(label in task.labels for _, _, label, _ in rows)
+        return rows, task.labels
+    return read
+
+
+_CONLL = "EU B-ORG\nrejects O\nGerman B-MISC\ncall O\n\nPeter B-PER\nBlackburn I-PER\n\n"
+
+
+def _make_tagged(folder, version):
+    (folder / "train.txt").write_text((_CONLL * 3).replace("EU", "UN" if version else "EU"))
+    (folder / "train.jsonl").write_text("".join(json.dumps(
+        {"text": "EU rejects call %d" % i, "entities": [[0, 2, "ORG"]]}) + "\n"
+        for i in range(9 - version)))
+
+
+def _read_tagged(name):
+    def read(folder):
+        task, rows = _own_rows(config.TaggerSettings, folder / name)
+        return rows, task.labels
+    return read
+
+
+def _make_squad(folder, version):
+    questions = [{"id": "q%d" % i, "question": "What is %d?" % i, "answers": [
+        {"text": "kamat", "answer_start": 0}]} for i in range(5)]
+    (folder / "train.json").write_text(json.dumps({"version": "1.1", "data": [
+        {"title": "t", "paragraphs": [{"context": "kamat telok rokmi", "qas": questions[:2]},
+                                      {"context": "kamat %d" % version, "qas": questions[2:]}]}]}))
+
+
+def _read_squad(folder):
+    return _own_rows(config.SpanSettings, folder / "train.json")[1]
+
+
+def _make_cache(folder, version):
+    _write_cache(folder, Tokenizer(str(_vocabulary(folder, 0))), version)
+
+
+def _write_cache(folder, tokenizer, version=0):
+    examples = [encoding.Example((("kamat telok " * (i + 1 + version), "rokmi"),), i % 2)
+                for i in range(9)]
+    return encoding.write_records(
+        str(folder / "cache"), "own.train", examples, tokenizer,
+        encoding.Layout(16, False, "sliding"))
+
+
+def _read_cache(folder):
+    """As a run that finds what an earlier one made."""
+    found = _write_cache(folder, Tokenizer(str(folder / "made.model")))
+    records = tfrecord.EqualRecords(found.path)
+    return [found.windows, dataclasses.asdict(found.seen),
+            records.read(np.arange(found.count)), len(records)]
+
+
+# ---- vocabularies and models
+
+def _make_described_vocabulary(folder, version):
+    Tokenizer(str(_vocabulary(folder, version))).save(str(folder / "spiece.model"))
+    os.remove(folder / "made.model")
+
+
+def _read_vocabulary(folder):
+    tokenizer = Tokenizer(str(folder / "spiece.model"))
+    return tokenizer.encode_lines(["kamat telok 2010, é", "\u3042"]), tokenizer.vocab_size
+
+
+def _make_bare_vocabulary(folder, version):
+    _make_described_vocabulary(folder, version)
+    os.remove(folder / "spiece.model.json")
+
+
+def _make_model(folder, version):
+    from helpers.models import make_model
+    make_model(folder / "model", "classification" if not version else "regression")
+
+
+def _read_model(folder):
+    from xlnet.serving import loaded
+    found = loaded.read(str(folder / "model"))
+    settings = found.tuned.settings if found.tuned else None
+    return [found.config.to_dict(), os.path.basename(found.prefix), found.tokenizer.vocab_size,
+            settings and {name: value for name, value in vars(settings).items()
+                          if not str(value).startswith(str(folder))}]
+
+
+def _make_saved(folder, version):
+    from xlnet.serving import export
+    _make_model(folder, version)
+    export.export(str(folder / "model"), str(folder / "served"), names=["ids"])
+    shutil.rmtree(folder / "model")
+
+
+def _read_saved(folder):
+    from xlnet.serving.saved_model import SavedModel
+    model = SavedModel(str(folder / "served"))
+    row = {name: [4 * (name == "input_ids")] * 8 for name in model.inputs("ids")}
+    return model.run("ids", model.arrays("ids", [row]))
+
+
+def _make_theirs(folder, version):
+    source = GOLDEN / "hf" / ("sequence_classification" if not version else "lm")
+    for name in ("config.json", "model.safetensors"):
+        shutil.copy(source / name, folder)
+
+
+def _read_theirs(folder):
+    from xlnet.exchange import config_json
+    from xlnet.exchange.folder import read_tensors
+    model = config_json.read(str(folder / "config.json"))
+    return [model.config.to_dict(), read_tensors(str(folder), model.class_name)]
+
+
+SUBJECTS = (
+    Subject("records", _make_records, _read_records, ("records/*.tfrecord",), True),
+    Subject("records, not verified", _make_records, _read_records_unverified,
+            ("records/*.tfrecord",), True),
+    Subject("manifest", _make_records, _read_records, ("records/manifest.json",), True),
+    Subject("the authors' records", _make_legacy, _read_legacy, ("*.tfrecords", "record_info*"),
+            True, needs_tensorflow=True),
+    Subject("text", _make_texts, _read_text("text.txt"), ("text.txt",), False),
+    Subject("text, JSON lines", _make_texts, _read_text("text.jsonl"), ("text.jsonl",), False),
+    Subject("text, gzip", _make_texts, _read_text("text.txt.gz"), ("text.txt.gz",), True,
+            valid=("doubled",)),
+    Subject("tokens", _make_tokens, _read_tokens, ("tokens/*",), True),
+    Subject("checkpoint", _make_checkpoint, _read_checkpoint,
+            ("model.ckpt-*", "checkpoint", "xlnet_config.json"), True, needs_tensorflow=True),
+    Subject("memories", _make_memory, _read_memory, ("memory-*.npy",), True,
+            needs_tensorflow=True),
+    Subject("TSV", _make_table("tsv"), _read_table("tsv"), ("train.tsv",), False),
+    Subject("TSV, faults skipped", _make_table("tsv"), _read_table("tsv", True), ("train.tsv",),
+            False),
+    Subject("CSV", _make_table("csv"), _read_table("csv"), ("train.csv",), False),
+    Subject("JSON lines", _make_table("jsonl"), _read_table("jsonl"), ("train.jsonl",), False),
+    Subject("CoNLL", _make_tagged, _read_tagged("train.txt"), ("train.txt",), False),
+    Subject("tagged JSON lines", _make_tagged, _read_tagged("train.jsonl"), ("train.jsonl",),
+            False),
+    Subject("SQuAD", _make_squad, _read_squad, ("train.json",), False),
+    Subject("fine-tuning records", _make_cache, _read_cache, ("cache/*",), True),
+    Subject("vocabulary", _make_described_vocabulary, _read_vocabulary,
+            ("spiece.model", "spiece.model.json"), True, is_native=True),
+    Subject("vocabulary, alone", _make_bare_vocabulary, _read_vocabulary, ("spiece.model",), False,
+            is_native=True),
+    Subject("model directory", _make_model, _read_model, ("model/*.json", "model/checkpoint"),
+            False, needs_tensorflow=True),
+    Subject("SavedModel", _make_saved, _read_saved, ("served/1/saved_model.pb",
+                                                     "served/1/variables/*"),
+            True, is_native=True, needs_tensorflow=True),
+    Subject("Hugging Face's folder", _make_theirs, _read_theirs,
+            ("config.json", "model.safetensors"), False),
+)

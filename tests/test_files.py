@@ -1,0 +1,70 @@
+"""Files that are there whole or not at all, whatever happens meanwhile."""
+
+import os
+
+import pytest
+
+from xlnet import files
+from xlnet.errors import UserError
+
+
+@pytest.fixture
+def done(monkeypatch):
+    """What happened on the disk, in order: ("sync" or "replace", the name that was meant)."""
+    happened = []
+    sync, replace = os.fsync, os.replace
+
+    def synced(descriptor):
+        happened.append(("sync", os.path.basename(os.readlink("/proc/self/fd/%d" % descriptor))))
+        sync(descriptor)
+
+    def replaced(source, target):
+        happened.append(("replace", os.path.basename(target)))
+        replace(source, target)
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(os, "replace", replaced)
+    return happened
+
+
+def test_the_disk_has_a_file_before_it_has_its_name(tmp_path, done):
+    files.write_text(str(tmp_path / "x"), "text")
+    partial = "x.partial-%d" % os.getpid()
+    assert done == [("sync", partial), ("replace", "x"), ("sync", tmp_path.name)]
+
+
+def test_and_all_files_of_a_directory(tmp_path, done):
+    with files.new_directory(str(tmp_path / "new")) as directory:
+        os.mkdir(os.path.join(directory, "part"))
+        for name in ("a", "part/b"):
+            with open(os.path.join(directory, name), "w", encoding="utf-8") as f:
+                f.write(name)
+    place = [action for action, _ in done].index("replace")
+    assert {name for _, name in done[:place]} == {"a", "b", "part",
+                                                  "new.partial-%d" % os.getpid()}
+    assert done[place:] == [("replace", "new"), ("sync", tmp_path.name)]
+
+
+def test_a_disk_that_cannot_keep_it_leaves_what_was_there(tmp_path, monkeypatch):
+    path = tmp_path / "x"
+    path.write_text("before")
+
+    def fails(descriptor):
+        raise OSError(28, "No space left on device")
+    monkeypatch.setattr(os, "fsync", fails)
+    with pytest.raises(OSError, match="No space left on device: .*x.partial"):
+        files.write_text(str(path), "after")
+    assert path.read_text() == "before" and os.listdir(tmp_path) == ["x"]
+
+
+def test_what_leads_out_of_a_directory(tmp_path):
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    for name in ("file", "inside/file"):
+        (tmp_path / name).write_text(name)
+    os.symlink("file", inside / "link")
+    os.symlink("../file", inside / "away")
+    os.symlink(inside, tmp_path / "other")         # the directory itself may be one
+    for name in ("file", "link"):
+        files.require_inside(str(tmp_path / "other" / name), str(tmp_path / "other"), "the data's")
+    with pytest.raises(UserError, match="away is a symbolic link to .*, outside of the data's"):
+        files.require_inside(str(inside / "away"), str(inside), "the data's")
