@@ -126,6 +126,8 @@ def every():
         works[name] = (finetuning, kind, dict(precision=precision, recompute=recompute), dict(
             grad_accum_steps=micro_batches, long_document=document, max_segments=3,
             train_batch_size=ROWS), is_fixed)
+    works["fine-tuning, spans, separate head"] = (
+        finetuning, "spans", {}, dict(span_head="separate"))
     for summary in ("last", "first", "mean", "attn"):
         works["fine-tuning, summary " + summary] = (
             finetuning, "classification", {}, dict(summary_type=summary))

@@ -226,7 +226,7 @@ def analysis_of(work):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--all", action="store_true",
-                        help="every combination of settings: half an hour")
+                        help="every combination of settings, four hundred: an hour")
     works = transfer_works.every() if parser.parse_args().all else transfer_works.QUICK
     tf.logging.set_verbosity(tf.logging.ERROR)
     wrong = 0
