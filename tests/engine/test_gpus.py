@@ -249,8 +249,8 @@ def test_an_exhausted_memory_is_one_line(place, monkeypatch):
     seed_of = training.dropout_seed
 
     def greedy(seed, step):
-        return seed_of(seed, step) + tf.reduce_sum(
-            tf.fill([tf.cast(step, tf.int32) + 2 ** 30, 2 ** 17], 0))
+        return seed_of(seed, step) + tf.cast(tf.reduce_sum(
+            tf.fill([tf.cast(step, tf.int32) + 2 ** 30, 2 ** 17], 0)), tf.uint64)
     monkeypatch.setattr(training, "dropout_seed", greedy)
     done = train(place, "too_large", train_steps=2)
     assert done.returncode == 1 and len(done.stderr.splitlines()) == 1, done.stderr
