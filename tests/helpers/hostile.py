@@ -166,7 +166,7 @@ def _rows_of(group, place, path, **columns):
         rows = parsing.read_file(task, path, True)
         task = custom.get_task(settings)
     except UserError as e:
-        assert "\n" not in str(e) and os.path.basename(path) in str(e), e
+        assert os.path.basename(path) in str(e), e
         return None
     examples = list(task.kind.examples(task, rows))
     made = task.kind.encode(examples, place.tokenizer, encoding.Layout(16))
@@ -220,7 +220,7 @@ def questions(value, place):
         task = custom.get_task(settings)
         rows = parsing.read_file(task, path, True)
     except UserError as e:
-        assert "\n" not in str(e) and "train.json" in str(e), e
+        assert "train.json" in str(e), e
         return
     assert isinstance(task.kind, spans.Spans)
     for row in rows:
