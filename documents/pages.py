@@ -82,10 +82,10 @@ def all_pages() -> "dict[str, str]":
     files = programs.all_files()
     pages = {"programs/" + page_of(file.path): program_page(file) for file in files}
     pages["programs/index.md"] = programs_page(files)
-    pages[FLAGS_PAGE] = flags_page(files)
+    pages[FLAGS_PAGE] = ranked(2, flags_page(files))
     pages["reference/model_config.md"] = model_config_page()
-    pages["reference/presets.md"] = presets_page()
-    pages["reference/errors.md"] = errors_page()
+    pages["reference/presets.md"] = ranked(0.5, presets_page())
+    pages["reference/errors.md"] = ranked(4, errors_page())     # else longer pages stand before it
     pages.update(("reference/api/" + name, api_page(title, names)) for name, title, names in API)
     return pages
 
@@ -296,6 +296,11 @@ def api_page(title, names) -> str:
 
 
 # ---- Markdown ----
+
+def ranked(boost, text: str) -> str:
+    """A page that the search puts further up, or, with a `boost` below 1, further down."""
+    return "---\nsearch:\n  boost: %g\n---\n%s" % (boost, text)
+
 
 def table(header, rows) -> str:
     lines = [header, ["---"] * len(header), *rows]

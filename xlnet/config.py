@@ -823,6 +823,10 @@ class SpanSettings(TaskSettings):
     start_n_top: int = of_model(5, "beginnings of an answer that are looked at", minimum=1)
     end_n_top: int = of_model(5, "ends that are looked at for each of them", minimum=1)
     n_best_size: int = setting(5, "answers that are written of each question", minimum=1)
+    span_head: str = of_model(
+        "joint", "output layer: joint looks for the end beside each start and judges whether there "
+                 "is an answer, as in the authors' code; separate finds both by themselves, as "
+                 "Hugging Face's simple form", choices=("joint", "separate"))
     scoring: Optional[str] = of_model(
         None, "how answers are compared: words as SQuAD's script of that version, or characters as "
               "CMRC's, for languages without spaces; if not given 2.0 where some questions have no "

@@ -46,7 +46,8 @@ NEEDS: dict[str, tuple[str, ...]] = {
         "dropout", "dropatt", "position_dropout", "label_smoothing", "class_weights", "mixout",
         "freeze_layers"),
     "What the task learns": (
-        "summary_type", "use_summ_proj", "ranking_loss", "pairs_per_query", "tagged_pieces"),
+        "summary_type", "use_summ_proj", "ranking_loss", "pairs_per_query", "tagged_pieces",
+        "span_head"),
     "Evaluation and the best checkpoint": (
         "eval_split", "eval_steps", "eval_batch_size", "eval_all_ckpt", "metric", "patience",
         "num_trials", "learning_rates", "ranking_cutoff", "highest_grade", "scoring"),

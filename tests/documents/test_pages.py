@@ -118,3 +118,11 @@ def test_links_and_marks_as_the_site_shows_them():
         "[a](../index.md#install) [b](rank.md) ![c](../images/masks.png) "
         "[d](../source/xlnet/config.py.md)\n\n<!-- not run: two machines -->\n```bash\n[e](../x.md)"
         "\n```\n\n<small>Not run by the checks: two machines.</small>\n\nend")
+
+
+def test_where_to_read_the_code_names_each_module():
+    page = (ROOT / "docs" / "explanation" / "code.md").read_text(encoding="utf-8")
+    modules = [path.relative_to(ROOT / "xlnet") for path in (ROOT / "xlnet").rglob("*.py")
+               if path.name != "__init__.py" and path.parent.name != "programs"]
+    missing = [str(path) for path in modules if "`%s`" % path.stem not in page]
+    assert not missing, "docs/explanation/code.md does not name " + ", ".join(missing)

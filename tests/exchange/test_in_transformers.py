@@ -16,10 +16,11 @@ from helpers.paths import ROOT
 
 import xlnet
 from xlnet.engine import checkpoint
-from xlnet.exchange import conversion
+from xlnet.exchange import conversion, tokenizer_files, tokenizer_json
 
 # Loads the folder as its config.json says and keeps its outputs for [B,T] ids; nothing may be
-# missing, left over or of another shape. Then the ids of some text by the folder's tokenizer.
+# missing, left over or of another shape. Then the ids of some text by the folder's tokenizer, which
+# is saved in that library's own form.
 SCRIPT = """
 import json, sys
 import numpy as np, torch, transformers
@@ -31,6 +32,7 @@ with np.load(inputs) as arrays, torch.no_grad():
     logits = model.eval()(**{key: torch.tensor(arrays[key]) for key in arrays}).logits
 tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
 encoded = tokenizer(text)
+tokenizer.save_pretrained(folder + "_saved")
 np.savez(outputs, logits=logits.numpy(), ids=encoded["input_ids"],
          segments=encoded["token_type_ids"], labels=list(model.config.id2label.values()))
 """
@@ -82,7 +84,10 @@ def test_our_classifier_answers_there_as_here(graph, python, tmp_path, activatio
     (source / "task.json").write_text(json.dumps(dict(
         kind="classification", labels=labels, head="classification_custom", summary_type="last",
         use_summ_proj=True)))
-    conversion.to_huggingface(str(source), str(tmp_path / "theirs"))
+    conversion.to_huggingface(str(source), str(tmp_path / "theirs"),
+                              max_shard_size="5KB" if activation == "relu" else "5GB")
+    shards = list((tmp_path / "theirs").glob("*.safetensors"))
+    assert (len(shards) > 1) == (activation == "relu")
 
     ids = rng.randint(7, 37, [3, 12])
     padding = (np.arange(12) < np.array([[0], [3], [7]])).astype(np.float32)
@@ -113,3 +118,9 @@ def test_our_classifier_answers_there_as_here(graph, python, tmp_path, activatio
     end = [tokenizer.sep_id, tokenizer.cls_id]
     assert theirs["ids"].tolist() == tokenizer.ids(TEXT) + end
     assert theirs["segments"].tolist() == [0] * (len(theirs["ids"]) - 1) + [2]
+    saved = tmp_path / "theirs_saved"
+    for path in saved.glob("spiece.model"):
+        path.unlink()
+    rebuilt = tokenizer_files.read(str(saved), str(tmp_path))
+    assert rebuilt.uncased and rebuilt.ids(TEXT) == tokenizer.ids(TEXT)
+    assert tokenizer_json.read(str(saved / "tokenizer.json")).size == 37

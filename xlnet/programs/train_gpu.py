@@ -17,7 +17,6 @@ from xlnet.config import (
     XLNetConfig,
 )
 from xlnet.errors import UserError
-from xlnet.models.settled import directory_of
 
 if TYPE_CHECKING:
     from xlnet.pretraining.sources import AnyManifest
@@ -88,6 +87,7 @@ def choose_architecture(settings: PretrainingSettings, flags: Settings,
 
     Flags beside a JSON file override it, each with a note.
     """
+    from xlnet.models.settled import directory_of
     given = {key: getattr(flags, key) for key in ARCHITECTURE_KEYS
              if getattr(flags, key) is not None}
     homes = [settings.model_dir]

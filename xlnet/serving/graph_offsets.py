@@ -16,9 +16,9 @@ import collections
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from xlnet import wire
 from xlnet.character_classes import space_codes
 from xlnet.offsets import piece_shape, piece_shapes
-from xlnet.serving import wire
 from xlnet.serving.graph_tokenizer import (
     GraphTokenizer,
     character_table,

@@ -46,9 +46,10 @@ class Spans(Kind):
     """The answer is where its first and last token are, or that there is none.
 
     A row's pair is (context, question); its label the true answers, `squad_files.Answer`s, () where
-    there is none. The head: logits of the start; of the end beside a start, the true one in
+    there is none. The joint head: logits of the start; of the end beside a start, the true one in
     training; and whether there is an answer, of the mean of all tokens weighted by how likely they
-    are the start, and of <cls>. Variables are named as the reference's.
+    are the start, and of <cls>. Variables are named as the reference's. The separate one: logits of
+    start and end from one dense layer; where <cls> is both, there is no answer.
     """
     doc_stride: int = 128            # pieces from one window of a paragraph to the next
     max_query_length: int = 64       # pieces of a question that are kept
@@ -57,6 +58,7 @@ class Spans(Kind):
     end_n_top: int = 5               # E
     n_best_size: int = 5             # answers that are written of each question
     max_segments: int = 1            # segments of a record: the window, and the text before it
+    span_head: str = "joint"         # or "separate"
     scoring: Optional[str] = None    # key of `span_scoring.RULES`; None: as the file's version has
 
     name = "spans"
@@ -159,7 +161,7 @@ class Spans(Kind):
     # ---- the output layer
 
     def head_scope(self, name: str) -> str:
-        return "start_logits"
+        return "start_logits" if self.span_head == "joint" else "span_logits"
 
     def logits(self, nn: Any, task: Task, features: dict, is_training: bool) -> dict:
         tf = nn.tf
@@ -184,12 +186,36 @@ class Spans(Kind):
           A dict of `start_log_probs` [B,T]; `end_log_probs` [B,T], beside the true start; and
           `cls_logits` [B], the higher the less likely an answer. With a beam also
           `start_top_log_probs`, `start_top_index` [B,S], best first, and for each of these starts
-          `end_top_log_probs`, `end_top_index` [B,S,E].
+          `end_top_log_probs`, `end_top_index` [B,S,E]. The separate head has `cls_logits` with a
+          beam alone.
         """
+        if self.span_head == "separate":
+            return self._separate_head(nn, is_hidden, cls_index, num_starts)
         with nn.beside_network():
-            return self._head(nn, is_hidden, cls_index, num_starts, true_start)
+            return self._joint_head(nn, is_hidden, cls_index, num_starts, true_start)
 
-    def _head(self, nn, is_hidden, cls_index, num_starts, true_start):
+    def _separate_head(self, nn, is_hidden, cls_index, num_starts):
+        """Ends are looked at where an answer that begins at the start may end. `cls_logits` is the
+        logarithm of how much likelier no answer is than the best one."""
+        tf = nn.tf
+        both = nn.dense(nn.sequence, 2, "span_logits/dense")                          # [B,T,2]
+        start, end = (tf.nn.log_softmax(_hide(both[..., i], is_hidden)) for i in range(2))
+        outputs = {"start_log_probs": start, "end_log_probs": end}
+        if num_starts:
+            size = tf.shape(nn.sequence)[1]
+            no_text = tf.maximum(is_hidden, tf.one_hot(cls_index, size))
+            best = _top(tf, _hide(start, no_text), num_starts)
+            length = tf.range(size) - best.indices[:, :, None] + 1                    # [B,S,T]
+            fits = tf.cast((length >= 1) & (length <= self.max_answer_length), tf.float32)
+            ends = _top(tf, _hide(end[:, None], tf.maximum(no_text[:, None], 1 - fits)),
+                        self.end_n_top)
+            outputs["start_top_log_probs"], outputs["start_top_index"] = best
+            outputs["end_top_log_probs"], outputs["end_top_index"] = ends
+            answer = tf.reduce_max(best.values[:, :, None] + ends.values, axis=[1, 2])
+            outputs["cls_logits"] = tf.gather(start + end, cls_index, batch_dims=1) - answer
+        return outputs
+
+    def _joint_head(self, nn, is_hidden, cls_index, num_starts, true_start):
         tf, sequence = nn.tf, nn.sequence
         start = nn.dense(sequence, 1, "start_logits/dense")[..., 0]                   # [B,T]
         start = _hide(start, is_hidden)
@@ -229,10 +255,13 @@ class Spans(Kind):
 
     def loss(self, nn: Any, task: Task, logits: dict, features: dict,
              options: Optional[LossOptions]) -> Any:
-        """The mean of start and end, and half of that of answerability, as in the reference."""
+        """The mean of start and end, and half of that of answerability, as in the reference; of the
+        separate head, to which no answer is a place, the mean alone."""
         tf = nn.tf
         where = [-tf.gather(logits[name + "_log_probs"], features[name + "_positions"],
                             batch_dims=1) for name in ("start", "end")]
+        if self.span_head == "separate":
+            return 0.5 * (where[0] + where[1])
         return 0.5 * (where[0] + where[1] + nn.sigmoid_cross_entropy(
             logits["cls_logits"], features["is_impossible"]))
 

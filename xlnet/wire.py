@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from typing import Union
 
 # Types of fields, and the bytes of those that always have as many.
-_NUMBER, _BYTES = 0, 2
+_NUMBER, _BYTES, _FLOAT = 0, 2, 5
 _FIXED = {1: 8, 5: 4}
 
 
@@ -18,6 +19,11 @@ def field(number: int, content: bytes) -> bytes:
 def number_field(number: int, value: int) -> bytes:
     """A field of a whole number, an enumeration or a truth value, none below 0."""
     return varint(number << 3 | _NUMBER) + varint(value)
+
+
+def float_field(number: int, value: float) -> bytes:
+    """A field of a float32."""
+    return varint(number << 3 | _FLOAT) + struct.pack("<f", value)
 
 
 def varint(value: int) -> bytes:
