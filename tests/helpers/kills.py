@@ -117,7 +117,7 @@ def _data_flags(inputs, folder):
 
 def _pretraining_flags(inputs, folder):
     return ["train_gpu.py", *pretraining.flags_of(
-        inputs, "m", model_dir=folder / "m", train_steps=12, save_steps=3, max_save=0, n_layer=1,
+        inputs, folder / "m", train_steps=12, save_steps=3, max_save=0, n_layer=1,
         eval_record_info_dir=inputs / "heldout", eval_steps=6)]
 
 
