@@ -79,6 +79,7 @@ class Verb(NamedTuple):
     main: Callable[..., object]
     group: type
     about: str
+    examples: Sequence[str] = ()
 
 
 def run_verb(verbs: Mapping[str, Verb], about: str = "") -> None:
@@ -91,7 +92,7 @@ def run_verb(verbs: Mapping[str, Verb], about: str = "") -> None:
     if word in verbs:
         verb = verbs[word]
         sys.argv[:2] = ["%s %s" % (sys.argv[0], word)]
-        run(verb.main, verb.group, about=verb.about)
+        run(verb.main, verb.group, about=verb.about, examples=verb.examples)
     elif word in _HELP:
         width = max(map(len, verbs)) + 2
         print("%s: %s\n" % (program, about) + "".join(
@@ -285,5 +286,5 @@ def _show_help(program, about, groups, first, examples):
         help.full(about, fields, () if first else groups, _CONFIG_HELP)
     print(commands.as_started(text, program))
     if examples:
-        command = "python " + sys.argv[0] if program.endswith(".py") else program
+        command = "python " + sys.argv[0] if ".py" in program else program
         print("\nExamples:\n" + help.commands(command, examples))
