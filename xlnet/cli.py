@@ -13,7 +13,7 @@ from absl import flags
 
 from xlnet import commands, failures, files, help, presets
 from xlnet.config import REQUIRED, Settings, check_value, default_of, setting_type
-from xlnet.errors import UserError, did_you_mean
+from xlnet.errors import UserError, did_you_mean, visible
 
 FLAGS = flags.FLAGS
 _log = logging.getLogger(__name__)
@@ -109,8 +109,8 @@ def _end(program, message, status):
 
 
 def _say_end(program, message):
-    print("%s: %s" % (program, commands.as_started(str(message), program)), file=sys.stderr,
-          flush=True)
+    print("%s: %s" % (program, visible(commands.as_started(str(message), program))),
+          file=sys.stderr, flush=True)
 
 
 def _run(main, groups, no_longer_needed, console):
@@ -143,7 +143,8 @@ class _Console(logging.Handler):
         # Looked up now: tests and programs may have replaced them.
         to_stderr = record.levelno >= logging.WARNING or not self.has_stdout
         stream = sys.stderr if to_stderr else sys.stdout
-        print(commands.as_started(self.format(record), self._program), file=stream, flush=True)
+        line = visible(self.format(record), kept="\n\t")
+        print(commands.as_started(line, self._program), file=stream, flush=True)
 
 
 @contextlib.contextmanager
