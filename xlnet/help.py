@@ -56,8 +56,8 @@ NEEDS: dict[str, tuple[str, ...]] = {
         "predict_threshold", "max_answer_length", "start_n_top", "end_n_top", "n_best_size",
         "export_dir"),
     "Memory and speed": (
-        "precision", "use_bfloat16", "recompute", "xla", "parallel_ops", "num_workers",
-        "data_workers"),
+        "precision", "use_bfloat16", "tf32", "recompute", "xla", "parallel_ops", "deterministic",
+        "num_workers", "data_workers"),
     "Devices and machines": (
         "device", "num_core_per_host", "num_hosts", "num_task", "task", "use_tpu", "tpu_name",
         "beam_options"),

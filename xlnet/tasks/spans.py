@@ -165,7 +165,7 @@ class Spans(Kind):
 
     def logits(self, nn: Any, task: Task, features: dict, is_training: bool) -> dict:
         tf = nn.tf
-        place = tf.range(tf.shape(nn.sequence)[1])[None]                              # [1,T]
+        place = nn.count_to(tf.shape(nn.sequence)[1], features["cls_index"].dtype)    # [T]
         is_hidden = (place >= features["paragraph_len"][:, None]) & tf.not_equal(
             place, features["cls_index"][:, None])
         outputs = self.head(nn, tf.cast(is_hidden, tf.float32), features["cls_index"],
@@ -179,7 +179,7 @@ class Spans(Kind):
         """What the output layer computes of `nn.sequence` [B,T,D].
 
         Args:
-          is_hidden: float32 [B,T], 1 where no answer can be. cls_index, true_start: int32 [B].
+          is_hidden: float32 [B,T], 1 where no answer can be. cls_index, true_start: int [B].
           num_starts: S; None: no beam, only the true start.
 
         Returns:
@@ -234,20 +234,20 @@ class Spans(Kind):
         return outputs
 
     def _end_logits(self, nn, starts):
-        """The logits of all ends beside each start: int32 [B,k] -> [B,k,T]."""
+        """The logits of all ends beside each start: int [B,k] -> [B,k,T]."""
         tf, sequence = nn.tf, nn.sequence
         width = sequence.shape.as_list()[-1]
-        last = tf.shape(sequence)[1] - 1
-        at_start = tf.gather(sequence, tf.minimum(starts, last), batch_dims=1)        # [B,k,D]
+        last = tf.cast(tf.shape(sequence)[1] - 1, starts.dtype)
+        at_start = nn.gather_rows(sequence, tf.minimum(starts, last))                 # [B,k,D]
         with tf.variable_scope("end_logits"):
             hidden = tf.tanh(nn.dense_of_pairs(sequence, at_start, width, "dense_0"))
             return nn.dense(nn.layer_norm(hidden, "LayerNorm"), 1, "dense_1")[..., 0]
 
     def _answerability(self, nn, start_probs, cls_index):
-        """start_probs [B,T], cls_index int32 [B] -> logits [B] that there is no answer."""
+        """start_probs [B,T], cls_index int [B] -> logits [B] that there is no answer."""
         tf, sequence = nn.tf, nn.sequence
         of_start = tf.einsum("btd,bt->bd", sequence, start_probs)
-        of_cls = tf.gather(sequence, cls_index, batch_dims=1)
+        of_cls = nn.gather_rows(sequence, cls_index[:, None])[:, 0]
         with tf.variable_scope("answer_class"):
             hidden = tf.tanh(nn.dense(tf.concat([of_start, of_cls], axis=1),
                                       sequence.shape.as_list()[-1], "dense_0"))
@@ -257,9 +257,9 @@ class Spans(Kind):
              options: Optional[LossOptions]) -> Any:
         """The mean of start and end, and half of that of answerability, as in the reference; of the
         separate head, to which no answer is a place, the mean alone."""
-        tf = nn.tf
-        where = [-tf.gather(logits[name + "_log_probs"], features[name + "_positions"],
-                            batch_dims=1) for name in ("start", "end")]
+        where = [-nn.gather_rows(logits[name + "_log_probs"][:, :, None],
+                                 features[name + "_positions"][:, None])[:, 0, 0]
+                 for name in ("start", "end")]
         if self.span_head == "separate":
             return 0.5 * (where[0] + where[1])
         return 0.5 * (where[0] + where[1] + nn.sigmoid_cross_entropy(
