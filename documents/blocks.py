@@ -59,7 +59,6 @@ class Block(NamedTuple):
                 goes_on = line.endswith("\\")
         return "\n".join(commands) + "\n"
 
-
     def not_printed(self, output: str) -> list[str]:
         """Lines that a console session shows and that `output` lacks, whatever their numbers."""
         if self.language != "console":

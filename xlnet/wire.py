@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from typing import Union
+from typing import Any
 
 # Types of fields, and the bytes of those that always have as many.
 _NUMBER, _BYTES, _FLOAT = 0, 2, 5
@@ -34,7 +34,7 @@ def varint(value: int) -> bytes:
     return bytes([*parts, value])
 
 
-def fields(message: bytes) -> Iterator[tuple[int, Union[int, bytes]]]:
+def fields(message: bytes) -> Iterator[tuple[int, Any]]:
     """Yields (number, value) of each field of a message: an int, or the bytes of all else."""
     place = 0
     while place < len(message):

@@ -237,7 +237,7 @@ def _character_model(tokenizer):
 
     That it knows no characters but bytes keeps it from joining those that it does not know.
     """
-    settings = collections.defaultdict(bytes)
+    settings: dict[int, bytes] = collections.defaultdict(bytes)
     for number, content in wire.fields(tokenizer.model_bytes()):
         settings[number] += content                         # as messages are merged
     pieces = [(b"<unk>", _UNKNOWN)]
