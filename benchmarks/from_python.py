@@ -89,7 +89,9 @@ def load(model):
 def run(python, program, *arguments):
     """What a program prints last, JSON."""
     done = subprocess.run([python, os.path.join(ROOT, program), *arguments],
-                          stdout=subprocess.PIPE, check=True)
+                          stdout=subprocess.PIPE)
+    if done.returncode:
+        raise UserError("%s %s failed, as it says above" % (python, program))
     return json.loads(done.stdout.splitlines()[-1])
 
 

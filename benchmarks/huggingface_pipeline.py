@@ -12,11 +12,13 @@ from answering import BATCHES, measure
 
 def load(folder):
     import transformers
-    pipeline = transformers.pipeline("text-classification", model=folder, top_k=None)
+    # With memories, which texts by themselves have none of, it fails in batches.
+    pipeline = transformers.pipeline("text-classification", model=folder, top_k=None,
+                                     model_kwargs={"use_mems_eval": False})
 
     def answer(texts):
         """The probability of each label, by name, for each text."""
-        found = pipeline(texts, batch_size=max(BATCHES), truncation=True)
+        found = pipeline(texts, batch_size=max(BATCHES), truncation=True, max_length=512)
         return [{one["label"]: one["score"] for one in labels} for labels in found]
     return answer
 

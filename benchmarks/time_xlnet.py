@@ -47,13 +47,13 @@ def build(work, config, options):
     follows from it computed once, and kept."""
     run, batch = run_config(work, options), works.batch(work, config.n_token)
     inputs = {name: tf.placeholder(tf.int32, value.shape) for name, value in batch.items()}
-    return (fetches_of(work, config, run, inputs),
+    return (fetches_of(work, config, run, training.on_device(inputs)),
             {inputs[name]: value for name, value in batch.items()})
 
 
 def fetches_of(work, config, run, inputs):
     step = tf.train.get_or_create_global_step()
-    seed = tf.stack([tf.cast(step, tf.int32), 7])
+    seed = training.dropout_seed(7, step)
     with tf.variable_scope("model"):
         if work.kind == "infer":
             return classifier(config, run, inputs, None).logits

@@ -59,6 +59,21 @@ class Block(NamedTuple):
                 goes_on = line.endswith("\\")
         return "\n".join(commands) + "\n"
 
+    def not_printed(self, output: str) -> list[str]:
+        """Lines that a console session shows and that `output` lacks, whatever their numbers."""
+        if self.language != "console":
+            return []
+        printed = {_without_numbers(line) for line in output.splitlines()}
+        shown = self.text.splitlines()
+        commands = set(self.script().splitlines())
+        return [line for line in shown if line.strip() not in ("", "...")
+                and not line.startswith("$ ") and line not in commands
+                and _without_numbers(line) not in printed]
+
+
+def _without_numbers(line):
+    return " ".join(re.sub(r"-?[\d.,:]+(e[-+]\d+)?", "#", line).split())
+
 
 def of_page(page: str, text: str) -> Iterator[Block]:
     """The blocks of a page in order, and between them what is `given`."""

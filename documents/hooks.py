@@ -9,6 +9,7 @@ import posixpath
 import re
 
 import blocks
+import notebooks
 import pages
 from place import ROOT
 
@@ -32,6 +33,7 @@ PARTS = (("Tutorials", "tutorials/"), ("How to", "how_to/"), ("Programs", "progr
          ("Reference", "reference/"), ("Explanation", "explanation/"), ("Examples", "examples/"),
          ("Project", "project/"))
 
+_NOTEBOOK = ".ipynb"
 _LINK = re.compile(r"(?<!`)(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]+)\)")
 _IMAGE = re.compile(r'(<img src=")([^"]+)')
 _FENCED = re.compile(r"^( *)(```+|~~~+).*?^ *\2`* *$", re.DOTALL | re.MULTILINE)
@@ -44,7 +46,7 @@ def on_files(files, config):
         files.remove(files.get_file_from_path("README.md"))     # docs/README.md, which has a place
     of_site = texts_of_repository()
     for page, (source, text) in of_site.items():
-        if not source.startswith("docs/") or source in OWN:
+        if not source.startswith("docs/") or source in OWN or source.endswith(_NOTEBOOK):
             files.append(File.generated(config, page, content=text))
     for page, text in pages.all_pages().items():
         files.append(File.generated(config, page, content=text))
@@ -67,15 +69,23 @@ def on_page_markdown(markdown, page, config, files):
 def texts_of_repository():
     """Path in the repository and text of its pages, by their place in the site."""
     found = {path.relative_to(ROOT).as_posix() for folder in ("docs", "examples")
-             for path in (ROOT / folder).rglob("*.md")} | set(OWN)
-    return {place_of(source): (source, (ROOT / source).read_text(encoding="utf-8"))
+             for path in (ROOT / folder).rglob("*") if path.suffix in (".md", _NOTEBOOK)} | set(OWN)
+    return {place_of(source): (source, text_of(ROOT / source))
             for source in sorted(found) if (ROOT / source).is_file()}
+
+
+def text_of(path):
+    if path.suffix == _NOTEBOOK:
+        return notebooks.as_markdown(notebooks.read(path))
+    return path.read_text(encoding="utf-8")
 
 
 def place_of(source):
     """The place in the site of a file of the repository that is a page, or a picture in docs/."""
     if source in OWN:
         return OWN[source]
+    if source.endswith(_NOTEBOOK):
+        source = source[:-len(_NOTEBOOK)] + ".md"
     if source.startswith("docs/"):
         return source[len("docs/"):]
     if source.startswith("examples/") and source.endswith(".md"):

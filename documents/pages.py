@@ -111,13 +111,16 @@ def programs_page(files) -> str:
 
 
 def program_page(file) -> str:
-    name = file.path.split("/")[-1]
     has_verbs = len(file.programs) > 1
-    parts = ["# %s\n" % name, file.about + "\n"] if has_verbs else ["# %s\n" % name]
+    docstring = [file.about + "\n", file.more + "\n"]
+    parts = ["# %s\n" % file.path.split("/")[-1], *(docstring if has_verbs else ())]
     for program in file.programs:
         if has_verbs:
             parts.append("## %s\n" % program.command.split()[-1])
-        parts.append(about_text(program.about) + "\n")
+        if file.more and not has_verbs:
+            parts += docstring      # which has more than what --help says
+        else:
+            parts.append(about_text(program.about) + "\n")
         if program.examples:
             parts.append("```bash\n%s\n```\n" % re.sub(
                 "^  ", "", help.commands(program.command, program.examples), flags=re.MULTILINE))

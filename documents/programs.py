@@ -42,10 +42,12 @@ class Program(NamedTuple):
 class File(NamedTuple):
     """A file that users start.
 
-    about: its first docstring's first line. programs: one, or as many as there are verbs.
+    about: the first paragraph of its docstring, more: the others.
+    programs: one, or as many as there are verbs.
     """
     path: str
     about: str
+    more: str
     programs: Sequence[Program]
 
 
@@ -66,7 +68,7 @@ def _file(path: pathlib.Path) -> File:
 
     def run_verb(verbs, about=""):
         found.extend(Program(name, "python %s %s" % (name, word), verb.about, (verb.group,), {},
-                             (), ()) for word, verb in verbs.items())
+                             verb.examples, ()) for word, verb in verbs.items())
 
     text = path.read_text(encoding="utf-8")
     docstring = text.split('"""')[1].strip() if '"""' in text else ""
@@ -75,8 +77,9 @@ def _file(path: pathlib.Path) -> File:
             runpy.run_path(str(path), run_name="__main__")
     elif "__main__" in text:    # it is copied elsewhere, and so has no flags of ours
         run(None, about=docstring)
-    about = docstring.split("\n")[0]
-    return File(name, re.sub(r" ?`[^`]*--help`[^.]*\.", "", about), found)
+    about, _, more = docstring.partition("\n\n")
+    about = re.sub(r" ?`[^`]*--help`[^.]*\.", "", " ".join(about.split()))
+    return File(name, about, more, found)
 
 
 @contextlib.contextmanager

@@ -27,6 +27,7 @@ PAGES = ("README.md", "docs/**/*.md", "examples/**/*.md")
 FOLDERS = ("benchmarks", "configs", "docs", "documents", "examples", "scripts", "xlnet")
 SAMPLE = "sample_run"       # what `given sample_run` copies
 SAMPLE_STEPS = ("--pretrain_steps=30", "--finetune_steps=10")
+SHOWN = 5                   # lines of a block that differ
 TIMEOUT = 1800              # of a block [s]
 
 ABOUT = """runs the commands of README.md, docs/ and examples/, each page in a scratch copy of the
@@ -140,6 +141,9 @@ def try_block(block, place, scratch):
                                          status, time.time() - began), flush=True)
     if not is_right:
         print("  | " + "\n  | ".join(output.splitlines()[-15:]), flush=True)
+    elif not flags:
+        for line in block.not_printed(output)[:SHOWN]:
+            print("  note: shown there, but not printed here: " + line, flush=True)
     return is_right
 
 
@@ -149,7 +153,11 @@ def sample(scratch):
     if not directory.exists():
         place = Place(scratch / "sample")
         command = [sys.executable, "scripts/run_sample.py", *SAMPLE_STEPS]
-        subprocess.run(command, cwd=place.tree, check=True, stdout=subprocess.DEVNULL)
+        done = subprocess.run(command, cwd=place.tree, check=False, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True)
+        if done.returncode:
+            raise UserError("the sample ended with status %d: %s" % (
+                done.returncode, "\n".join(done.stdout.splitlines()[-15:])))
         os.rename(place.tree / SAMPLE, directory)
         place.end()
     return directory

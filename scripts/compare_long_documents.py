@@ -161,4 +161,5 @@ def author(name):
 
 if __name__ == "__main__":
     cli.run(main, ComparisonSettings,
-            about="truncate, head_tail, sliding and memory on passages of books, side by side")
+            about="truncate, head_tail, sliding and memory on passages of books, side by side",
+            examples=("--books=gutenberg --spiece_model_file=spiece.model",))

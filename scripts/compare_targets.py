@@ -111,4 +111,5 @@ def rows(counts, tokenizer, num_pieces):
 
 if __name__ == "__main__":
     cli.run(main, TargetSettings, about="the pieces that the authors' records mask, beside those "
-                                        "that this project's rules draw for the same windows")
+                                        "that this project's rules draw for the same windows",
+            examples=("--record_info_dir=proc_data/tfrecords --spiece_model_file=spiece.model",))

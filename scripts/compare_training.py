@@ -111,4 +111,5 @@ def summary(losses):
 
 if __name__ == "__main__":
     cli.run(main, TrainingComparison, about="trains a small network with several settings and "
-                                            "seeds and compares the losses")
+                                            "seeds and compares the losses",
+            examples=("--record_info_dir=records --model_config_path=model.json --seeds=0,1",))

@@ -80,4 +80,5 @@ def run(settings, out, name):
 
 
 if __name__ == "__main__":
-    cli.run(main, AblationSettings, about="the paper's ablations in small, on the sample's text")
+    cli.run(main, AblationSettings, about="the paper's ablations in small, on the sample's text",
+            examples=("--train_steps=1200",))

@@ -132,4 +132,5 @@ def report(path, rows, seconds):
 
 if __name__ == "__main__":
     cli.run(main, SampleSettings, about="the whole road on a sample made from Python's "
-                                        "documentation, in a few minutes")
+                                        "documentation, in a few minutes",
+            examples=("--seed=1", "--pretrain_steps=20 --finetune_steps=10 --out_dir=trial",))

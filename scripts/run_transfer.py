@@ -250,4 +250,5 @@ def present(tokenizer, texts):
 
 if __name__ == "__main__":
     cli.run(main, TransferSettings,
-            about="pretrains small models and shows what it is worth on tasks")
+            about="pretrains small models and shows what it is worth on tasks",
+            examples=("--data_dir=data --languages=english --tasks=sst-2 --num_seeds=1",))

@@ -58,7 +58,7 @@ install() {
 
 # An environment is complete when its stamp is the checksum of what it was made from; one that was
 # left half-made has no stamp and often no pip.
-test_packages=('pytest>=7' 'pytest-xdist>=3')
+test_packages=('pytest>=7' 'pytest-xdist>=3' 'hypothesis>=6.100')
 wanted=$( (cat requirements.txt; echo "${test_packages[@]}") | cksum)
 if [ "$(cat "$STAMP" 2>/dev/null)" != "$wanted" ] || ! .venv/bin/python -c '' 2>/dev/null; then
     .venv/bin/python -m pip --version >/dev/null 2>&1 || make_venv

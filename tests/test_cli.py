@@ -55,6 +55,19 @@ def test_the_log_is_bare_text_notes_on_stderr(program):
     assert stderr == "note: shown too\n"
 
 
+def test_what_files_hold_does_not_act_on_the_terminal(tmp_path):
+    """Nor does half a character, which no stream takes, end a program."""
+    path = tmp_path / "program.py"
+    text = "a\\x1b[2J\\ud800é\\n b"
+    path.write_text(PROGRAM.replace('"%d shown", 1', '"%%s", "%s"' % text).replace(
+        "    time.sleep", "    raise Error('%s')\n    time.sleep" % text).replace(
+            "import cli", "import cli\nfrom xlnet.errors import UserError as Error"))
+    done = start([sys.executable, str(path)])
+    stdout, stderr = done.communicate()
+    assert done.returncode == 1 and stdout == "a\\x1b[2J\\ud800é\n b\n"
+    assert stderr.splitlines()[-1] == "program.py: a\\x1b[2J\\ud800é\\n b"
+
+
 def test_ctrl_c_ends_with_one_line(program):
     process = start(program + ["--seconds=60"])
     assert process.stdout.readline() == "1 shown\n"      # flushed at once

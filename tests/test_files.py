@@ -32,6 +32,11 @@ def test_the_disk_has_a_file_before_it_has_its_name(tmp_path, done):
     assert done == [("sync", partial), ("replace", "x"), ("sync", tmp_path.name)]
 
 
+def test_nobody_waits_for_what_need_not_last(tmp_path, done):
+    files.write_json(str(tmp_path / "x"), {}, is_lasting=False)
+    assert done == [("replace", "x")]
+
+
 def test_and_all_files_of_a_directory(tmp_path, done):
     with files.new_directory(str(tmp_path / "new")) as directory:
         os.mkdir(os.path.join(directory, "part"))

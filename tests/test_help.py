@@ -78,6 +78,13 @@ def test_few_flags_are_shown_whole_by_their_groups(monkeypatch, capsys):
     assert text.index("--model_dir=required") < text.index("How blanks are filled.")
 
 
+def test_a_verb_has_examples_of_its_own(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["tools.py compare", "--help"])
+    group = [program for program in PROGRAMS if program.command.endswith(" compare")][0]
+    cli._show_help("tools.py compare", group.about, group.groups, (), group.examples)
+    assert "Examples:\n  python tools.py compare --first=" in capsys.readouterr().out
+
+
 def test_a_setting_that_nobody_gave_a_need_is_shown_all_the_same():
     assert help.by_need(["seed", "unheard_of", "task_name"]) == {
         "What to do": ["task_name"], "Steps and batches": ["seed"], "Others": ["unheard_of"]}

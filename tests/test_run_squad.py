@@ -240,3 +240,35 @@ def test_errors_are_one_line(place, tmp_path, changes, status, message):
     assert done.returncode == status and message in done.stderr, done.stderr
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "model").exists()
+
+
+def test_a_separate_head_learns_and_goes_to_hugging_faces_simple_form_and_back(place, tmp_path):
+    """Start and end from one layer; no answer where both are <cls>."""
+    config = json.loads((RELEASED / "xlnet_config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(dict(
+        config, d_head=config["d_model"] // config["n_head"])))
+    done = run(place, "--do_train=True", "--do_eval=True", "--do_predict=True",
+               model_dir=tmp_path / "model", span_head="separate", train_steps=100, eval_steps=0,
+               save_steps=100, model_config_path=tmp_path / "config.json")
+    assert done.returncode == 0, done.stderr
+    results = json.loads((tmp_path / "model" / "eval_results_dev.json").read_text())
+    best = results["checkpoints"][0]
+    assert best["f1"] > 45 > results["baseline"]["f1"] and best["NoAns_f1"] > 50
+    names = weights(tmp_path / "model" / "model.ckpt-100")
+    assert {"model/span_logits/dense/kernel", "model/span_logits/dense/bias"} <= set(names)
+    assert not any(name.startswith(("start_logits", "end_logits", "answer")) for name in names)
+    for source, target in (("model", "theirs"), ("theirs", "back")):
+        done = command.run("scripts/convert_checkpoint.py", "--source=%s" % (tmp_path / source),
+                           "--target=%s" % (tmp_path / target))
+        assert done.returncode == 0, done.stderr
+    config = json.loads((tmp_path / "theirs" / "config.json").read_text())
+    assert config["architectures"] == ["XLNetForQuestionAnsweringSimple"]
+    done = command.run("run_squad.py", "--model_dir=%s" % (tmp_path / "back"), "--do_predict=True",
+                       "--predict_file=%s" % (place / "dev.json"), "--max_seq_length=24",
+                       "--doc_stride=8", "--max_query_length=6", "--allow_changes=True")
+    assert done.returncode == 0, done.stderr
+    for end in (".json", ".null_odds.json"):
+        before, after = (
+            json.loads((tmp_path / name / ("predictions_custom_dev" + end)).read_text())
+            for name in ("model", "back"))
+        assert before == after and len(before) == 30

@@ -13,7 +13,7 @@ from absl import flags
 
 from xlnet import commands, failures, files, help, presets
 from xlnet.config import REQUIRED, Settings, check_value, default_of, setting_type
-from xlnet.errors import UserError, did_you_mean
+from xlnet.errors import UserError, did_you_mean, visible
 
 FLAGS = flags.FLAGS
 _log = logging.getLogger(__name__)
@@ -79,6 +79,7 @@ class Verb(NamedTuple):
     main: Callable[..., object]
     group: type
     about: str
+    examples: Sequence[str] = ()
 
 
 def run_verb(verbs: Mapping[str, Verb], about: str = "") -> None:
@@ -91,7 +92,7 @@ def run_verb(verbs: Mapping[str, Verb], about: str = "") -> None:
     if word in verbs:
         verb = verbs[word]
         sys.argv[:2] = ["%s %s" % (sys.argv[0], word)]
-        run(verb.main, verb.group, about=verb.about)
+        run(verb.main, verb.group, about=verb.about, examples=verb.examples)
     elif word in _HELP:
         width = max(map(len, verbs)) + 2
         print("%s: %s\n" % (program, about) + "".join(
@@ -108,8 +109,8 @@ def _end(program, message, status):
 
 
 def _say_end(program, message):
-    print("%s: %s" % (program, commands.as_started(str(message), program)), file=sys.stderr,
-          flush=True)
+    print("%s: %s" % (program, visible(commands.as_started(str(message), program))),
+          file=sys.stderr, flush=True)
 
 
 def _run(main, groups, no_longer_needed, console):
@@ -142,7 +143,8 @@ class _Console(logging.Handler):
         # Looked up now: tests and programs may have replaced them.
         to_stderr = record.levelno >= logging.WARNING or not self.has_stdout
         stream = sys.stderr if to_stderr else sys.stdout
-        print(commands.as_started(self.format(record), self._program), file=stream, flush=True)
+        line = visible(self.format(record), kept="\n\t")
+        print(commands.as_started(line, self._program), file=stream, flush=True)
 
 
 @contextlib.contextmanager
@@ -284,5 +286,5 @@ def _show_help(program, about, groups, first, examples):
         help.full(about, fields, () if first else groups, _CONFIG_HELP)
     print(commands.as_started(text, program))
     if examples:
-        command = "python " + sys.argv[0] if program.endswith(".py") else program
+        command = "python " + sys.argv[0] if ".py" in program else program
         print("\nExamples:\n" + help.commands(command, examples))

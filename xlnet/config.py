@@ -257,14 +257,15 @@ class NetworkSettings(Settings):
     recompute: bool = setting(False, "keep no activations of a layer, compute them again in the "
                                      "backward pass: less memory, a third more time")
 
-    def run_config(self, is_training: bool, **recurrence: Any) -> "RunConfig":
-        """The `RunConfig` of these settings; `recurrence` is its mem_len, reuse_len, same_length.
+    def run_config(self, is_training: bool, **more: Any) -> "RunConfig":
+        """The `RunConfig` of these settings; `more` is its mem_len, reuse_len, same_length,
+        on_accelerator.
 
         Raises:
           UserError: as `check`.
         """
         return RunConfig(is_training=is_training, use_tpu=False, **dataclasses.asdict(self),
-                         **recurrence)
+                         **more)
 
     def check(self) -> None:
         self.run_config(is_training=True)
@@ -291,6 +292,8 @@ class RunConfig:
       position_dropout: whether the sinusoids of the relative distances are dropped out too, at
         rate `dropout`: "none"; "row", each row of the batch draws its own, as in the published
         code; "batch", one draw for all rows.
+      on_accelerator: it runs on a GPU or TPU, which takes attention whole where a CPU takes it in
+        blocks.
 
     Raises:
       UserError: a value that is not allowed, or two that contradict each other.
@@ -311,6 +314,7 @@ class RunConfig:
     precision: Optional[str] = NetworkSettings.precision
     recompute: bool = NetworkSettings.recompute
     position_dropout: str = NetworkSettings.position_dropout
+    on_accelerator: bool = False
 
     def __post_init__(self) -> None:
         precision = self.precision or ("bf16" if self.use_bfloat16 else "fp32")
@@ -513,6 +517,22 @@ class DeviceSettings(Settings):
     parallel_ops: bool = setting(False, "on one CPU, operations side by side: small networks train "
                                         "faster, but a run that is repeated or resumed differs in "
                                         "the last bit")
+    tf32: Optional[bool] = setting(
+        None, "on GPUs that can (A100 and later), float32 products in TF32, which keeps ten bits "
+              "of each factor in place of 23; if not given, unless deterministic")
+    deterministic: bool = setting(False, "on GPUs, only operations that give the same bits each "
+                                         "time: slower; TensorFlow stops where it has none")
+
+    @property
+    def uses_tf32(self) -> bool:
+        """What `tf32` leads to."""
+        return not self.deterministic if self.tf32 is None else self.tf32
+
+    def check(self) -> None:
+        super().check()
+        if self.deterministic and self.parallel_ops:
+            raise UserError("deterministic and parallel_ops are True: operations side by side "
+                            "differ in the last bit; give one of them")
 
     def on_one_machine(self) -> "DeviceSettings":
         """These settings for fine-tuning, which runs on GPUs or the CPU of one machine.
@@ -823,6 +843,10 @@ class SpanSettings(TaskSettings):
     start_n_top: int = of_model(5, "beginnings of an answer that are looked at", minimum=1)
     end_n_top: int = of_model(5, "ends that are looked at for each of them", minimum=1)
     n_best_size: int = setting(5, "answers that are written of each question", minimum=1)
+    span_head: str = of_model(
+        "joint", "output layer: joint looks for the end beside each start and judges whether there "
+                 "is an answer, as in the authors' code; separate finds both by themselves, as "
+                 "Hugging Face's simple form", choices=("joint", "separate"))
     scoring: Optional[str] = of_model(
         None, "how answers are compared: words as SQuAD's script of that version, or characters as "
               "CMRC's, for languages without spaces; if not given 2.0 where some questions have no "

@@ -44,13 +44,17 @@ def sync(path: str) -> None:
 
 
 @contextlib.contextmanager
-def replacing(path: str) -> Iterator[str]:
-    """Yields a temporary name beside `path`; renames it to `path` only if the block succeeds."""
+def replacing(path: str, is_lasting: bool = True) -> Iterator[str]:
+    """Yields a temporary name beside `path`; renames it to `path` only if the block succeeds.
+
+    is_lasting: whether to wait for the disk, some milliseconds; needless for what is made again
+      where its checksum is wrong.
+    """
     os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
     temporary = "%s.partial-%d" % (path, os.getpid())
     try:
         yield temporary
-        put(temporary, path)
+        (put if is_lasting else os.replace)(temporary, path)
     except OSError as e:
         if e.filename is None:      # of a failed write
             e.filename = path
@@ -85,21 +89,21 @@ def write_text(path: str, text: str) -> None:
     write_lines(path, [text])
 
 
-def write_lines(path: str, lines: Iterable[str]) -> None:
-    """As `write_text`, of lines that have their ends."""
+def write_lines(path: str, lines: Iterable[str], is_lasting: bool = True) -> None:
+    """As `write_text`, of lines that have their ends; `is_lasting` as for `replacing`."""
     if path == "-":
         for line in lines:
             print(line, end="")
         sys.stdout.flush()
         return
-    with replacing(path) as temporary:
+    with replacing(path, is_lasting) as temporary:
         with open(temporary, "w", encoding="utf-8", newline="\n") as f:
             f.writelines(lines)
 
 
-def write_json(path: str, value: object) -> None:
-    """Writes `value` as indented JSON, whole or not at all."""
-    write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+def write_json(path: str, value: object, is_lasting: bool = True) -> None:
+    """Writes `value` as indented JSON, whole or not at all; `is_lasting` as for `replacing`."""
+    write_lines(path, [json.dumps(value, indent=2, ensure_ascii=False) + "\n"], is_lasting)
 
 
 def parse_json(text: Union[str, bytes]) -> Any:

@@ -46,7 +46,8 @@ NEEDS: dict[str, tuple[str, ...]] = {
         "dropout", "dropatt", "position_dropout", "label_smoothing", "class_weights", "mixout",
         "freeze_layers"),
     "What the task learns": (
-        "summary_type", "use_summ_proj", "ranking_loss", "pairs_per_query", "tagged_pieces"),
+        "summary_type", "use_summ_proj", "ranking_loss", "pairs_per_query", "tagged_pieces",
+        "span_head"),
     "Evaluation and the best checkpoint": (
         "eval_split", "eval_steps", "eval_batch_size", "eval_all_ckpt", "metric", "patience",
         "num_trials", "learning_rates", "ranking_cutoff", "highest_grade", "scoring"),
@@ -55,8 +56,8 @@ NEEDS: dict[str, tuple[str, ...]] = {
         "predict_threshold", "max_answer_length", "start_n_top", "end_n_top", "n_best_size",
         "export_dir"),
     "Memory and speed": (
-        "precision", "use_bfloat16", "recompute", "xla", "parallel_ops", "num_workers",
-        "data_workers"),
+        "precision", "use_bfloat16", "tf32", "recompute", "xla", "parallel_ops", "deterministic",
+        "num_workers", "data_workers"),
     "Devices and machines": (
         "device", "num_core_per_host", "num_hosts", "num_task", "task", "use_tpu", "tpu_name",
         "beam_options"),

@@ -108,9 +108,9 @@ class Aligner:
 
     def _normalized(self, cleaned):
         """Where the S characters come from: a `Stretch` of the cleaned text."""
-        made, begins = self._tokenizer.normalize_with_offsets(cleaned)
-        begins = np.array(begins, np.int32)
-        begins, stop = begins[:-1], begins[-1]
+        made, offsets = self._tokenizer.normalize_with_offsets(cleaned)
+        places = np.array(offsets, np.int32)
+        begins, stop = places[:-1], places[-1]
         _tell_apart(begins, stop, made.replace(WORD_START, " "), cleaned)
         # What several characters are made of, as of …, ends for all of them where the next begins.
         distinct = np.append(np.unique(begins), stop)

@@ -8,6 +8,7 @@ Shape letters: V vocabulary.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import os
@@ -80,8 +81,17 @@ def _join_spaces(text):
 def _clean(text, lower, keep_accents):
     text = text.replace("``", '"').replace("''", '"')
     if not keep_accents and not text.isascii():
-        text = _without_combining(unicodedata.normalize("NFKD", text))
+        text = _decomposed(text)
     return text.lower() if lower else text
+
+
+def _decomposed(text):
+    """The compatibility decomposition without combining characters.
+
+    They are left out before as well: NFKD sorts those that follow each other, and takes as long as
+    the square of their number.
+    """
+    return _without_combining(unicodedata.normalize("NFKD", _without_combining(text)))
 
 
 def _without_combining(text):
@@ -94,10 +104,11 @@ def _without_combining(text):
 
 @functools.cache
 def _combining_codes():
-    """bool [all code points], true for combining characters."""
+    """bool [all code points], true for combining characters, and for what consists of them."""
     table = np.zeros(sys.maxunicode + 1, bool)
     planes = range(1 << 17)              # there are none beyond the second plane
     table[:len(planes)] = [unicodedata.combining(chr(code)) > 0 for code in planes]
+    table[[0x0f73, 0x0f75, 0x0f81, 0xff9e, 0xff9f]] = True      # of Tibetan and of Katakana
     return table
 
 
@@ -162,7 +173,8 @@ class Tokenizer:
 
     def pieces(self, text: str) -> list[str]:
         """Returns the pieces of `text`, a list of str; unknown characters stand as they are."""
-        pieces = self._model.encode(self.clean(text), out_type=str)
+        with _half_characters_refused([text]):
+            pieces = self._model.encode(self.clean(text), out_type=str)
         return _replace(pieces, self.split_pieces)
 
     def ids(self, text: str) -> list[int]:
@@ -219,7 +231,8 @@ class Tokenizer:
         for low in range(0, len(lines), _BATCH_LINES):
             texts = clean_lines(lines[low:low + _BATCH_LINES], self.uncased,
                                 self.keep_accents)
-            encoded = model.encode(texts, num_threads=1)
+            with _half_characters_refused(texts):
+                encoded = model.encode(texts, num_threads=1)
             lengths.append(np.fromiter(map(len, encoded), np.int64, len(encoded)))
             ids.append(np.fromiter(itertools.chain.from_iterable(encoded), np.int32,
                                    lengths[-1].sum()))
@@ -410,6 +423,20 @@ def _load(path):
         return sentencepiece.SentencePieceProcessor(model_file=path)
     except (RuntimeError, OSError):
         raise UserError("SentencePiece model %s: not a SentencePiece model" % path) from None
+
+
+@contextlib.contextmanager
+def _half_characters_refused(texts):
+    """Raises UserError where SentencePiece cannot take a text for half a surrogate pair, which is
+    no character and has no bytes."""
+    try:
+        yield
+    except (TypeError, RuntimeError, UnicodeError):
+        halves = [text for text in texts if re.search("[\ud800-\udfff]", text)]
+        if not halves:
+            raise
+        raise UserError("the text %.80r has half a character, which no file can hold"
+                        % halves[0]) from None
 
 
 def _is_digit_comma(piece):

@@ -102,3 +102,11 @@ def test_blocks_are_run_in_order_in_a_copy(tmp_path, capsys):
     assert try_commands.try_pages({"page.md": found}, tmp_path) == ["page.md:25"]
     said = capsys.readouterr().out
     assert said.count("as it should") == 4 and "  | []" in said
+
+
+def test_lines_that_are_shown_and_were_not_printed():
+    block, = blocks.of_page(
+        "page.md", "<!-- run -->\n```console\n$ train \\\n  --steps=2\nloss 4.25\n...\n"
+                   "step 2  lr 1.5e-04\nbest so far\n```\n")
+    assert block.not_printed("loss 3.1\nstep 12  lr 9.1e-03\n") == ["best so far"]
+    assert block.not_printed("loss 3.1\nbest so far\n") == ["step 2  lr 1.5e-04"]

@@ -2,7 +2,11 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf2
+import tensorflow.compat.v1 as tf
 from helpers.pretraining import curve, start_hosts, train, weights
+
+from xlnet.engine import distribution, optimization
 
 STEPS = 50      # of every run; bi_data is on: every batch has rows of both directions
 # Dropout is on, with noise that belongs to rows, and the next-segment head has its own: where that
@@ -57,3 +61,50 @@ def test_each_host_saves_the_memories_of_its_rows(runs):
     whole = np.load(runs / "one" / ("memory-%d-0.npy" % STEPS))
     parts = [np.load(runs / "hosts" / ("memory-%d-%d.npy" % (STEPS, row))) for row in (0, 2)]
     np.testing.assert_allclose(np.concatenate(parts), whole, atol=1e-5)
+
+
+# ---- sums over replicas
+
+def sums(graph):
+    """The names of the backward pass's operations that each sum over replicas waits for, of what
+    one of two GPUs does with eight layers; in the order in which they were built."""
+    def step():
+        x = tf.ones([2, 16])
+        for layer in range(8):
+            x = tf.tanh(tf.matmul(x, tf.get_variable("layer_%d" % layer, [16, 16])))
+        gradients = optimization.gradients_of(tf.reduce_sum(x))
+        return tf.group(distribution.mean_over_replicas(gradients))
+    # Built for the CPU, where it could not run: there are no kernels of NCCL's.
+    strategy = tf2.distribute.MirroredStrategy(
+        ["/cpu:0", "/cpu:1"], cross_device_ops=tf2.distribute.NcclAllReduce())
+    with strategy.scope():
+        strategy.extended.call_for_each_replica(step)
+    return [{op.name for op in ancestors(one) if op.name.startswith("gradients")}
+            for one in graph.get_operations()
+            if one.type == "NcclAllReduce" and one.device.endswith(":0")]
+
+
+def ancestors(op):
+    found, waiting = set(), [op]
+    while waiting:
+        op = waiting.pop()
+        if op not in found:
+            found.add(op)
+            waiting += [tensor.op for tensor in op.inputs] + list(op.control_inputs)
+    return found
+
+
+def test_gradients_are_summed_while_the_backward_pass_goes_on(graph, monkeypatch):
+    """The sum of what the last two layers need does not wait for those before."""
+    monkeypatch.setattr(distribution, "_GROUP_BYTES", 2 * 4 * 16 * 16)
+    waited_for = [len(names) for names in sums(graph)]
+    assert len(waited_for) == len(set(waited_for)) == 4 and waited_for == sorted(waited_for)
+    assert waited_for[0] <= waited_for[-1] / 2
+
+
+@pytest.mark.parametrize("sizes, groups", (
+    ([4], [(0, 1)]), ([4, 4, 30], [(2, 3), (0, 2)]), ([30, 4, 4, 8, 8, 12], [(4, 6), (0, 4)]),
+    ([1] * 30, [(10, 30), (0, 10)])))
+def test_groups_begin_at_the_end(monkeypatch, sizes, groups):
+    monkeypatch.setattr(distribution, "_GROUP_BYTES", 20)
+    assert distribution._groups(sizes) == [slice(*group) for group in groups]

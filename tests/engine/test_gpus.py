@@ -19,7 +19,17 @@ V100, A100 = (types.SimpleNamespace(details={"device_name": name, "compute_capab
 @pytest.fixture
 def machine(monkeypatch):
     """Function that says which GPUs TensorFlow and the driver find, and what does not load."""
+    done = []
+
+    def record(owner, name):
+        monkeypatch.setattr(owner, name, lambda *given: done.append((name, *given)))
+
     def make(found=(), names=(), hidden=None, lacking=(), driver=None, refusal=None):
+        for name in ("set_visible_devices", "experimental.set_memory_growth",
+                     "experimental.enable_tensor_float_32_execution",
+                     "experimental.enable_op_determinism"):
+            *owner, name = name.split(".")
+            record(getattr(tf2.config, owner[0]) if owner else tf2.config, name)
         monkeypatch.setattr(gpus, "driver_version", lambda: driver)
         monkeypatch.setattr(gpus, "_refusal", lambda: refusal)
         monkeypatch.setattr(tf2.config, "list_physical_devices", lambda kind: list(found))
@@ -29,6 +39,7 @@ def machine(monkeypatch):
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
         if hidden is not None:
             monkeypatch.setenv("CUDA_VISIBLE_DEVICES", hidden)
+        return done
     return make
 
 
@@ -163,6 +174,7 @@ def test_replicas_on_the_cpu_are_asked_for_by_name(machine):
     machine(found=[A100, A100])
     devices = distribution.connect(DeviceSettings(device="cpu", num_core_per_host=2))
     assert devices.replicas == 2 and not devices.gpus and "as 2 replicas" in devices.words
+    assert not devices.on_accelerator
     assert gpus.os.environ["CUDA_VISIBLE_DEVICES"] == "-1"
 
 
@@ -170,9 +182,56 @@ def test_gpus_are_named(machine):
     machine(found=[V100, V100])
     devices = distribution.connect(DeviceSettings())
     assert devices.words == "1 GPU (Tesla V100-SXM2-16GB)" and devices.gpus == (V100,)
+    assert devices.on_accelerator
     with pytest.raises(UserError, match=r"^num_core_per_host is 3, but this machine has 2 GPU "
                        r"\(Tesla V100-SXM2-16GB\)$"):
         distribution.connect(DeviceSettings(num_core_per_host=3))
+
+
+def test_gpus_are_claimed_before_anything_uses_them(machine, monkeypatch):
+    """Those that are used, no others, and not their whole memory at once."""
+    done = machine(found=[A100, A100, A100])
+    monkeypatch.setattr(tf2.distribute, "MirroredStrategy", lambda names: done.append(names))
+    devices = distribution.connect(DeviceSettings(num_core_per_host=2))
+    assert done == [
+        ("set_visible_devices", [A100, A100], "GPU"), ("set_memory_growth", A100, True),
+        ("set_memory_growth", A100, True), ("enable_tensor_float_32_execution", True),
+        ["/gpu:0", "/gpu:1"]]
+    options = distribution.session_config(devices).gpu_options
+    assert options.allow_growth and options.visible_device_list == "0,1"
+
+
+def test_gpus_that_are_in_use_stay_as_they_are(machine, monkeypatch, caplog):
+    machine(found=[A100])
+
+    def too_late(devices, kind):
+        raise RuntimeError("Visible devices cannot be modified after being initialized")
+    monkeypatch.setattr(tf2.config, "set_visible_devices", too_late)
+    with caplog.at_level("INFO"):
+        assert distribution.connect(DeviceSettings()).gpus == (A100,)
+    assert caplog.messages == ["note: TensorFlow uses GPUs already, as it was told before"]
+
+
+@pytest.mark.parametrize("flags, tf32", (
+    ({}, True), (dict(tf32=False), False), (dict(deterministic=True), False),
+    (dict(deterministic=True, tf32=True), True)))
+def test_tf32_is_a_choice(machine, flags, tf32):
+    done = machine(found=[A100])
+    devices = distribution.connect(DeviceSettings(**flags))
+    assert ("enable_tensor_float_32_execution", tf32) in done and devices.tf32 == tf32
+    assert (("enable_op_determinism",) in done) == flags.get("deterministic", False)
+    words = training.precision_in_words(NetworkSettings(), devices)
+    assert words == "fp32" + ", products in TF32" * tf32
+    assert training.precision_in_words(NetworkSettings(precision="bf16"), devices) == "bf16"
+
+
+def test_an_older_gpu_and_the_cpu_have_no_tf32(machine):
+    machine(found=[V100])
+    old = distribution.connect(DeviceSettings())
+    assert training.precision_in_words(NetworkSettings(), old) == "fp32"
+    done = machine()
+    cpu = distribution.connect(DeviceSettings())
+    assert not cpu.tf32 and not any("tensor_float" in call[0] for call in done[4:])
 
 
 @pytest.mark.parametrize("gpu, precision, words", (
@@ -190,8 +249,8 @@ def test_an_exhausted_memory_is_one_line(place, monkeypatch):
     seed_of = training.dropout_seed
 
     def greedy(seed, step):
-        return seed_of(seed, step) + tf.reduce_sum(
-            tf.fill([tf.cast(step, tf.int32) + 2 ** 30, 2 ** 17], 0))
+        return seed_of(seed, step) + tf.cast(tf.reduce_sum(
+            tf.fill([tf.cast(step, tf.int32) + 2 ** 30, 2 ** 17], 0)), tf.uint64)
     monkeypatch.setattr(training, "dropout_seed", greedy)
     done = train(place, "too_large", train_steps=2)
     assert done.returncode == 1 and len(done.stderr.splitlines()) == 1, done.stderr

@@ -94,6 +94,52 @@ def test_shards_are_one_model(folder, tmp_path):
     same(whole.shard().convert(tmp_path / "sharded"), expected)
 
 
+@pytest.mark.parametrize("dtype, size", (
+    ("float32", 40_000), ("bfloat16", 20_000), ("float32", 1_000)))
+def test_shards_are_written(folder, tmp_path, dtype, size):
+    """By name, as many as fit; a tensor that is larger stands alone. They are read as one file."""
+    expected = folder().convert(tmp_path / "ours")
+    there = tmp_path / "there"
+    conversion.to_huggingface(str(tmp_path / "ours"), str(there), dtype,
+                              max_shard_size="%gKB" % (size / 1000))
+    names = ["model-%05d-of-%05d.safetensors" % (number + 1, len(list(there.glob("model-*"))))
+             for number in range(len(list(there.glob("model-*"))))]
+    headers = [safetensors.read_header(str(there / name)) for name in names]
+    sizes = [{name: tensor.end - tensor.begin for name, tensor in header.items()}
+             for header in headers]
+    assert len(names) > 1 and [name for of_one in sizes for name in of_one] == sorted(
+        folder("exact_gelu").tensors)
+    for of_one, of_next in zip(sizes, [*sizes[1:], {"none": size}]):
+        assert sum(of_one.values()) <= size or len(of_one) == 1
+        assert sum(of_one.values()) + next(iter(of_next.values())) > size
+    index = json.loads((there / "model.safetensors.index.json").read_text())
+    assert index == {
+        "metadata": {"total_size": sum(sum(of_one.values()) for of_one in sizes)},
+        "weight_map": {name: file for file, of_one in zip(names, sizes) for name in of_one}}
+    conversion.from_huggingface(str(there), str(tmp_path / "back"), described.Columns())
+    back = checkpoint.read_weights(checkpoint.resolve(str(tmp_path / "back")))
+    if dtype == "float32":
+        same(back, expected)
+    else:
+        assert set(back) == set(expected)
+
+
+def test_what_fits_is_one_file(folder, tmp_path):
+    folder().convert(tmp_path / "ours")
+    conversion.to_huggingface(str(tmp_path / "ours"), str(tmp_path / "there"),
+                              max_shard_size="1 GiB")
+    assert [path.name for path in (tmp_path / "there").glob("model*")] == ["model.safetensors"]
+
+
+@pytest.mark.parametrize("size", ("5", "GB", "0GB", "-1GB", "5 TB", "many"))
+def test_no_size_is_refused_before_anything_is_written(folder, tmp_path, size):
+    folder().convert(tmp_path / "ours")
+    with pytest.raises(UserError, match="max_shard_size: '%s' is no size" % size):
+        conversion.to_huggingface(str(tmp_path / "ours"), str(tmp_path / "there"),
+                                  max_shard_size=size)
+    assert not (tmp_path / "there").exists()
+
+
 @pytest.mark.parametrize("name", ("../other/model.safetensors", "/etc/model.safetensors", "..",
                                   "sub/model.safetensors", "..\\model.safetensors", "config.json",
                                   "", None, 3))

@@ -13,13 +13,15 @@ import numpy as np
 import pytest
 from helpers.finetuning import make_vocabulary
 from helpers.paths import ROOT
+from helpers.vocabulary import train_tiny_model
 
 import xlnet
 from xlnet.engine import checkpoint
-from xlnet.exchange import conversion
+from xlnet.exchange import conversion, tokenizer_files, tokenizer_json
 
 # Loads the folder as its config.json says and keeps its outputs for [B,T] ids; nothing may be
-# missing, left over or of another shape. Then the ids of some text by the folder's tokenizer.
+# missing, left over or of another shape. Then the ids of some text by the folder's tokenizer, which
+# is saved in that library's own form.
 SCRIPT = """
 import json, sys
 import numpy as np, torch, transformers
@@ -31,6 +33,7 @@ with np.load(inputs) as arrays, torch.no_grad():
     logits = model.eval()(**{key: torch.tensor(arrays[key]) for key in arrays}).logits
 tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
 encoded = tokenizer(text)
+tokenizer.save_pretrained(folder + "_saved")
 np.savez(outputs, logits=logits.numpy(), ids=encoded["input_ids"],
          segments=encoded["token_type_ids"], labels=list(model.config.id2label.values()))
 """
@@ -82,7 +85,10 @@ def test_our_classifier_answers_there_as_here(graph, python, tmp_path, activatio
     (source / "task.json").write_text(json.dumps(dict(
         kind="classification", labels=labels, head="classification_custom", summary_type="last",
         use_summ_proj=True)))
-    conversion.to_huggingface(str(source), str(tmp_path / "theirs"))
+    conversion.to_huggingface(str(source), str(tmp_path / "theirs"),
+                              max_shard_size="5KB" if activation == "relu" else "5GB")
+    shards = list((tmp_path / "theirs").glob("*.safetensors"))
+    assert (len(shards) > 1) == (activation == "relu")
 
     ids = rng.randint(7, 37, [3, 12])
     padding = (np.arange(12) < np.array([[0], [3], [7]])).astype(np.float32)
@@ -113,3 +119,63 @@ def test_our_classifier_answers_there_as_here(graph, python, tmp_path, activatio
     end = [tokenizer.sep_id, tokenizer.cls_id]
     assert theirs["ids"].tolist() == tokenizer.ids(TEXT) + end
     assert theirs["segments"].tolist() == [0] * (len(theirs["ids"]) - 1) + [2]
+    saved = tmp_path / "theirs_saved"
+    for path in saved.glob("spiece.model"):
+        path.unlink()
+    rebuilt = tokenizer_files.read(str(saved), str(tmp_path))
+    assert rebuilt.uncased and rebuilt.ids(TEXT) == tokenizer.ids(TEXT)
+    assert tokenizer_json.read(str(saved / "tokenizer.json")).size == 37
+
+
+# Makes a folder with random weights in several files and no vocabulary but tokenizer.json; says of
+# each question the best answer by the sum of its logits, and how far no answer is above it.
+SIMPLE_SPANS = """
+import json, os, sys
+import torch, transformers
+vocabulary, folder, questions = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
+torch.manual_seed(0)
+tokenizer = transformers.XLNetTokenizerFast(vocab_file=vocabulary, do_lower_case=True)
+model = transformers.XLNetForQuestionAnsweringSimple(transformers.XLNetConfig(
+    vocab_size=len(tokenizer), d_model=24, n_layer=2, n_head=3, d_inner=40,
+    initializer_range=0.4)).eval()
+model.save_pretrained(folder, max_shard_size="20KB")
+tokenizer.save_pretrained(folder)
+os.remove(folder + "/spiece.model")
+for context, question in questions:
+    encoded = tokenizer(context, question, return_tensors="pt")
+    with torch.no_grad():
+        start, end = (logits[0].tolist() for logits in model(**encoded)[:2])
+    places = [i for i, which in enumerate(encoded.sequence_ids(0)) if which == 0]
+    score, i, j = max((start[i] + end[j], i, j) for i in places for j in places if i <= j)
+    print(json.dumps([tokenizer.decode(encoded["input_ids"][0][i:j + 1]),
+                      start[-1] + end[-1] - score]))
+"""
+QUESTIONS = (("the cat sat on a mat while two dogs ran past", "two dogs in 2010"),
+             ("old houses near 13 rivers in 2010 a cat ran", "cat near a mat"))
+
+
+def test_their_simple_form_answers_here_as_there(python, tmp_path):
+    vocabulary = train_tiny_model(tmp_path / "spiece.model")
+    done = subprocess.run(
+        [python, "-c", SIMPLE_SPANS, vocabulary, str(tmp_path / "theirs"), json.dumps(QUESTIONS)],
+        capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    expected = [json.loads(line) for line in done.stdout.splitlines()[-len(QUESTIONS):]]
+    assert len(list((tmp_path / "theirs").glob("*.safetensors"))) > 1
+    (tmp_path / "questions.json").write_text(json.dumps({"version": "v2.0", "data": [
+        {"title": "", "paragraphs": [{"context": context, "qas": [
+            {"id": str(id), "question": question, "answers": []}]}]}
+        for id, (context, question) in enumerate(QUESTIONS)]}))
+    for program, flags in (
+            ("scripts/convert_checkpoint.py", ["--source=theirs", "--target=ours"]),
+            ("run_squad.py", ["--model_dir=ours", "--do_predict", "--start_n_top=20",
+                              "--end_n_top=20", "--allow_changes", "--predict_dir=ours",
+                              "--predict_file=questions.json"])):
+        done = subprocess.run([sys.executable, str(ROOT / program), *flags], cwd=tmp_path,
+                              capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    answers, null = (json.loads((tmp_path / "ours" / ("predictions_custom_questions" + end))
+                                .read_text()) for end in (".json", ".null_odds.json"))
+    for id, (text, margin) in enumerate(expected):
+        assert null[str(id)] == pytest.approx(margin, abs=1e-5)
+        assert answers[str(id)] == ("" if margin > 0 else text)

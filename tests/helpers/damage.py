@@ -243,6 +243,8 @@ def _tell(name, folder, seed, values, cases, path):
     from helpers.subjects import SUBJECTS
     subject, = (subject for subject in SUBJECTS if subject.name == name)
     laboratory = Laboratory(subject, folder, seed, values)
+    if subject.needs_tensorflow:        # whose import takes longer than a case may
+        import tensorflow  # noqa: F401
     with open(path, "w", encoding="utf-8") as f:
         for case in cases:
             f.write(json.dumps(dataclasses.asdict(laboratory.try_case(case))) + "\n")

@@ -201,12 +201,15 @@ def plain_attention(q, q_r, k, v, k_r, bias, first_distance):
     return tf.matmul(tf.nn.softmax(tf.matmul(q, k, transpose_b=True) + by_distance + bias), v)
 
 
-@pytest.mark.parametrize("slots, shared, recompute, most_blocks", (
-    (False, True, False, 16), (False, False, True, 2), (True, False, False, 16)))
-def test_attention_and_its_gradients(graph, monkeypatch, slots, shared, recompute, most_blocks):
+@pytest.mark.parametrize("slots, shared, recompute, most_blocks, on_accelerator, softmaxes", (
+    (False, True, False, 16, False, 3), (False, False, True, 2, False, 2),
+    (True, False, False, 16, False, 1), (False, True, False, 16, True, 2)))
+def test_attention_and_its_gradients(graph, monkeypatch, slots, shared, recompute, most_blocks,
+                                     on_accelerator, softmaxes):
     """Blocks of rows give the values and the gradients that TensorFlow derives of the formula."""
     monkeypatch.setattr(attention, "BLOCK", 2)
     monkeypatch.setattr(attention, "MOST_BLOCKS", most_blocks)
+    monkeypatch.setattr(attention, "MOST_CELLS", 3 * 5 * 8 - 1)
     batch, heads_, length, keys, width = 2, 3, 5, 8, 4
     random = np.random.RandomState(0)
     q, q_r = (tf.constant(random.randn(batch, heads_, length, width)) for _ in range(2))
@@ -217,13 +220,24 @@ def test_attention_and_its_gradients(graph, monkeypatch, slots, shared, recomput
     rows = tf.constant([[4, 0, 2, 2, 1], [1, 2, 3, 4, 0]] if slots else [[0, 1, 2, 3, 4]] * batch)
     weight = tf.constant(random.randn(batch, heads_, length, width), tf.float32)
     ours = attention.attend(*inputs, bias, first_distance=length - rows if slots else None,
-                            recompute=recompute)
+                            recompute=recompute, on_accelerator=on_accelerator)
+    assert len([op for op in graph.get_operations() if op.type == "Softmax"]) == softmaxes
     plain = plain_attention(*inputs, bias, length - rows)
     with tf.Session() as session:
         ours, plain = session.run([(y, tf.gradients(y * weight, inputs)) for y in (ours, plain)])
     assert_close(ours[0], plain[0])
     for name, mine, wanted in zip(("q", "q_r", "k", "v", "k_r"), ours[1], plain[1]):
         assert_close(mine, wanted, name)
+
+
+@pytest.mark.parametrize("rows, keys, on_accelerator, size", (
+    (512, 896, False, 128), (512, 896, True, 512), (100, 100, True, 100),
+    (2048, 2048, True, 683), (8192, 8192, False, 512), (8192, 8192, True, 512)))
+def test_blocks_are_those_of_the_device(rows, keys, on_accelerator, size):
+    """Of XLNet-Base, 12 heads."""
+    k_r = tf.zeros([1, 12, rows + keys, 1])
+    blocks, _ = attention._blocks(rows, keys, k_r, None, on_accelerator)
+    assert blocks[0].stop == min(size, rows) and blocks[-1].stop == rows
 
 
 def test_dropped_probabilities_have_the_gradient_of_their_noise(graph):

@@ -5,8 +5,8 @@ import tensorflow.compat.v1 as tf
 from helpers.paths import SPIECE
 from helpers.vocabulary import ODD_MODELS, ODD_TEXTS, odd_mixtures, train_odd_model
 
+from xlnet import wire
 from xlnet.offsets import Aligner
-from xlnet.serving import wire
 from xlnet.serving.graph_offsets import GraphAligner
 from xlnet.serving.graph_tokenizer import GraphTokenizer
 from xlnet.tokenization import Tokenizer

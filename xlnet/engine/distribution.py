@@ -25,6 +25,7 @@ from xlnet.errors import UserError
 
 _log = logging.getLogger(__name__)
 
+_GROUP_BYTES = 2 ** 25      # of the gradients that are summed over replicas together
 _TASK = "/job:%s/replica:0/task:%s"     # TensorFlow's name of a host
 _TF_CONFIG = ('{"cluster": {"worker": ["host0:port", ...]}, "task": {"type": "worker", '
               '"index": N}}')
@@ -41,10 +42,16 @@ class Devices:
     gpus: tuple = ()         # TensorFlow's, that train; none: the CPU
     xla: bool = False        # whether the step is compiled
     parallel_ops: bool = False   # one CPU: see `session_config`
+    tf32: bool = False       # whether GPUs multiply float32 as TF32
 
     @property
     def replicas(self) -> int:
         return self.hosts * self.per_host
+
+    @property
+    def on_accelerator(self) -> bool:
+        """Whether the network runs on GPUs or TPUs."""
+        return bool(self.gpus) or isinstance(self.strategy, tf2.distribute.TPUStrategy)
 
     @property
     def is_chief(self) -> bool:
@@ -81,11 +88,16 @@ def connect(settings: DeviceSettings) -> Devices:
     Raises:
       UserError: more devices are asked for than there are, or the two contradict each other.
     """
+    if settings.deterministic:
+        gpus.only_deterministic()
     if settings.use_tpu:
         return _tpu(settings)
     hosts, host = _cluster(settings)
     count = settings.num_core_per_host
     used = _gpus(settings)[:count]
+    if used:
+        gpus.claim(used)
+        gpus.choose_products(settings.uses_tf32)
     words = _words(settings, used)
     if hosts > 1:
         words = "%d hosts of %s, this is number %d" % (hosts, words, host)
@@ -94,7 +106,7 @@ def connect(settings: DeviceSettings) -> Devices:
     else:
         strategy = _one_host(used, count) if count > 1 else None
     return Devices(strategy, count, hosts, host, words, gpus=tuple(used), xla=settings.xla,
-                   parallel_ops=settings.parallel_ops)
+                   parallel_ops=settings.parallel_ops, tf32=bool(used) and settings.uses_tf32)
 
 
 def _gpus(settings):
@@ -176,8 +188,6 @@ def _several_hosts(used, count):
     if not used and count > 1:
         raise UserError("num_core_per_host is %d: without GPUs a host of several is one replica"
                         % count)
-    if used:
-        tf2.config.set_visible_devices(used, "GPU")
     strategy = tf2.distribute.MultiWorkerMirroredStrategy()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)   # TensorFlow has put a handler there that waits
     return strategy
@@ -221,6 +231,8 @@ def session_config(devices: Devices) -> tf.ConfigProto:
     """
     config = tf.ConfigProto(allow_soft_placement=True)
     config.gpu_options.allow_growth = True
+    # The first ones, as in `connect`.
+    config.gpu_options.visible_device_list = ",".join(map(str, range(len(devices.gpus))))
     if devices.strategy is None and not devices.parallel_ops and not devices.gpus:
         config.inter_op_parallelism_threads, config.use_per_session_threads = 1, True
     if devices.xla:     # which has no kernels for what the remapper makes of two operations
@@ -242,15 +254,35 @@ def replica_index() -> Union[int, tf.Tensor]:
 
 
 def mean_over_replicas(tensors: list[tf.Tensor]) -> list[tf.Tensor]:
-    """Means of a list of tensors over all replicas, on each of them."""
+    """Means of a list of tensors over all replicas, on each of them.
+
+    They are summed in groups, from the last tensor on, each as soon as it is computed: gradients
+    come in the order of the network, and the backward pass begins at its end, so that it goes on
+    while those that it is done with are on their way.
+    """
     context = tf2.distribute.get_replica_context()
     if context.num_replicas_in_sync == 1:
         return tensors
+    groups = _groups([tensor.shape.num_elements() * tensor.dtype.size for tensor in tensors])
 
     def reduce(strategy, *tensors):
-        return strategy.extended.batch_reduce_to(tf2.distribute.ReduceOp.MEAN,
-                                                 [(tensor, tensor) for tensor in tensors])
+        means = [strategy.extended.batch_reduce_to(
+            tf2.distribute.ReduceOp.MEAN, [(tensor, tensor) for tensor in tensors[group]])
+            for group in groups]
+        return [mean for part in reversed(means) for mean in part]
     return context.merge_call(reduce, args=tuple(tensors))
+
+
+def _groups(sizes):
+    """Slices of tensors of so many bytes that have `_GROUP_BYTES` together or more, from the last
+    one on; what is left at the beginning may have less."""
+    groups, stop, size = [], len(sizes), 0
+    for start in reversed(range(len(sizes))):
+        size += sizes[start]
+        if size >= _GROUP_BYTES or not start:
+            groups.append(slice(start, stop))
+            stop, size = start, 0
+    return groups
 
 
 def local_parts(variable: Any) -> tuple:

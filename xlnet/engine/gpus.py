@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import ctypes
 import glob
+import logging
 import os
 import re
 import subprocess
+from collections.abc import Sequence
 from typing import Any, Optional
 
 import tensorflow as tf2
+
+_log = logging.getLogger(__name__)
 
 # What TensorFlow 2.15 loads to use a GPU, beside the driver. `tensorflow[and-cuda]` has them.
 _LIBRARIES = ("libcudart.so.12", "libcublas.so.12", "libcublasLt.so.12", "libcufft.so.11",
@@ -18,7 +22,7 @@ _DRIVER = "libcuda.so.1"
 _DRIVERS_LIST = "/proc/driver/nvidia/gpus/*/information"
 _DRIVERS_VERSION = "/proc/driver/nvidia/version"
 _OLDEST_DRIVER = (525, 60)      # of CUDA 12
-_BFLOAT16 = (8, 0)      # the least compute capability that multiplies bfloat16
+_BFLOAT16 = (8, 0)      # the least compute capability that multiplies bfloat16, and TF32
 
 
 def found() -> list:
@@ -29,6 +33,28 @@ def found() -> list:
 def hide() -> None:
     """Leaves GPUs to others; to be called before anything has asked for them."""
     os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
+
+
+def claim(used: Sequence[Any]) -> None:
+    """Leaves all other GPUs to others, and takes of these what memory is needed, not all at once;
+    to be called before TensorFlow has begun to use any."""
+    try:
+        tf2.config.set_visible_devices(list(used), "GPU")
+        for gpu in used:
+            tf2.config.experimental.set_memory_growth(gpu, True)
+    except RuntimeError:        # in somebody else's process; a session grows all the same
+        _log.info("note: TensorFlow uses GPUs already, as it was told before")
+
+
+def choose_products(tf32: bool) -> None:
+    """Whether GPUs multiply float32 as TF32 (https://arxiv.org/abs/2004.09602, section 2)."""
+    tf2.config.experimental.enable_tensor_float_32_execution(tf32)
+
+
+def only_deterministic() -> None:
+    """Has TensorFlow take operations that give the same bits each time, and stop where it has none,
+    for as long as the process runs."""
+    tf2.config.experimental.enable_op_determinism()
 
 
 def in_machine() -> list[str]:

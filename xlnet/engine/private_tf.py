@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from typing import Any
 
 from tensorflow.python.eager import context
-from tensorflow.python.framework import ops
+from tensorflow.python.framework import function_def_to_graph, kernels, op_def_registry, ops
 from tensorflow.python.training import monitored_session
 
 
@@ -57,3 +58,30 @@ def gradients_forgotten() -> Iterator[None]:
     finally:
         for name in [name for name in registry if name not in before]:
             del registry[name]
+
+
+def registered_kernels(op_type: str) -> list[Any]:
+    """The `KernelDef`s of an operation: those for CUDA too, whether there is a GPU or not.
+
+    `kernels.get_registered_kernels_for_op`: no public function says which of an operation's tensors
+    a kernel has in the memory of the host.
+    """
+    return list(kernels.get_registered_kernels_for_op(op_type).kernel)
+
+
+def op_definition(op_type: str) -> Any:
+    """The `OpDef` of an operation, None for a function's call by its name.
+
+    `op_def_registry.get`: the names of an operation's inputs and outputs.
+    """
+    return op_def_registry.get(op_type)
+
+
+def function_graphs(graph: Any) -> dict[str, Any]:
+    """The functions of a graph, as loops and branches call them: name to `tf.Graph` with `inputs`
+    and `outputs`.
+
+    `function_def_to_graph`: the way from what a graph keeps of a function to its operations.
+    """
+    return {function.signature.name: function_def_to_graph.function_def_to_graph(function)
+            for function in graph.as_graph_def().library.function}

@@ -23,7 +23,7 @@ from xlnet import failures, files
 from xlnet.config import CONFIG_NAME, NetworkSettings, OptimizationSettings, XLNetConfig
 from xlnet.engine import checkpoint, distribution, gpus, hosts, optimization, private_tf
 from xlnet.errors import UserError
-from xlnet.network import modeling
+from xlnet.network import modeling, noise
 from xlnet.tokenization import SPIECE_NAME, Tokenizer
 
 _STEP = "training_step"    # the graph's collection of `Step`s, one of each replica
@@ -132,14 +132,23 @@ def precision_in_words(network: NetworkSettings, devices: distribution.Devices) 
     it."""
     precision = network.run_config(is_training=True).precision
     lacking = gpus.without_bfloat16(list(devices.gpus)) if precision == "bf16" else None
-    return "%s%s%s" % (precision, ", recomputing" * network.recompute,
-                       "; %s has no bfloat16 arithmetic, --precision=fp16 is for it" % lacking
-                       if lacking else "")
+    has_tf32 = devices.tf32 and not gpus.without_bfloat16(list(devices.gpus))
+    return "%s%s%s%s" % (precision, ", products in TF32" * (precision == "fp32" and has_tf32),
+                         ", recomputing" * network.recompute,
+                         "; %s has no bfloat16 arithmetic, --precision=fp16 is for it" % lacking
+                         if lacking else "")
 
 
 def dropout_seed(seed: int, step: tf.Tensor) -> tf.Tensor:
-    """int32 [2]: every step has noise of its own, the same whenever the step is run."""
-    return tf.stack([tf.constant(seed, tf.int32), tf.cast(step, tf.int32)])
+    """uint64 [1]: every step has noise of its own, the same whenever the step is run."""
+    return noise.seed_of(seed, step)
+
+
+def on_device(features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    """The features with int64 in the place of int32: TensorFlow computes int32 on the host, for
+    shapes, and would copy what comes of it to the GPU in every step."""
+    return {name: tf.cast(value, tf.int64) if value.dtype == tf.int32 else value
+            for name, value in features.items()}
 
 
 def model_scope() -> tf.variable_scope:
@@ -220,7 +229,7 @@ def _add_the_rest(one, micro_batches, loss, gradients, kept):
     _, loss, gradients, arrays = tf.while_loop(
         lambda index, *_: index < micro_batches, body, [1, loss, gradients, arrays],
         parallel_iterations=1, maximum_iterations=micro_batches - 1)
-    kept = {name: tf.reshape(arrays[name].concat(), [-1] + value.shape.as_list()[1:])
+    kept = {name: tf.reshape(arrays[name].stack(), [-1] + value.shape.as_list()[1:])
             for name, value in kept.items()}
     return loss / micro_batches, [g / micro_batches for g in gradients], kept
 
@@ -266,8 +275,8 @@ def training_spec(loss: tf.Tensor, optimization_settings: OptimizationSettings,
     if gradients is None:
         gradients = optimization.gradients_of(loss)
     stop_asked = _stop_variable()
-    loss, stop, *gradients = distribution.mean_over_replicas(
-        [loss, stop_asked.read_value()] + gradients)
+    *gradients, loss, stop = distribution.mean_over_replicas(
+        gradients + [loss, stop_asked.read_value()])
     train_op, scalars = optimization.minimize(
         loss, optimization_settings, tf.train.get_global_step(),
         list(zip(gradients, tf.trainable_variables())), scale)

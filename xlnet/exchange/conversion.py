@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import os
+import tempfile
 from collections.abc import Mapping
 from typing import Any, Optional
 
@@ -14,7 +15,7 @@ from xlnet import files
 from xlnet.config import CONFIG_NAME, XLNetConfig
 from xlnet.engine import checkpoint, selection
 from xlnet.errors import UserError
-from xlnet.exchange import config_json, described, folder, safetensors, tokenizer_files, weights
+from xlnet.exchange import config_json, described, folder, tokenizer_files, tokenizer_json, weights
 from xlnet.models import task_json
 from xlnet.tokenization import SPIECE_NAME, Tokenizer
 
@@ -45,7 +46,12 @@ def from_huggingface(source: str, target: str, columns: described.Columns,
       UserError: something is missing, damaged, or cannot be computed here as it is there.
     """
     model = config_json.read(os.path.join(source, config_json.NAME))
-    tokenizer = tokenizer_files.read(source, spiece_model_file, uncased, keep_accents)
+    with tempfile.TemporaryDirectory(prefix="xlnet-vocabulary-") as scratch:
+        tokenizer = tokenizer_files.read(source, scratch, spiece_model_file, uncased, keep_accents)
+        _from_huggingface(source, target, columns, model, tokenizer)
+
+
+def _from_huggingface(source, target, columns, model, tokenizer):
     if tokenizer is not None and tokenizer.vocab_size != model.config.n_token:
         raise UserError("%s has %d pieces, but vocab_size is %d in %s; tokens that were added to "
                         "the vocabulary have no place here" % (
@@ -110,7 +116,8 @@ def _note_what_differs(model, tokenizer, source):
     if model.head in (config_json.NETWORK, weights.LM):
         return
     reason = described.why_not(model) or (
-        "no %s in %s; give --spiece_model_file" % (SPIECE_NAME, source) if tokenizer is None
+        "no %s and no %s in %s; give --spiece_model_file" % (
+            SPIECE_NAME, tokenizer_json.NAME, source) if tokenizer is None
         else None)
     if reason:
         _log.warning("note: weights to start from, without a task: %s", reason)
@@ -131,18 +138,20 @@ def _say(what, model, arrays):
 
 def to_huggingface(source: str, target: str, dtype: str = "float32",
                    spiece_model_file: Optional[str] = None, uncased: Optional[bool] = None,
-                   keep_accents: Optional[bool] = None) -> None:
+                   keep_accents: Optional[bool] = None, max_shard_size: str = "5GB") -> None:
     """Writes the folder `target`, which must be new or empty.
 
     Args:
       source: a checkpoint's prefix or directory, `xlnet_config.json` beside it; a model directory
         is its best checkpoint, if it has one. dtype: of the file, one of `safetensors.DTYPES`.
+      max_shard_size: of a file with weights, as in `folder.parse_size`.
       spiece_model_file, uncased, keep_accents: as in `Tokenizer`; what lies beside the checkpoint
         if not given.
 
     Raises:
       UserError: something is missing, or that library cannot compute it.
     """
+    max_bytes = folder.parse_size(max_shard_size, "max_shard_size")
     prefix = _find_checkpoint(source)
     directory = os.path.dirname(prefix)
     config = XLNetConfig(json_path=os.path.join(directory, CONFIG_NAME))
@@ -158,7 +167,9 @@ def to_huggingface(source: str, target: str, dtype: str = "float32",
         if tokenizer is not None:
             values.update(tokenizer_files.write(aside, tokenizer))
         files.write_json(os.path.join(aside, config_json.NAME), values)
-        safetensors.write(os.path.join(aside, folder.WEIGHTS_NAME), tensors, dtype)
+        count = folder.write_tensors(aside, tensors, dtype, max_bytes)
+    if count > 1:
+        _log.info("%d files of up to %s, and their index", count, max_shard_size)
     _say("%s -> %s, %s" % (prefix, target, model.class_name), model, tensors)
     if tokenizer is None:
         _log.warning("note: no %s beside %s, so %s has no tokenizer", SPIECE_NAME, prefix, target)

@@ -13,6 +13,7 @@ from xlnet.exchange import config_json, weights
 from xlnet.models import task_json
 from xlnet.tasks import custom, known, schemes
 from xlnet.tasks.registry import KINDS
+from xlnet.tasks.spans import Spans
 from xlnet.tokenization import Tokenizer
 
 # Our kinds of tasks in their terms: output layer, what it is trained for.
@@ -27,6 +28,9 @@ _THEIRS = {
 }
 _BEAMS = ("start_n_top", "end_n_top")     # of SPANS: options of the kind here, entries there
 _KINDS = {theirs: kind for kind, theirs in _THEIRS.items() if kind != "ranking"}
+# Of spans the output layer is an option of the kind.
+_SPAN_HEADS = {weights.SPANS: "joint", weights.SIMPLE_SPANS: "separate"}
+_KINDS[weights.SIMPLE_SPANS, config_json.ONE_LABEL] = "spans"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,8 +50,13 @@ def find_kind(model: config_json.Model) -> Optional[str]:
 
 def scope(model: config_json.Model) -> str:
     """The name that our output layer gets."""
-    kind = find_kind(model)
-    return KINDS[kind].head_scope(known.CUSTOM) if kind else ""
+    name = find_kind(model)
+    if not name:
+        return ""
+    kind = KINDS[name]
+    if model.head in _SPAN_HEADS:
+        kind = Spans(span_head=_SPAN_HEADS[model.head])
+    return kind.head_scope(known.CUSTOM)
 
 
 def names_of(model: config_json.Model, outputs: int) -> Optional[tuple[str, ...]]:
@@ -104,15 +113,15 @@ def _settings(model, columns, common):
         raise UserError("choice_columns: %s" % (
             "%s has none" % model.class_name if columns.choice_columns
             else "a multiple-choice model needs the columns of its answers"))
-    if model.head in (weights.TOKENS, weights.SPANS) and columns != Columns(
+    if model.head in (weights.TOKENS, *_SPAN_HEADS) and columns != Columns(
             max_seq_length=columns.max_seq_length):
         raise UserError("text_a_column, text_b_column: %s reads %s" % (
             model.class_name, "words" if model.head == weights.TOKENS else "questions"))
     if model.head == weights.TOKENS:
         return TaggerSettings(scheme=_scheme(model.labels), **common)
-    if model.head == weights.SPANS:
+    if model.head in _SPAN_HEADS:
         beams = {name: model.carried[name] for name in _BEAMS if name in model.carried}
-        return SpanSettings(**beams, **common)
+        return SpanSettings(span_head=_SPAN_HEADS[model.head], **beams, **common)
     common.update(dataclasses.asdict(columns))
     return ClassifierSettings(
         is_regression=model.problem == config_json.SCORE,
@@ -163,6 +172,9 @@ def read(directory: str, config: XLNetConfig) -> Optional[tuple[config_json.Mode
                         "of %s" % (path, kind, ", ".join(_THEIRS)))
     head, problem = _THEIRS[kind]
     labels, options = stored.get("labels"), stored.get("kind_options", {})
+    if kind == "spans":
+        head = {ours: theirs for theirs, ours in _SPAN_HEADS.items()}[
+            options.get("span_head", "joint")]
     model = config_json.Model(
         config, head, labels and tuple(labels), problem, stored["summary_type"],
         stored["use_summ_proj"], {name: options[name] for name in _BEAMS if name in options})

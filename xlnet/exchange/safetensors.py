@@ -118,6 +118,11 @@ def _widen(stored: np.ndarray, dtype: str) -> np.ndarray:
     return stored.astype(np.float32)
 
 
+def stored_bytes(array: np.ndarray, dtype: str) -> int:
+    """What an array takes in a file of `dtype`, one of `DTYPES`."""
+    return array.size * _TYPES[DTYPES[dtype]].itemsize
+
+
 def write(path: str, arrays: Mapping[str, np.ndarray], dtype: str = "float32") -> None:
     """Writes float32 arrays as a file, whole or not at all, the way the library itself does: by
     name, metadata `format` "pt", which its readers ask for.
@@ -132,7 +137,7 @@ def write(path: str, arrays: Mapping[str, np.ndarray], dtype: str = "float32") -
     header: dict[str, Any] = {_METADATA: {"format": "pt"}}
     begin = 0
     for name in sorted(arrays):
-        end = begin + arrays[name].size * _TYPES[code].itemsize
+        end = begin + stored_bytes(arrays[name], dtype)
         header[name] = {"dtype": code, "shape": list(arrays[name].shape),
                         "data_offsets": [begin, end]}
         begin = end

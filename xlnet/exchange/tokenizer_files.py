@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from typing import Any, Optional
 
 from xlnet import files
 from xlnet.errors import UserError
+from xlnet.exchange import tokenizer_json
 from xlnet.tokenization import SPIECE_NAME, Tokenizer
+
+_log = logging.getLogger(__name__)
 
 CONFIG_NAME = "tokenizer_config.json"
 _SPECIAL_NAME = "special_tokens_map.json"
@@ -17,11 +21,14 @@ _PIECES = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "sep_t
 _MORE_PIECES = ("<eop>", "<eod>")
 
 
-def read(folder: str, spiece_model_file: Optional[str] = None, uncased: Optional[bool] = None,
-         keep_accents: Optional[bool] = None) -> Optional[Tokenizer]:
-    """The `Tokenizer` of a folder; None where it has no SentencePiece model and none is given.
+def read(folder: str, scratch: str, spiece_model_file: Optional[str] = None,
+         uncased: Optional[bool] = None, keep_accents: Optional[bool] = None
+         ) -> Optional[Tokenizer]:
+    """The `Tokenizer` of a folder; None where it has no vocabulary and none is given.
 
     Args:
+      scratch: a directory that a SentencePiece model is written to where the folder has its
+        vocabulary as `tokenizer.json` alone; the `Tokenizer` reads it from there.
       spiece_model_file: in place of the folder's. uncased, keep_accents: as in `Tokenizer`; None:
         as the folder says.
 
@@ -30,15 +37,33 @@ def read(folder: str, spiece_model_file: Optional[str] = None, uncased: Optional
         one than the arguments.
     """
     given = {"uncased": uncased, "keep_accents": keep_accents}
-    cleaning = _read_cleaning(os.path.join(folder, CONFIG_NAME), given)
+    config = os.path.join(folder, CONFIG_NAME)
     path = spiece_model_file or os.path.join(folder, SPIECE_NAME)
-    if not spiece_model_file and not os.path.exists(path):
+    if spiece_model_file or os.path.exists(path):
+        return Tokenizer(path, **_read_cleaning(config, given, False))
+    source = os.path.join(folder, tokenizer_json.NAME)
+    if not os.path.exists(source):
         return None
-    return Tokenizer(path, **cleaning)
+    return _rebuilt(source, os.path.join(scratch, SPIECE_NAME), _read_cleaning(config, given, None))
 
 
-def _read_cleaning(path, given):
-    """What the file and the flags say of cleaning; what neither says is that library's default."""
+def _rebuilt(source, path, cleaning):
+    """The `Tokenizer` of a `tokenizer.json`, its SentencePiece model written to `path`."""
+    found = tokenizer_json.read(source)
+    for name, value in cleaning.items():
+        if value not in (None, getattr(found, name)):
+            raise UserError("%s: %s is %s by %s or the setting, but the normalizer of %s says %s"
+                            % (source, name, value, CONFIG_NAME, tokenizer_json.NAME,
+                               getattr(found, name)))
+    with open(path, "wb") as f:
+        f.write(found.model)
+    _log.info("vocabulary: a SentencePiece model of the %d pieces of %s, which cuts text as it "
+              "does", found.size, source)
+    return Tokenizer(path, uncased=found.uncased, keep_accents=found.keep_accents)
+
+
+def _read_cleaning(path, given, unsaid):
+    """What the file and the flags say of cleaning; `unsaid` what the file is silent on."""
     if not os.path.exists(path):
         return given
     stored = files.read_json(path, "tokenizer config")
@@ -47,7 +72,10 @@ def _read_cleaning(path, given):
                         % (path, stored["remove_space"]))
     cleaning = {}
     for ours, theirs in _CLEANING.items():
-        value = stored.get(theirs, False)
+        value = stored.get(theirs, unsaid)
+        if value is None:
+            cleaning[ours] = given[ours]
+            continue
         if type(value) is not bool:
             raise UserError("%s: %s is %r, expected true or false" % (path, theirs, value))
         if given[ours] not in (None, value):

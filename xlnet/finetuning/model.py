@@ -32,7 +32,8 @@ class TrainedModel:
         first_row = distribution.replica_index() * features["is_real_example"].shape.as_list()[0]
         scale = training.loss_scale(self.model.network)
         loss, gradients, _ = training.accumulate(
-            lambda part, row: (self._loss(part, first_row + row), {}), features,
+            lambda part, row: (self._loss(part, first_row + row), {}),
+            training.on_device(features),
             settings.grad_accum_steps, scale, self.xla)
         training.start_from(settings.init_checkpoint, self.model.config, settings.model_dir)
         return training.training_spec(loss, self.optimization, gradients, scale)

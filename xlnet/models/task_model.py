@@ -20,13 +20,15 @@ from xlnet.tasks.task import Task
 
 @dataclasses.dataclass(frozen=True)
 class TaskModel:
-    """`scope`: name of the output layer's variables. Features of all methods: dict of tensors
-    [B, ...], as `feature_spec.finetuning_features` lists them; ids may be of any length T'."""
+    """`scope`: name of the output layer's variables. `on_accelerator`: see `RunConfig`. Features of
+    all methods: dict of tensors [B, ...], as `feature_spec.finetuning_features` lists them; ids may
+    be of any length T'."""
     config: XLNetConfig
     task: Task
     network: NetworkSettings
     settings: FineTuningSettings
     scope: str
+    on_accelerator: bool = False
 
     def predictions(self, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """What the kind of task answers: dict of tensors [B, ...]. No label is read."""
@@ -44,7 +46,7 @@ class TaskModel:
 
     def training_loss(self, features: dict[str, tf.Tensor], seed: tf.Tensor,
                       options: LossOptions) -> tf.Tensor:
-        """The loss of each record in training, float32 [B]; seed: of the noise, int32 [2]."""
+        """The loss of each record in training, float32 [B]; seed: of the noise, uint64 [1]."""
         with training.model_scope():
             nn, logits = self._logits(features, seed)
             return self.task.kind.loss(nn, self.task, logits, features, options)
@@ -53,7 +55,7 @@ class TaskModel:
         """(`heads.Layers`, the output layer's logits); seed None: no training."""
         settings, task, is_training = self.settings, self.task, seed is not None
         run = self.network.run_config(
-            is_training,
+            is_training, on_accelerator=self.on_accelerator,
             mem_len=settings.max_seq_length if settings.long_document == "memory" else None)
         nn = self._layers(run, task.kind.num_choices(task, is_training), features, seed)
         return nn, task.kind.logits(nn, task, features, is_training)
@@ -98,7 +100,7 @@ def read_on(config: XLNetConfig, run: RunConfig, ids: tf.Tensor, segments: tf.Te
         outputs = modeling.transformer_xl(
             config, run, input_ids=part[0], seg_ids=part[1], hidden=part[2][:, None] > 0,
             mems=mems, seed=None if seed is None else fold_in(seed, index))
-        real = tf.pad(1. - part[2], [[0, 0], [mem_len, 0]], constant_values=1.)
+        real = tf.concat([tf.ones([batch, mem_len]), 1. - part[2]], axis=1)
         real = real[:, -mem_len:, None]                                               # [B,M,1]
         kept = [tf.stop_gradient(tf.cast(mem, tf.float32) * real) for mem in outputs.new_mems]
         return outputs.sequence, kept, part[2]

@@ -14,12 +14,15 @@ from typing import Optional
 import tensorflow.compat.v1 as tf
 
 from xlnet.network.noise import fold_in
-from xlnet.network.ops import dropout_keep, dropout_scale, shape_of
+from xlnet.network.ops import count_to, dropout_keep, dropout_scale, shape_of
 
 # Rows worked on together, so that their scores stay in the processor's cache; more of them where
-# the blocks would be so many that the graph takes minutes to build.
+# the blocks would be so many that the graph takes minutes to build. A GPU or TPU has no such cache,
+# and is the faster the more it has at once: all rows, as long as the scores of an example are few
+# enough for its memory [cells of N x rows x K].
 BLOCK = 128
 MOST_BLOCKS = 16
+MOST_CELLS = 2 ** 24
 
 # Rows start to stop of a stream, and the distances that they meet: low to high of R. is_all: there
 # is no other block.
@@ -32,7 +35,8 @@ _Inputs = collections.namedtuple("_Inputs", "q q_r k v k_r")
 def attend(q: tf.Tensor, q_r: tf.Tensor, k: tf.Tensor, v: tf.Tensor, k_r: tf.Tensor,
            bias: Optional[tf.Tensor] = None, *, first_distance: Optional[tf.Tensor] = None,
            rate: float = 0., seed: Optional[tf.Tensor] = None,
-           first_row: Optional[tf.Tensor] = None, recompute: bool = False) -> tf.Tensor:
+           first_row: Optional[tf.Tensor] = None, recompute: bool = False,
+           on_accelerator: bool = False) -> tf.Tensor:
     """softmax(q k + shift(q_r k_r) + bias) v with dropout, one block of rows after the other.
 
     Args:
@@ -40,16 +44,18 @@ def attend(q: tf.Tensor, q_r: tf.Tensor, k: tf.Tensor, v: tf.Tensor, k_r: tf.Ten
       k: [B,N,K,*]. v: [B,N,K,H]. k_r: [B or 1,N,R,H], the keys of the distances.
       bias: float32 [B or 1,1,T or 1,K], very low where a key is hidden; gets no gradient. None:
         no key is hidden.
-      first_distance: int32 [B,T], see `relative_shift_at`. None: the rows are the whole window.
+      first_distance: int [B,T], see `relative_shift_at`. None: the rows are the whole window.
       rate, seed, first_row: dropout of the probabilities, see `dropout_keep`. 0: none.
       recompute: the backward pass computes the probabilities again rather than to keep them: the
         memory of one block instead of T rows.
+      on_accelerator: whether this is for a GPU or TPU, see `MOST_CELLS`; the blocks decide which
+        numbers are drawn for which probability.
 
     Returns:
       [B,N,T,H]. The softmax is float32 whatever the dtype.
     """
     parts = _Parts(shape_of(k)[2], bias, first_distance, rate, seed, first_row)
-    blocks, k_r = _blocks(shape_of(q)[2], parts.num_keys, k_r, first_distance)
+    blocks, k_r = _blocks(shape_of(q)[2], parts.num_keys, k_r, first_distance, on_accelerator)
 
     @tf.custom_gradient
     def run(*inputs):
@@ -68,7 +74,7 @@ def attend(q: tf.Tensor, q_r: tf.Tensor, k: tf.Tensor, v: tf.Tensor, k_r: tf.Ten
     return run(q, q_r, k, v, k_r)
 
 
-def _blocks(rows, num_keys, k_r, first_distance):
+def _blocks(rows, num_keys, k_r, first_distance, on_accelerator):
     """Cuts the rows into `_Block`s; returns them, and k_r with all the distances they look up.
 
     Slots, and rows whose count is not known yet, make one block.
@@ -80,12 +86,18 @@ def _blocks(rows, num_keys, k_r, first_distance):
     beyond = rows + num_keys - distances    # "uni": distances of keys that nobody may see
     if beyond:
         k_r = tf.pad(k_r, [[0, 0], [0, 0], [0, beyond], [0, 0]])
-    size = max(BLOCK, math.ceil(rows / MOST_BLOCKS))
+    size = _block_rows(rows, shape_of(k_r)[1] * num_keys, on_accelerator)
     starts = range(0, rows, size)
     stops = [min(start + size, rows) for start in starts]
     # Row i reads the K distances from index Q - i on; `relative_shift` drops one before them.
     return [_Block(index, start, stop, rows - stop, rows - start + num_keys, rows <= size)
             for index, (start, stop) in enumerate(zip(starts, stops))], k_r
+
+
+def _block_rows(rows, cells, on_accelerator):
+    """Rows of a block; cells: those of one row, N * K."""
+    size = math.ceil(rows / math.ceil(rows * cells / MOST_CELLS)) if on_accelerator else BLOCK
+    return max(size, math.ceil(rows / MOST_BLOCKS))
 
 
 class _Parts:
@@ -234,10 +246,10 @@ def shift_back(y: tf.Tensor, distances: int) -> tf.Tensor:
 def relative_shift_at(x: tf.Tensor, num_keys: int, first_distance: tf.Tensor) -> tf.Tensor:
     """`relative_shift` for some rows of the window, e.g. those of the prediction slots.
 
-    x [B,N,P,R] -> y [B,N,P,K] with `y[p, j] = x[p, first_distance[p] + j]`; `first_distance` int32
+    x [B,N,P,R] -> y [B,N,P,K] with `y[p, j] = x[p, first_distance[p] + j]`; `first_distance` int
     [B,P] is Q - i for a row that stands at position i.
     """
-    return take(x, first_distance[:, :, None] + tf.range(num_keys))
+    return take(x, first_distance[:, :, None] + count_to(num_keys, first_distance.dtype))
 
 
 def shift_back_at(y: tf.Tensor, distances: int, first_distance: tf.Tensor) -> tf.Tensor:
@@ -246,14 +258,23 @@ def shift_back_at(y: tf.Tensor, distances: int, first_distance: tf.Tensor) -> tf
     y [B,N,P,K] -> [B,N,P,R]. A row with first_distance 1 of K = 2, R = 4: `a b` -> `0 a b 0`.
     """
     num_keys = shape_of(y)[-1]
-    index = tf.range(distances) - first_distance[:, :, None]               # [B,P,R]
-    unread = (index < 0) | (index >= num_keys)
-    index = tf.where(unread, tf.fill(tf.shape(index), num_keys), index)    # cell K is padded
+    index = count_to(distances, first_distance.dtype) - first_distance[:, :, None]     # [B,P,R]
+    beyond = tf.cast(num_keys, index.dtype)
+    unread = (index < 0) | (index >= beyond)
+    index = tf.where_v2(unread, beyond, index)                             # cell K is padded
     return take(tf.pad(y, [[0, 0], [0, 0], [0, 0], [0, 1]]), index)
 
 
 def take(x: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
-    """x [B,N,P,R] at index [B or 1,P,K]: [B,N,P,K]."""
-    batch, heads, slots, _ = shape_of(x)
-    index = tf.broadcast_to(index[:, None], [batch, heads, slots, shape_of(index)[-1]])
-    return tf.gather(x, index, batch_dims=3)
+    """x [B,N,P,R] at index [B or 1,P,K]: [B,N,P,K].
+
+    The rows of a head are read as one long row, in which the cells of all heads have the same
+    places: so there is one index for them all.
+    """
+    batch, heads, slots, width = shape_of(x)
+    count = shape_of(index)[-1]
+    begins = count_to(slots, index.dtype) * tf.cast(width, index.dtype)               # [P]
+    places = tf.broadcast_to(index + begins[:, None], [batch, slots, count])
+    y = tf.gather(tf.reshape(x, [batch, heads, slots * width]),
+                  tf.reshape(places, [batch, slots * count]), axis=2, batch_dims=1)
+    return tf.reshape(y, [batch, heads, slots, count])

@@ -14,7 +14,14 @@ import tensorflow.compat.v1 as tf
 from xlnet.config import RunConfig
 from xlnet.network.modeling import DTYPES, dense, get_initializer, get_weight
 from xlnet.network.noise import fold_in
-from xlnet.network.ops import dropout, layer_norm, negative_log_likelihood, shape_of
+from xlnet.network.ops import (
+    count_to,
+    dropout,
+    gather_rows,
+    layer_norm,
+    negative_log_likelihood,
+    shape_of,
+)
 
 # loss: [B] per example. logits: [B,C].
 HeadOutputs = collections.namedtuple("HeadOutputs", "loss logits")
@@ -24,7 +31,7 @@ def lm_loss(sequence: tf.Tensor, target: tf.Tensor, embedding_table: tf.Tensor,
             precision: str = "fp32") -> tf.Tensor:
     """Negative log likelihood of each target (paper, equation 3), softmax tied to the embedding.
 
-    sequence [B,P,D], target int32 [B,P], embedding_table [V,D] -> float32 [B,P], in nats;
+    sequence [B,P,D], target int [B,P], embedding_table [V,D] -> float32 [B,P], in nats;
     `precision`, that of the product, as in `RunConfig`.
     """
     logits = tf.reshape(lm_logits(sequence, embedding_table, precision),      # [B*P,V]
@@ -62,13 +69,16 @@ def _dense(run, inputs, size, name):
 
 def _softmax_cross_entropy(logits: tf.Tensor, labels: tf.Tensor,
                            smoothing: float = 0.) -> tf.Tensor:
-    """logits [B,C], labels int32 [B] -> [B]; smoothing: share of the target that is spread evenly
-    over all classes."""
-    if not smoothing:
-        return tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
+    """logits [...,C], labels int [...] -> [...]; smoothing: share of the target that is spread
+    evenly over all classes."""
     count = logits.shape.as_list()[-1]
-    targets = tf.one_hot(labels, count) * (1. - smoothing) + smoothing / count
-    return tf.nn.softmax_cross_entropy_with_logits_v2(labels=targets, logits=logits)
+    flat, classes = tf.reshape(logits, [-1, count]), tf.reshape(labels, [-1])
+    if smoothing:
+        targets = tf.one_hot(classes, count) * (1. - smoothing) + smoothing / count
+        loss = tf.nn.softmax_cross_entropy_with_logits_v2(labels=targets, logits=flat)
+    else:
+        loss = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=classes, logits=flat)
+    return tf.reshape(loss, shape_of(labels))
 
 
 class Layers:
@@ -79,7 +89,7 @@ class Layers:
       sequence: the network's output [B*C,T,D], an example's choices together.
       padding: [B*C,T], 1 where there is no token.
       summarize: function without arguments to one vector of each text, [B*C,D].
-      seed: of the noise in training, int32 [2]; None: no training.
+      seed: of the noise in training, uint64 [1]; None: no training.
     """
 
     def __init__(self, run: RunConfig, scope: str, sequence: tf.Tensor, padding: tf.Tensor,
@@ -138,6 +148,8 @@ class Layers:
         return dropout(inputs, self._run.dropout, fold_in(self._seed, -1))
 
     softmax_cross_entropy = staticmethod(_softmax_cross_entropy)
+    count_to = staticmethod(count_to)
+    gather_rows = staticmethod(gather_rows)
 
     @staticmethod
     def best_path(logits: tf.Tensor, is_step: tf.Tensor, edges: tf.Tensor, may_follow: np.ndarray,

@@ -26,9 +26,12 @@ from xlnet.network.noise import fold_in
 from xlnet.network.ops import (
     ACTIVATIONS,
     activated_dense,
+    count_to,
     dense,
     dropout,
+    gather_rows,
     layer_norm,
+    lookup,
     recomputed,
     shape_of,
 )
@@ -37,7 +40,7 @@ NUM_SEGMENTS = 8        # segment ids are 0 ... 7; released models use 0 to 4
 MASK_BIAS = -1e30    # added to the score of a hidden key; scores are always float32
 DTYPES = {"fp32": tf.float32, "bf16": tf.bfloat16, "fp16": tf.float16}
 
-# The rows that predict (paper, section 2.3). `positions` [B,P] int32: what each slot predicts;
+# The rows that predict (paper, section 2.3). `positions` [B,P] int: what each slot predicts;
 # `weights` [B,P] float32: 0 switches a slot off. With `positions` None every position is a slot
 # and `masked` [B,Q] float32 says which of them hide their token.
 Query = collections.namedtuple("Query", "positions weights masked", defaults=(None, None, None))
@@ -58,17 +61,19 @@ def transformer_xl(config: XLNetConfig, run: RunConfig, *, input_ids: tf.Tensor,
     Args:
       config: `XLNetConfig`.
       run: `RunConfig`; its `bi_data` is not read, see `direction`.
-      input_ids: int32 [B,Q].
-      seg_ids: int32 [B,Q], 0 <= id < NUM_SEGMENTS; memory counts as segment 0. None: no segments.
-      direction: int32 [B], 1 where the text runs backward. None: all forward.
+      input_ids: int32 or int64 [B,Q], as are all whole numbers; int64 stays on a GPU, int32 is the
+        host's.
+      seg_ids: int [B,Q], 0 <= id < NUM_SEGMENTS; memory counts as segment 0. None: no segments.
+      direction: int [B], 1 where the text runs backward. None: all forward.
       hidden: bool [B or 1, Q or 1, Q], True where i may not see j. The content stream sees itself
         all the same.
       mems: per layer [B,M,D], the memory of earlier windows, all of it visible. None: M = 0.
       query: `Query`, or None for the content stream alone.
       attn_type: "bi", or "uni" for the causal Transformer-XL.
-      first_row: int32 scalar, the index of row 0 in the batch that dropout draws its noise for: a
-        part of a batch then has the noise it has in the whole. None: no larger batch.
-      seed: int32 [2], makes dropout a function of it. Needed if `run.is_training` and a rate > 0.
+      first_row: an int or a scalar, the index of row 0 in the batch that dropout draws its noise
+        for: a part of a batch then has the noise it has in the whole. None: no larger batch.
+      seed: uint64 [1], see `noise`, makes dropout a function of it. Needed if `run.is_training` and
+        a rate > 0.
 
     Returns:
       `Outputs`, float32.
@@ -166,7 +171,7 @@ def embed(net: Network, input_ids: tf.Tensor,
         table = get_weight("lookup_table", [config.n_token, config.d_model],
                            get_initializer(net.run))
     # Read whole, at no cost: a gather from the variable itself would make later reads copy it.
-    h = net.cast(tf.gather(tf.convert_to_tensor(table), input_ids))
+    h = net.cast(lookup(tf.convert_to_tensor(table), input_ids))
     if query is None:
         return table, h, None
     with tf.variable_scope("mask_emb"):
@@ -175,7 +180,7 @@ def embed(net: Network, input_ids: tf.Tensor,
         masked = net.cast(query.masked)[:, :, None]
         return table, h, masked * mask_embedding + (1. - masked) * h
     batch, slots = shape_of(query.positions)
-    return table, h, tf.tile(mask_embedding, [batch, slots, 1])
+    return table, h, tf.broadcast_to(mask_embedding, [batch, slots, config.d_model])
 
 
 # ---- what a position may see ----
@@ -184,7 +189,7 @@ def permutation_mask(rank: tf.Tensor, is_target: tf.Tensor) -> tf.Tensor:
     """Turns ranks in the factorization order into `hidden` (paper, section 2.3).
 
     Args:
-      rank: int32 [B,Q], -1 for tokens that everyone may see.
+      rank: int [B,Q], -1 for tokens that everyone may see.
       is_target: bool [B,Q], the predicted tokens.
 
     Returns:
@@ -194,15 +199,15 @@ def permutation_mask(rank: tf.Tensor, is_target: tf.Tensor) -> tf.Tensor:
     For the order 2, 0, 1 of three predicted tokens, rank = [1, 2, 0]: token 2 comes first and sees
     none of the three, token 0 sees token 2, token 1 sees both.
     """
-    self_rank = rank + 1 - tf.cast(is_target, tf.int32)
+    self_rank = rank + 1 - tf.cast(is_target, rank.dtype)
     return self_rank[:, :, None] <= rank[:, None, :]
 
 
 def _causal_mask(length, memory_length, same_length):
     """bool [1,Q,K]: hides what follows and, with `same_length`, what is further than M away."""
-    i = tf.range(length)[:, None]
-    j = tf.range(memory_length + length)[None, :]
-    hidden = j > i + memory_length
+    i = count_to(length, tf.int64)[:, None]
+    j = count_to(memory_length + length, tf.int64)[None, :]
+    hidden = j > i + tf.cast(memory_length, tf.int64)
     if same_length:
         hidden |= j < i
     return hidden[None]
@@ -235,11 +240,11 @@ def _streams(hidden, seg_ids, query, length, memory_length):
     segments = key_segments = None
     if seg_ids is not None:
         # Memory counts as segment 0.
-        key_ids = tf.pad(seg_ids, [[0, 0], [memory_length, 0]])                   # [B,K]
+        of_memory = tf.zeros([shape_of(seg_ids)[0], memory_length], seg_ids.dtype)
+        key_ids = tf.concat([of_memory, seg_ids], axis=1)                         # [B,K]
         segments = tf.one_hot(seg_ids, NUM_SEGMENTS)[:, None]                     # [B,1,Q,S]
         key_segments = tf.one_hot(key_ids, NUM_SEGMENTS)[:, None]                 # [B,1,K,S]
-    itself = tf.pad(tf.eye(length, dtype=tf.bool), [[0, 0], [memory_length, 0]])  # [Q,K]
-    content_hidden = None if hidden is None else hidden & ~itself                 # [B or 1,Q,K]
+    content_hidden = None if hidden is None else hidden & _others(length, memory_length)
     streams = [_Stream(0, length, _score_bias(content_hidden), segments, key_segments, None, None)]
     if query is not None and query.positions is None:
         streams.append(streams[0]._replace(start=length, score_bias=_score_bias(hidden)))
@@ -252,6 +257,13 @@ def _streams(hidden, seg_ids, query, length, memory_length):
                                slot_segments, key_segments, length - query.positions,
                                query.weights))
     return streams
+
+
+def _others(length, memory_length):
+    """bool [Q,K]: False where a position meets itself."""
+    i = count_to(length, tf.int64)[:, None]
+    j = count_to(memory_length + length, tf.int64)[None, :]
+    return tf.not_equal(j, i + tf.cast(memory_length, tf.int64))
 
 
 def _gather_rows(x, positions):
@@ -272,8 +284,9 @@ def _score_bias(hidden):
 def relative_distances(length: int, memory_length: int, attn_type: str,
                        clamp_len: int) -> tf.Tensor:
     """float32 [R]: from K down to -Q+1 ("bi") or to 0 ("uni"), clipped to ±clamp_len if > 0."""
-    last = 0 if attn_type == "uni" else 1 - length
-    distances = tf.cast(tf.range(memory_length + length, last - 1, -1), tf.float32)
+    first = memory_length + length
+    count = first + (1 if attn_type == "uni" else length)
+    distances = tf.cast(first, tf.float32) - count_to(count, tf.float32)
     return tf.clip_by_value(distances, -clamp_len, clamp_len) if clamp_len > 0 else distances
 
 
@@ -286,7 +299,8 @@ def sinusoids_of(net: Network, batch: Any, length: Any, memory_length: Any, attn
     position keys are projected once for both directions. sign: [B,1,1,1] or None. The halves are
     [B,R,D/2] where each row of the batch drops elements of its own.
     """
-    frequencies = 1. / 10000. ** (tf.range(0., net.config.d_model, 2.) / net.config.d_model)
+    halves = net.config.d_model // 2
+    frequencies = 1. / 10000. ** (2. * count_to(halves, tf.float32) / net.config.d_model)
     distances = relative_distances(length, memory_length, attn_type, net.run.clamp_len)   # [R]
     angles = distances[:, None] * frequencies[None, :]                                # [R,D/2]
     sine, cosine = (_drop_positions(net, net.cast(wave(angles)), batch)
@@ -400,7 +414,7 @@ def _attention_biases(net, with_segments):
     return of_layer
 
 
-# What a layer computes from. seed int32 [2] or None, first_row: of its dropouts. weights:
+# What a layer computes from. seed uint64 [1] or None, first_row: of its dropouts. weights:
 # `_Weights`. x: [B,Q(+P),D], the content stream, Q = length of it, first. memory: [B,M,D] or None.
 # streams: list of `_Stream`, the rows that are wanted. sinusoids: see `sinusoids_of`.
 _LayerInputs = collections.namedtuple(
@@ -469,7 +483,7 @@ def _attend_stream(net, q, k, v, k_r, stream, weights):
         k = tf.concat([k, key_segments], axis=-1)    # q_w [B,N,rows,H+S], k [B,N,K,H+S]
     heads = attend(q_w, (q + weights.r_r) * scale, k, v, k_r, stream.score_bias,
                    first_distance=stream.first_distance, recompute=net.run.recompute,
-                   **net.noise(net.run.dropatt))
+                   on_accelerator=net.run.on_accelerator, **net.noise(net.run.dropatt))
     return heads if stream.weights is None else heads * net.cast(stream.weights)[:, None, :, None]
 
 
@@ -537,7 +551,7 @@ def _summary(net, sequence, summary_type, padding):
     if summary_type == "first":
         if padding is None:
             return sequence[:, 0]
-        return tf.gather(sequence, tf.argmin(padding, axis=1), batch_dims=1)
+        return gather_rows(sequence, tf.argmin(padding, axis=1)[:, None])[:, 0]
     if summary_type == "mean":
         if padding is None:
             return tf.reduce_mean(sequence, axis=1)
@@ -552,7 +566,7 @@ def _attention_summary(net, sequence, padding):
     """Plain multi-head attention with one learned query: [B,Q,D] -> [B,D]."""
     config = net.config
     query = net.variable("summary_bias", [config.d_model])
-    query = tf.tile(query[None, None], [shape_of(sequence)[0], 1, 1])
+    query = tf.broadcast_to(query[None, None], [shape_of(sequence)[0], 1, config.d_model])
     with tf.variable_scope("abs_attn"):
         q, k, v = (split_heads(dense(x, _head_kernel(net, name)), config)
                    for name, x in (("q", query), ("k", sequence), ("v", sequence)))

@@ -3,30 +3,53 @@
 So a step has the same noise whenever it is run, and however its rows are spread over devices and
 micro-batches. The operations are TensorFlow's own, called without the wrappers that add some
 forty nodes to the graph for each draw.
+
+A seed is a uint64 [1]: a type that stays on a GPU, which leaves int32 to the host. Where one is
+taken, an int32 [2], its two halves, is taken too.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Optional
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 _PHILOX = 1     # counter-based (https://doi.org/10.1145/2063384.2063405)
 _GROUP = 4      # 32-bit numbers of one count
+_LOW_HALF = 2 ** 32 - 1
+
+
+def seed_of(low: Any, high: Any) -> tf.Tensor:
+    """The seed uint64 [1] with these halves: numbers of 32 bits, ints or scalar tensors."""
+    return tf.reshape(_in_low_half(low) | _in_high_half(high), [1])
 
 
 def fold_in(seed: tf.Tensor, number: Any) -> tf.Tensor:
-    """A new seed int32 [2], a function of both: `seed` int32 [2], `number` int32 scalar."""
-    return tf.stack([_whole_numbers([], seed, _counter(0), tf.int32), number])
+    """A new seed uint64 [1], a function of both: `number` is one of 32 bits, an int or a scalar."""
+    drawn = _whole_numbers([1], seed, _counter(0), tf.uint64)
+    return (drawn & tf.constant(_LOW_HALF, tf.uint64)) | _in_high_half(number)
 
 
-def uniform(shape: Sequence[Any], seed: tf.Tensor, first_row: tf.Tensor) -> tf.Tensor:
+def _in_low_half(number):
+    if isinstance(number, int):
+        return tf.constant(number & _LOW_HALF, tf.uint64)
+    return tf.cast(number, tf.uint64) & tf.constant(_LOW_HALF, tf.uint64)
+
+
+def _in_high_half(number):
+    if isinstance(number, int):
+        return tf.constant((number & _LOW_HALF) << 32, tf.uint64)
+    return tf.bitwise.left_shift(tf.cast(number, tf.uint64), tf.constant(32, tf.uint64))
+
+
+def uniform(shape: Sequence[Any], seed: tf.Tensor, first_row: Any) -> tf.Tensor:
     """Uniform in [0, 1): float32 of `shape` = [rows, ...], static.
 
     Args:
-      seed: int32 [2]. first_row: int32 scalar, the index of the first row in the global batch.
+      seed: uint64 [1]. first_row: an int or a scalar, the index of the first row in the global
+        batch.
     """
     size = math.prod(shape[1:])
     groups = -(-size // _GROUP)
@@ -37,11 +60,11 @@ def uniform(shape: Sequence[Any], seed: tf.Tensor, first_row: tf.Tensor) -> tf.T
 
 
 def bits16(shape: Sequence[Any], seed: tf.Tensor,
-           first_row: Optional[tf.Tensor] = None) -> tf.Tensor:
+           first_row: Any = None) -> tf.Tensor:
     """Random uint16 of `shape` = [rows, ...].
 
     Args:
-      seed: int32 [2].
+      seed: uint64 [1].
       first_row: as in `uniform`, for a static shape; None: rows have no index.
     """
     if first_row is None:
@@ -55,11 +78,10 @@ def bits16(shape: Sequence[Any], seed: tf.Tensor,
 
 
 def _bits16_without_rows(shape, seed):
-    is_static = all(isinstance(size, int) for size in shape)
-    count = math.prod(shape) if is_static else tf.reduce_prod(shape)
+    count = math.prod(shape)        # of ints, or of scalars on the host: `reduce_prod` is the GPU's
     words = _whole_numbers([(count + 1) // 2], seed, _counter(0), tf.uint32)
     bits = tf.reshape(tf.bitcast(words, tf.uint16), [-1])
-    if not is_static or count % 2:
+    if not isinstance(count, int) or count % 2:
         bits = bits[:count]
     return tf.reshape(bits, shape)
 
@@ -73,14 +95,19 @@ def _whole_numbers(shape, seed, counter, dtype):
 def _key(seed):
     """Uint64 [1]. The seed is the key as it is: TensorFlow's own way there is another one under
     XLA."""
-    return tf.reshape(tf.bitcast(seed, tf.uint64), [1])
+    seed = tf.convert_to_tensor(seed)
+    return seed if seed.dtype == tf.uint64 else tf.reshape(tf.bitcast(seed, tf.uint64), [1])
 
 
 def _row_counter(first_row, groups):
     """The counter at the first row, where a row takes `groups` counts."""
+    if isinstance(first_row, int):
+        return _counter(first_row * groups)
     return _counter(tf.cast(first_row, tf.uint64) * tf.constant(groups, tf.uint64))
 
 
 def _counter(passed):
     """Uint64 [2]: as many counts have passed, a number of 128 bits with the low half first."""
-    return tf.stack([tf.cast(passed, tf.uint64), tf.zeros([], tf.uint64)])
+    if isinstance(passed, int):
+        return tf.constant([passed, 0], tf.uint64)
+    return tf.stack([passed, tf.zeros([], tf.uint64)])

@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, Callable, Optional, Union
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 
 from xlnet.network.noise import bits16
@@ -51,6 +52,45 @@ def shape_of(x: tf.Tensor) -> list[Any]:
     return [dynamic[i] if size is None else size for i, size in enumerate(sizes)]
 
 
+def count_to(size: Any, dtype: tf.DType) -> tf.Tensor:
+    """0, 1, ... size - 1 in `dtype`: [size]; `size` as `shape_of` gives it.
+
+    Without `tf.range`, which counts on the host.
+    """
+    if isinstance(size, int):
+        return tf.constant(np.arange(size), dtype)
+    return tf.cumsum(tf.fill([size], tf.ones([], dtype)), exclusive=True)
+
+
+def lookup(table: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
+    """Rows of table [V,D] by ids [B,T]: [B,T,D]. The gradient is dense, as that of a table that is
+    the softmax's too has to be."""
+    @tf.custom_gradient
+    def run(table):
+        def gradient(dy):
+            size, width = table.shape.as_list()
+            return tf.math.unsorted_segment_sum(
+                tf.reshape(dy, [-1, width]), tf.reshape(ids, [-1]), size)
+        return tf.gather(table, ids), gradient
+    return run(table)
+
+
+def gather_rows(x: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
+    """Rows [B,P] of x [B,T,D]: [B,P,D]."""
+    @tf.custom_gradient
+    def run(x, rows):
+        batch, length, width = shape_of(x)
+
+        def gradient(dy):
+            begins = count_to(batch, rows.dtype) * tf.cast(length, rows.dtype)       # [B]
+            dx = tf.math.unsorted_segment_sum(
+                tf.reshape(dy, [-1, width]), tf.reshape(rows + begins[:, None], [-1]),
+                batch * length)
+            return tf.reshape(dx, [batch, length, width]), None
+        return tf.gather(x, rows, batch_dims=1), gradient
+    return run(x, rows)
+
+
 def dropout(x: tf.Tensor, rate: float, seed: Optional[tf.Tensor],
             first_row: Optional[tf.Tensor] = None) -> tf.Tensor:
     """Zeroes elements with probability `rate`, scales up the rest; `seed` and `first_row` as in
@@ -71,7 +111,7 @@ def dropout(x: tf.Tensor, rate: float, seed: Optional[tf.Tensor],
 
 def dropout_keep(shape: Sequence[Any], rate: float, seed: Optional[tf.Tensor],
                  first_row: Optional[tf.Tensor] = None) -> tf.Tensor:
-    """Which elements of `shape` stay: bool, a function of `seed` int32 [2].
+    """Which elements of `shape` stay: bool, a function of `seed`, see `noise`.
 
     16 random bits decide on an element, at a third of the cost of a random float32. `first_row`:
     the index of the first row in a larger batch that the noise is drawn for; None: there is none.
@@ -124,7 +164,7 @@ def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> tf.Tensor:
 
 
 def negative_log_likelihood(logits: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
-    """-log softmax(logits)[target]: float32 [T,V], int32 [T] -> [T], in nats.
+    """-log softmax(logits)[target]: float32 [T,V], int [T] -> [T], in nats.
 
     Keeps the probabilities p alone. With m the largest logit, log sum exp = m - log max p, as exact
     as the usual form because max p is at least 1/V; the gradient of the logits is
@@ -136,7 +176,8 @@ def negative_log_likelihood(logits: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
         log_sum = tf.reduce_max(logits, axis=1) - tf.log(tf.reduce_max(p, axis=1))
 
         def gradient(dy):
-            cells = tf.stack([tf.range(shape_of(target)[0]), target], axis=1)    # [T,2]
+            rows = count_to(shape_of(target)[0], target.dtype)
+            cells = tf.stack([rows, target], axis=1)                             # [T,2]
             return tf.tensor_scatter_nd_sub(p * dy[:, None], cells, dy)
         return log_sum - tf.gather(logits, target, batch_dims=1), gradient
     return loss(logits)

@@ -21,7 +21,8 @@ from xlnet.tokenization import Tokenizer
 class PretrainingModel:
     """A network with what it is to learn; `model_fn` is the Estimator's, for training alone.
 
-    `reuse_len` is that of the data. `xla`: whether a training step is compiled.
+    `reuse_len` is that of the data. `xla`: whether a training step is compiled. `on_accelerator`:
+    see `RunConfig`.
     """
     config: XLNetConfig
     network: NetworkSettings
@@ -30,6 +31,7 @@ class PretrainingModel:
     reuse_len: int
     tokenizer: Tokenizer
     xla: bool = False
+    on_accelerator: bool = False
 
     def model_fn(self, features: dict[str, tf.Tensor]) -> tf2.estimator.EstimatorSpec:
         """features: dict of `input_pipeline.pretraining_batches`, [b,...]."""
@@ -37,6 +39,7 @@ class PretrainingModel:
 
     def _batch(self, features, is_training):
         """The features with what is predicted and what is remembered; the `memory.Memory`."""
+        features = training.on_device(features)
         ids, weights = objectives.targets(self.settings.objective, features, self._special_ids())
         batch = dict(features, ids=ids, weights=weights)
         store = self._memory(features, is_training)
@@ -65,7 +68,7 @@ class PretrainingModel:
         settings = self.settings
         run = self.network.run_config(
             is_training, mem_len=self._mem_len(is_training), reuse_len=self.reuse_len,
-            same_length=settings.same_length)
+            same_length=settings.same_length, on_accelerator=self.on_accelerator)
         mems = tf.unstack(batch["memory"], axis=1) if "memory" in batch else None
         seed = training.dropout_seed(settings.seed, tf.train.get_global_step())
         with training.model_scope():

@@ -20,6 +20,7 @@ import tensorflow.compat.v1 as tf
 from xlnet.config import RunConfig, XLNetConfig
 from xlnet.network import heads, modeling
 from xlnet.network.noise import fold_in, uniform
+from xlnet.network.ops import count_to, gather_rows
 
 _MASK_SHARE, _RANDOM_SHARE = 0.8, 0.1   # of the masked tokens; the rest stays as it is
 
@@ -27,20 +28,22 @@ _MASK_SHARE, _RANDOM_SHARE = 0.8, 0.1   # of the masked tokens; the rest stays a
 # over layers of [B,M,D], or None. segment_logits: [B,2], or None.
 Predictions = collections.namedtuple("Predictions", "losses guesses new_mems segment_logits")
 
-# The noise of one step: seed int32 [2]; first_row, the number of row 0 in the global batch.
+# The noise of one step: seed uint64 [1], see `network.noise`; first_row, the number of row 0 in the
+# global batch.
 Noise = collections.namedtuple("Noise", "seed first_row")
 
 
 def targets(objective: str, features: Mapping[str, tf.Tensor],
             special_ids: Sequence[int]) -> tuple[tf.Tensor, tf.Tensor]:
-    """What is predicted: ids int32 [B,P], weights float32 [B,P] (0: does not count).
+    """What is predicted: ids int [B,P], weights float32 [B,P] (0: does not count).
 
     The causal objective leaves out `special_ids`, which depend on how windows are cut.
     """
     input_ids = features["input_ids"]
     if objective == "causal":
         ids = input_ids[:, 1:]
-        is_special = tf.reduce_any(tf.equal(ids[:, :, None], special_ids), axis=2)
+        special = tf.constant(special_ids, ids.dtype)
+        is_special = tf.reduce_any(tf.equal(ids[:, :, None], special), axis=2)
         return ids, 1. - tf.cast(is_special, tf.float32)
     ids = tf.gather(input_ids, features["positions"], batch_dims=1)
     return ids, features.get("weights", tf.ones(ids.shape, tf.float32))
@@ -91,7 +94,7 @@ def _permutation(config, run, features, mems, noise, with_segments):
     is_target = tf.reduce_any(tf.one_hot(positions, length, True, False, dtype=tf.bool), axis=1)
     queried = positions
     if with_segments:   # <cls>, at the end, gets a query of its own: the content stream ends early
-        last = tf.fill([positions.shape[0], 1], length - 1)
+        last = tf.fill([positions.shape[0], 1], tf.constant(length - 1, positions.dtype))
         queried = tf.concat([positions, last], axis=1)
     outputs = modeling.transformer_xl(
         config, run, input_ids=input_ids, seg_ids=features["seg_ids"], mems=mems,
@@ -105,7 +108,7 @@ def _masked(config, run, features, mems, noise, with_segments):
     outputs = modeling.transformer_xl(
         config, run, input_ids=features["input_ids"], seg_ids=features["seg_ids"], mems=mems,
         direction=features["direction"], **noise._asdict())
-    return tf.gather(outputs.sequence, positions, batch_dims=1), outputs.sequence[:, -1], outputs
+    return gather_rows(outputs.sequence, positions), outputs.sequence[:, -1], outputs
 
 
 def _mask(config, features, noise, mask_id):
@@ -115,10 +118,11 @@ def _mask(config, features, noise, mask_id):
     choice, other = tf.unstack(
         uniform(positions.shape.as_list() + [2], seed, noise.first_row), axis=2)
     kept = tf.gather(input_ids, positions, batch_dims=1)
-    random = tf.cast(other * config.n_token, tf.int32)
-    shown = tf.where(choice < _MASK_SHARE, tf.fill(positions.shape, mask_id),
-                     tf.where(choice < _MASK_SHARE + _RANDOM_SHARE, random, kept))
-    rows = tf.broadcast_to(tf.range(positions.shape[0])[:, None], positions.shape)
+    random = tf.cast(other * config.n_token, kept.dtype)
+    shown = tf.where_v2(choice < _MASK_SHARE, tf.constant(mask_id, kept.dtype),
+                        tf.where_v2(choice < _MASK_SHARE + _RANDOM_SHARE, random, kept))
+    batch, slots = positions.shape.as_list()
+    rows = tf.broadcast_to(count_to(batch, positions.dtype)[:, None], [batch, slots])
     return tf.tensor_scatter_nd_update(input_ids, tf.stack([rows, positions], axis=2), shown)
 
 

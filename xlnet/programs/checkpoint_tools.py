@@ -154,12 +154,17 @@ def cast(settings: CastSettings) -> None:
 
 
 VERBS = {
-    "inspect": cli.Verb(inspect, InspectSettings, "shows what a checkpoint holds"),
-    "strip": cli.Verb(strip, StripSettings, "writes its weights without the optimizer's slots"),
-    "average": cli.Verb(average, AverageSettings, "writes the mean of several"),
-    "compare": cli.Verb(compare, CompareSettings, "shows the largest difference of each weight"),
+    "inspect": cli.Verb(inspect, InspectSettings, "shows what a checkpoint holds",
+                        ("--checkpoint=model/best --slots",)),
+    "strip": cli.Verb(strip, StripSettings, "writes its weights without the optimizer's slots",
+                      ("--checkpoint=model/latest --target=stripped",)),
+    "average": cli.Verb(average, AverageSettings, "writes the mean of several",
+                        ("--model_dir=model --last=3 --target=mean",)),
+    "compare": cli.Verb(compare, CompareSettings, "shows the largest difference of each weight",
+                        ("--first=model/best --second=model/latest",)),
     "cast": cli.Verb(cast, CastSettings, "writes its weights in another type, for export; the "
-                                         "programs here take float32 alone"),
+                                         "programs here take float32 alone",
+                     ("--checkpoint=model/best --target=small --dtype=float16",)),
 }
 
 

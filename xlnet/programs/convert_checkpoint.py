@@ -25,6 +25,8 @@ class ConversionSettings(TextSettings):
     target: str = required("directory to write, new or empty")
     dtype: str = setting("float32", "to theirs: type of the weights in the file",
                          choices=("float32", "float16", "bfloat16"))
+    max_shard_size: str = setting("5GB", "to theirs: size of a file with weights, as 5GB, 500MB or "
+                                         "2GiB; a larger model is several files and an index")
     spiece_model_file: Optional[str] = setting(
         None, "SentencePiece model, if it does not lie beside the source")
     text_a_column: str = as_in(ClassifierSettings, "text_a_column",
@@ -47,11 +49,13 @@ def main(settings: ConversionSettings) -> None:
     of_ours = [field.name for field in dataclasses.fields(described.Columns)]
     if conversion.is_theirs(settings.source):
         refuse(["dtype"], "a checkpoint of ours is float32")
+        refuse(["max_shard_size"], "a checkpoint of ours is one file")
         columns = described.Columns(**{name: getattr(settings, name) for name in of_ours})
         conversion.from_huggingface(settings.source, settings.target, columns, *vocabulary)
     else:
         refuse(of_ours, "a folder of theirs does not have it")
-        conversion.to_huggingface(settings.source, settings.target, settings.dtype, *vocabulary)
+        conversion.to_huggingface(settings.source, settings.target, settings.dtype, *vocabulary,
+                                  max_shard_size=settings.max_shard_size)
 
 
 def refuse(flags: Iterable[str], why: str) -> None:

@@ -16,9 +16,9 @@ import collections
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from xlnet import wire
 from xlnet.character_classes import space_codes
 from xlnet.offsets import piece_shape, piece_shapes
-from xlnet.serving import wire
 from xlnet.serving.graph_tokenizer import (
     GraphTokenizer,
     character_table,
@@ -237,7 +237,7 @@ def _character_model(tokenizer):
 
     That it knows no characters but bytes keeps it from joining those that it does not know.
     """
-    settings = collections.defaultdict(bytes)
+    settings: dict[int, bytes] = collections.defaultdict(bytes)
     for number, content in wire.fields(tokenizer.model_bytes()):
         settings[number] += content                         # as messages are merged
     pieces = [(b"<unk>", _UNKNOWN)]

@@ -57,13 +57,15 @@ class SavedModel:
             import tensorflow_text  # noqa: F401
         self._session = tf.Session(graph=tf.Graph())
         with self._session.graph.as_default():
-            _check_graph(self.path)
+            damaged = _check_graph(self.path)
             try:
                 loaded = tf.saved_model.load(self._session, [tf.saved_model.SERVING], self.path)
             except (tf.errors.OpError, ValueError, OSError, RuntimeError, LookupError,
                     TypeError) as e:
-                hint = "; pip install tensorflow-text" if "Sentencepiece" in str(e) else ""
-                raise UserError("model %s: %s%s" % (self.path, failures.reason(e), hint)) from None
+                why = failures.reason(e)
+                hint = "pip install tensorflow-text" if "Sentencepiece" in why else \
+                    "%s damaged: export or copy it again" % damaged
+                raise UserError("model %s: %s; %s" % (self.path, why, hint)) from None
         self._signatures = loaded.signature_def
         named = [name for name in self._signatures if name != DEFAULT and name[:2] != "__"]
         self.names = sorted(named) or [DEFAULT]
@@ -128,14 +130,21 @@ def _reason(message):
 
 
 def _check_graph(path):
-    """Raises UserError where the graph is not the one that was exported; one that others wrote has
-    no checksum."""
+    """What else may be damaged where the graph is the one that was exported, or one that others
+    wrote, without a checksum.
+
+    Raises:
+      UserError: it is another one.
+    """
     versions, graph = os.path.join(path, EXTRA, VERSIONS_NAME), os.path.join(path, GRAPH_NAME)
     stored = files.read_json(versions, "model") if os.path.exists(versions) else {}
     expected = stored.get("graph_sha256")
-    if expected and os.path.exists(graph) and files.sha256(graph) != expected:
+    if not expected or not os.path.exists(graph):
+        return "%s or variables/variables.* is" % GRAPH_NAME
+    if files.sha256(graph) != expected:
         raise UserError("%s is damaged: its checksum is not the one in %s; export or copy it again"
                         % (graph, versions))
+    return "variables/variables.* are"
 
 
 def _alone(number, value, inputs):

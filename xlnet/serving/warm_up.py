@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from xlnet.serving import wire
+from xlnet import wire
 
 # Where TensorFlow Serving looks for them in a SavedModel.
 PATH = os.path.join("assets.extra", "tf_serving_warmup_requests")

@@ -253,7 +253,8 @@ def _read_json(task, path, lines, header, skips):
         flat = [_parse_json(line) for line in lines]
     columns = list(dict.fromkeys(key for each in flat if isinstance(each, dict) for key in each))
     if not columns:
-        faults.refuse([(where(i), fault) for i, fault in enumerate(flat)])
+        faults.refuse([(where(i), fault if isinstance(fault, str) else "an object without keys")
+                       for i, fault in enumerate(flat)])
     return Table(columns, [[each.get(name) for name in columns] if isinstance(each, dict) else each
                            for each in flat], where)
 

@@ -46,9 +46,10 @@ class Spans(Kind):
     """The answer is where its first and last token are, or that there is none.
 
     A row's pair is (context, question); its label the true answers, `squad_files.Answer`s, () where
-    there is none. The head: logits of the start; of the end beside a start, the true one in
+    there is none. The joint head: logits of the start; of the end beside a start, the true one in
     training; and whether there is an answer, of the mean of all tokens weighted by how likely they
-    are the start, and of <cls>. Variables are named as the reference's.
+    are the start, and of <cls>. Variables are named as the reference's. The separate one: logits of
+    start and end from one dense layer; where <cls> is both, there is no answer.
     """
     doc_stride: int = 128            # pieces from one window of a paragraph to the next
     max_query_length: int = 64       # pieces of a question that are kept
@@ -57,6 +58,7 @@ class Spans(Kind):
     end_n_top: int = 5               # E
     n_best_size: int = 5             # answers that are written of each question
     max_segments: int = 1            # segments of a record: the window, and the text before it
+    span_head: str = "joint"         # or "separate"
     scoring: Optional[str] = None    # key of `span_scoring.RULES`; None: as the file's version has
 
     name = "spans"
@@ -159,11 +161,11 @@ class Spans(Kind):
     # ---- the output layer
 
     def head_scope(self, name: str) -> str:
-        return "start_logits"
+        return "start_logits" if self.span_head == "joint" else "span_logits"
 
     def logits(self, nn: Any, task: Task, features: dict, is_training: bool) -> dict:
         tf = nn.tf
-        place = tf.range(tf.shape(nn.sequence)[1])[None]                              # [1,T]
+        place = nn.count_to(tf.shape(nn.sequence)[1], features["cls_index"].dtype)    # [T]
         is_hidden = (place >= features["paragraph_len"][:, None]) & tf.not_equal(
             place, features["cls_index"][:, None])
         outputs = self.head(nn, tf.cast(is_hidden, tf.float32), features["cls_index"],
@@ -177,19 +179,43 @@ class Spans(Kind):
         """What the output layer computes of `nn.sequence` [B,T,D].
 
         Args:
-          is_hidden: float32 [B,T], 1 where no answer can be. cls_index, true_start: int32 [B].
+          is_hidden: float32 [B,T], 1 where no answer can be. cls_index, true_start: int [B].
           num_starts: S; None: no beam, only the true start.
 
         Returns:
           A dict of `start_log_probs` [B,T]; `end_log_probs` [B,T], beside the true start; and
           `cls_logits` [B], the higher the less likely an answer. With a beam also
           `start_top_log_probs`, `start_top_index` [B,S], best first, and for each of these starts
-          `end_top_log_probs`, `end_top_index` [B,S,E].
+          `end_top_log_probs`, `end_top_index` [B,S,E]. The separate head has `cls_logits` with a
+          beam alone.
         """
+        if self.span_head == "separate":
+            return self._separate_head(nn, is_hidden, cls_index, num_starts)
         with nn.beside_network():
-            return self._head(nn, is_hidden, cls_index, num_starts, true_start)
+            return self._joint_head(nn, is_hidden, cls_index, num_starts, true_start)
 
-    def _head(self, nn, is_hidden, cls_index, num_starts, true_start):
+    def _separate_head(self, nn, is_hidden, cls_index, num_starts):
+        """Ends are looked at where an answer that begins at the start may end. `cls_logits` is the
+        logarithm of how much likelier no answer is than the best one."""
+        tf = nn.tf
+        both = nn.dense(nn.sequence, 2, "span_logits/dense")                          # [B,T,2]
+        start, end = (tf.nn.log_softmax(_hide(both[..., i], is_hidden)) for i in range(2))
+        outputs = {"start_log_probs": start, "end_log_probs": end}
+        if num_starts:
+            size = tf.shape(nn.sequence)[1]
+            no_text = tf.maximum(is_hidden, tf.one_hot(cls_index, size))
+            best = _top(tf, _hide(start, no_text), num_starts)
+            length = tf.range(size) - best.indices[:, :, None] + 1                    # [B,S,T]
+            fits = tf.cast((length >= 1) & (length <= self.max_answer_length), tf.float32)
+            ends = _top(tf, _hide(end[:, None], tf.maximum(no_text[:, None], 1 - fits)),
+                        self.end_n_top)
+            outputs["start_top_log_probs"], outputs["start_top_index"] = best
+            outputs["end_top_log_probs"], outputs["end_top_index"] = ends
+            answer = tf.reduce_max(best.values[:, :, None] + ends.values, axis=[1, 2])
+            outputs["cls_logits"] = tf.gather(start + end, cls_index, batch_dims=1) - answer
+        return outputs
+
+    def _joint_head(self, nn, is_hidden, cls_index, num_starts, true_start):
         tf, sequence = nn.tf, nn.sequence
         start = nn.dense(sequence, 1, "start_logits/dense")[..., 0]                   # [B,T]
         start = _hide(start, is_hidden)
@@ -208,20 +234,20 @@ class Spans(Kind):
         return outputs
 
     def _end_logits(self, nn, starts):
-        """The logits of all ends beside each start: int32 [B,k] -> [B,k,T]."""
+        """The logits of all ends beside each start: int [B,k] -> [B,k,T]."""
         tf, sequence = nn.tf, nn.sequence
         width = sequence.shape.as_list()[-1]
-        last = tf.shape(sequence)[1] - 1
-        at_start = tf.gather(sequence, tf.minimum(starts, last), batch_dims=1)        # [B,k,D]
+        last = tf.cast(tf.shape(sequence)[1] - 1, starts.dtype)
+        at_start = nn.gather_rows(sequence, tf.minimum(starts, last))                 # [B,k,D]
         with tf.variable_scope("end_logits"):
             hidden = tf.tanh(nn.dense_of_pairs(sequence, at_start, width, "dense_0"))
             return nn.dense(nn.layer_norm(hidden, "LayerNorm"), 1, "dense_1")[..., 0]
 
     def _answerability(self, nn, start_probs, cls_index):
-        """start_probs [B,T], cls_index int32 [B] -> logits [B] that there is no answer."""
+        """start_probs [B,T], cls_index int [B] -> logits [B] that there is no answer."""
         tf, sequence = nn.tf, nn.sequence
         of_start = tf.einsum("btd,bt->bd", sequence, start_probs)
-        of_cls = tf.gather(sequence, cls_index, batch_dims=1)
+        of_cls = nn.gather_rows(sequence, cls_index[:, None])[:, 0]
         with tf.variable_scope("answer_class"):
             hidden = tf.tanh(nn.dense(tf.concat([of_start, of_cls], axis=1),
                                       sequence.shape.as_list()[-1], "dense_0"))
@@ -229,10 +255,13 @@ class Spans(Kind):
 
     def loss(self, nn: Any, task: Task, logits: dict, features: dict,
              options: Optional[LossOptions]) -> Any:
-        """The mean of start and end, and half of that of answerability, as in the reference."""
-        tf = nn.tf
-        where = [-tf.gather(logits[name + "_log_probs"], features[name + "_positions"],
-                            batch_dims=1) for name in ("start", "end")]
+        """The mean of start and end, and half of that of answerability, as in the reference; of the
+        separate head, to which no answer is a place, the mean alone."""
+        where = [-nn.gather_rows(logits[name + "_log_probs"][:, :, None],
+                                 features[name + "_positions"][:, None])[:, 0, 0]
+                 for name in ("start", "end")]
+        if self.span_head == "separate":
+            return 0.5 * (where[0] + where[1])
         return 0.5 * (where[0] + where[1] + nn.sigmoid_cross_entropy(
             logits["cls_logits"], features["is_impossible"]))
 

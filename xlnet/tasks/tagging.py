@@ -205,7 +205,8 @@ class Tagging(Kind):
         if class_weights is not None:
             loss *= tf.gather(tf.constant(class_weights, tf.float32), ids)
         counts = tf.cast(counts, tf.float32)
-        return tf.reduce_sum(loss * counts, 1) / tf.maximum(tf.reduce_sum(counts, 1), 1.)
+        loss, count = (tf.reduce_sum(x, axis=1, keepdims=True) for x in (loss * counts, counts))
+        return (loss / tf.maximum(count, 1.))[:, 0]
 
     def answers(self, nn: Any, task: Task, logits: Scores) -> dict:
         """int32 [B,T,2]: the tags of each word at its first piece, -1 elsewhere."""

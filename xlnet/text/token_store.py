@@ -93,13 +93,13 @@ class TokenStore:
         path = self._path(chunk)
         with contextlib.suppress(FileNotFoundError):     # it would vouch for other tokens
             os.remove(path + ".json")
-        with files.replacing(path) as temporary, open(temporary, "wb") as f:
+        with files.replacing(path, is_lasting=False) as temporary, open(temporary, "wb") as f:
             for tokens in corpus.tokenize(chunk, self._settings, self._tokenizer, counts, seen):
                 f.write(tokens.astype("<u4", copy=False).tobytes())
         made = Made(dict(counts), content_of(chunk))
         files.write_json(path + ".json", dict(
             dataclasses.asdict(made), seen=dataclasses.asdict(seen), around=_around(chunk, seen),
-            tokens=_checksum(path, [(0, files.size(path))])))
+            tokens=_checksum(path, [(0, files.size(path))])), is_lasting=False)
         return made
 
     def read(self, chunk: Chunk, begin: int, end: int) -> np.ndarray:

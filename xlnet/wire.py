@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
-from typing import Union
+from typing import Any
 
 # Types of fields, and the bytes of those that always have as many.
-_NUMBER, _BYTES = 0, 2
+_NUMBER, _BYTES, _FLOAT = 0, 2, 5
 _FIXED = {1: 8, 5: 4}
 
 
@@ -20,6 +21,11 @@ def number_field(number: int, value: int) -> bytes:
     return varint(number << 3 | _NUMBER) + varint(value)
 
 
+def float_field(number: int, value: float) -> bytes:
+    """A field of a float32."""
+    return varint(number << 3 | _FLOAT) + struct.pack("<f", value)
+
+
 def varint(value: int) -> bytes:
     parts = bytearray()
     while value > 0x7F:
@@ -28,7 +34,7 @@ def varint(value: int) -> bytes:
     return bytes([*parts, value])
 
 
-def fields(message: bytes) -> Iterator[tuple[int, Union[int, bytes]]]:
+def fields(message: bytes) -> Iterator[tuple[int, Any]]:
     """Yields (number, value) of each field of a message: an int, or the bytes of all else."""
     place = 0
     while place < len(message):

@@ -1,0 +1,49 @@
+"""Texts and files from anywhere: laws over what hypothesis draws, and how time and memory grow.
+
+In full: `run.py text --minutes=10`.
+"""
+
+import pytest
+from helpers import hostile
+from helpers.hostile import LAWS, READERS, SHAPES
+
+EXAMPLES = 25
+SIZE = 4000                 # characters, and four times as many
+SUBQUADRATIC = 9.           # times as long for four times the text, where a square gives 16
+SHORT = 0.02                # seconds below which nothing can be said
+
+
+@pytest.fixture(scope="module")
+def place():
+    made = hostile.Place()
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_the_law_holds(name, place):
+    hostile.try_law(name, place, EXAMPLES)
+
+
+def test_a_broken_law_is_seen(place, monkeypatch):
+    monkeypatch.setattr(hostile, "clean_text", lambda text, *how: text.strip())
+    with pytest.raises(AssertionError):
+        hostile.try_law("cleaning", place, 200)
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_time_grows_with_the_text(name, place):
+    """Tried twice where it looks otherwise: the machine may have been busy."""
+    read = READERS[name](place)
+    for shape in SHAPES.values():
+        read(shape(100))
+    for kind, shape in SHAPES.items():
+        if hostile.seconds(read, shape(4 * SIZE)) < SHORT:
+            continue
+        found = [hostile.growth(read, shape, SIZE) for _ in range(2)]
+        assert min(found) < SUBQUADRATIC, (kind, found)
+
+
+def test_a_bomb_takes_no_memory(place):
+    """20 MB in 20 kB."""
+    assert hostile.peak_of_bomb(place, 20) < 6e6

@@ -1,0 +1,155 @@
+"""`tokenizer.json`, where a folder has its vocabulary in no other form, to a SentencePiece model.
+
+The file holds all that decides how text is cut: the pieces with their scores, which of them are no
+text or are never cut, and the normalizer's table. What it does not hold, such as the settings of
+the vocabulary's training, is of no use here, so the model that is made of it cuts every text as the
+one did that the file was made from. What a SentencePiece model cannot do is refused.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+import re
+from typing import NamedTuple
+
+from xlnet import files, wire
+from xlnet.errors import UserError
+
+NAME = "tokenizer.json"
+
+# Numbers of the fields, and of the types of pieces, of sentencepiece_model.proto.
+_PIECE, _TRAINER, _NORMALIZER = 1, 2, 3
+_TEXT, _SCORE, _TYPE = 1, 2, 3                              # of a piece
+_MODEL_TYPE, _VOCAB_SIZE = 3, 4                             # of the trainer's settings
+_TABLE = 2                                                  # of the normalizer
+_UNIGRAM = 1
+_NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED = 1, 2, 3, 4
+
+_CUT_BY_HAND = "<eop>"      # stands in texts, and is found there
+# That library takes this from the scores of pieces such as "2010,", lest they be used: here they
+# are cut again (`tokenization`).
+_DIGIT_COMMA, _PENALTY = re.compile(r".*\d,", re.DOTALL), 100.
+
+_QUOTES = ("Replace ``", "Replace ''")
+_SPACES = "Replace  {2,}"
+_WAY_OUT = "; give --spiece_model_file"
+
+
+class Rebuilt(NamedTuple):
+    """A SentencePiece model as bytes, and how text is cleaned for it, as in `Tokenizer`."""
+    model: bytes
+    uncased: bool
+    keep_accents: bool
+    size: int
+    user_defined: int
+
+
+def read(path: str) -> Rebuilt:
+    """The vocabulary of a file.
+
+    Raises:
+      UserError: it is of another kind than SentencePiece's unigram models, cleans or cuts text in a
+        way that there is not here, or contradicts itself.
+    """
+    values = files.read_json(path, "tokenizer")
+    try:
+        steps, table = _normalizer(values["normalizer"])
+        _check_words(values["pre_tokenizer"])
+        pieces = _pieces(values["model"], values.get("added_tokens") or [])
+    except _Unfit as e:
+        raise UserError("%s: %s%s" % (path, e, _WAY_OUT)) from None
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as e:
+        raise UserError("%s: not as that library writes it (%s: %s)%s" % (
+            path, type(e).__name__, e, _WAY_OUT)) from None
+    trainer = wire.number_field(_MODEL_TYPE, _UNIGRAM) + wire.number_field(_VOCAB_SIZE, len(pieces))
+    model = b"".join(wire.field(_PIECE, piece) for piece in pieces) + wire.field(
+        _TRAINER, trainer) + wire.field(_NORMALIZER, wire.field(_TABLE, table))
+    return Rebuilt(model, "Lowercase" in steps, "NFKD" not in steps, len(pieces),
+                   sum(dict(wire.fields(piece))[_TYPE] == _USER_DEFINED for piece in pieces))
+
+
+class _Unfit(Exception):
+    """What a SentencePiece model, or our cleaning, cannot do."""
+
+
+def _normalizer(values):
+    """The names of its steps, and SentencePiece's table among them, b"" without one."""
+    parts = values["normalizers"] if values["type"] == "Sequence" else [values]
+    steps, table = [_step(part) for part in parts], b""
+    for part in parts:
+        if part["type"] == "Precompiled":
+            try:
+                table = base64.b64decode(part["precompiled_charsmap"], validate=True)
+            except binascii.Error:
+                raise _Unfit("precompiled_charsmap is no base64") from None
+    accents, lower, map, spaces = (
+        [name for name in names if name in steps] for names in (
+            ("NFKD", "StripAccents"), ("Lowercase",), ("Precompiled",), (_SPACES,)))
+    if steps != [*_QUOTES, *accents, *lower, *map, *spaces] or len(accents) == 1:
+        raise _Unfit("the normalizer is %s, expected that of XLNet's tokenizer: %s"
+                     % (", ".join(steps), ", ".join((*_QUOTES, "[NFKD, StripAccents]",
+                                                    "[Lowercase]", "[Precompiled]", _SPACES))))
+    return steps, table
+
+
+def _step(part):
+    """The name of a step; of one that replaces also what, where it is replaced as it is here."""
+    if part["type"] != "Replace":
+        return part["type"]
+    pattern = part["pattern"].get("String") or part["pattern"].get("Regex")
+    name = "Replace %s" % pattern
+    by = {_QUOTES[0]: '"', _QUOTES[1]: '"', _SPACES: " "}
+    return name if by.get(name) == part["content"] else "%s by %s" % (name, part["content"])
+
+
+def _check_words(values):
+    """Words are told by the space before them, which is one before the first one, too."""
+    parts = values["pretokenizers"] if values["type"] == "Sequence" else [values]
+    names = [part["type"] for part in parts]
+    last = parts[-1]
+    if names not in (["Metaspace"], ["WhitespaceSplit", "Metaspace"]) \
+            or last["replacement"] != "\u2581" \
+            or last.get("prepend_scheme", "always") != "always" \
+            or last.get("add_prefix_space", True) is not True:
+        raise _Unfit("the pre_tokenizer is %s, expected Metaspace, as SentencePiece has it"
+                     % ", ".join(names))
+
+
+def _pieces(model, added):
+    """The pieces as messages."""
+    if model["type"] != "Unigram" or model.get("byte_fallback"):
+        raise _Unfit("the model is %s, expected Unigram%s" % (
+            model["type"], " without byte_fallback" if model.get("byte_fallback") else ""))
+    vocabulary = model["vocab"]
+    is_special = {}
+    for token in added:
+        if token["id"] >= len(vocabulary) or vocabulary[token["id"]][0] != token["content"]:
+            raise _Unfit("token '%s' was added to the vocabulary as %d, which has no place here"
+                         % (token["content"], token["id"]))
+        is_special[token["id"]] = token["special"]
+    return [_piece(text, score, id == model["unk_id"], is_special.get(id))
+            for id, (text, score) in enumerate(vocabulary)]
+
+
+def _piece(text, score, is_unknown, is_special):
+    """A piece as a message. is_special: None, where nothing is said of it.
+
+    Older files do not say what users defined; but trained pieces have logarithms of probabilities
+    as scores, and these 0.
+    """
+    if not math.isfinite(score):
+        raise _Unfit("piece '%s' has the score %s, expected a finite number" % (text, score))
+    if _DIGIT_COMMA.fullmatch(text) and score <= -_PENALTY:
+        score += _PENALTY
+    if is_unknown:
+        kind = _UNKNOWN
+    elif text == _CUT_BY_HAND:
+        kind = _USER_DEFINED
+    elif is_special is None:
+        kind = _USER_DEFINED if score == 0 else _NORMAL
+    else:
+        kind = _CONTROL if is_special else _USER_DEFINED
+    return wire.field(_TEXT, text.encode()) + wire.float_field(_SCORE, score) + wire.number_field(
+        _TYPE, kind)
