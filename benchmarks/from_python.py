@@ -98,7 +98,8 @@ def run(python, program, *arguments):
 def show(timed):
     """A line for each thing that was timed, by the clock and of processors, and how far apart the
     answers are. timed: what `answering.measure` returns, by what was measured."""
-    print("| | %s |" % " | ".join("%s, seconds | processor seconds" % name for name in timed))
+    print("| | %s |" % " | ".join("%s, %s" % (name, what) for name in timed
+                                  for what in ("seconds", "processor seconds")))
     print("|---" * (1 + 2 * len(timed)) + "|")
     times, answers = zip(*timed.values())
     for name in times[0]:

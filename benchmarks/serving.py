@@ -27,7 +27,6 @@ from untrained import make_model, make_texts
 from xlnet import cli
 from xlnet.config import Settings, required, setting
 
-BATCHES = (1, 8, 32)
 _SPREAD = 0.25          # of the lengths of texts around that asked for
 
 
@@ -38,6 +37,7 @@ class ServingBenchmark(Settings):
     model_config_path: str = setting(os.path.join(ROOT, "configs/model/base.json"),
                                      "JSON with the architecture; weights are random")
     dtypes: str = setting("float32,bfloat16", "those of scripts/export.py, with commas")
+    batches: str = setting("1,8,32", "rows of a call, with commas")
     pieces: int = setting(64, "length of a text, about [pieces]", minimum=4)
     seconds: float = setting(20.0, "length of each measurement [s]", minimum=0.0)
     exported: Optional[str] = setting(None, "measure this exported model and print JSON; what the "
@@ -61,7 +61,7 @@ def main(settings):
                 "--dtype=" + dtype)
             found = json.loads(run("benchmarks/serving.py", "--exported=" + target,
                                    *("--%s=%s" % (name, getattr(settings, name)) for name in (
-                                       "spiece_model_file", "pieces", "seconds"))
+                                       "spiece_model_file", "batches", "pieces", "seconds"))
                                    ).splitlines()[-1])
             for row in found["rows"]:
                 print("| %s | %d | %.0f | %.1f | %s |" % (
@@ -91,7 +91,8 @@ def measure(settings):
     thread = threading.Thread(target=http_server.serve, args=[server])
     thread.start()
     rows = [dict(batch=batch, process=in_process(model, texts, batch, settings.seconds),
-                 http=over_http(server, texts, batch, settings.seconds)) for batch in BATCHES]
+                 http=over_http(server, texts, batch, settings.seconds))
+            for batch in map(int, settings.batches.split(","))]
     server.shutdown()
     thread.join()
     return dict(megabytes=size / 1e6, load=load, rows=rows)

@@ -49,9 +49,11 @@ def _windows(count, room, stride):
     row, number = numbers.value_rowids(), numbers.flat_values                          # [M]
     start = number * tf.gather(step, row)
     end = tf.minimum(start + tf.gather(room, row), tf.gather(count, row))
-    border = _borders(start, end, tf.concat([start[1:], [0]], 0), tf.concat([end[1:], [0]], 0))
     is_first = tf.equal(number, 0)
     is_last = tf.concat([is_first[1:], [True]], 0)
+    next_start, next_end = (tf.where_v2(is_last, end, tf.roll(each, -1, 0))
+                            for each in (start, end))           # of a last window: nothing
+    border = _borders(start, end, next_start, next_end)
     return (row, start, end,
             tf.where_v2(is_first, tf.zeros_like(start), tf.concat([[0], border[:-1]], 0)),
             tf.where_v2(is_last, tf.gather(count, row), border))
@@ -59,7 +61,7 @@ def _windows(count, room, stride):
 
 def _borders(start, end, next_start, next_end):
     """The first piece that has more context in the next window than in this one: int64 [M] four
-    times -> [M], of no meaning for a question's last window."""
+    times -> [M]. A question's last window has none, from its end to its end."""
     both = tf.ragged.range(next_start, tf.maximum(end, next_start), row_splits_dtype=tf.int64)
     place, row = both.flat_values, both.value_rowids()
     gains = _context(place, row, next_start, next_end) - _context(place, row, start, end)

@@ -117,7 +117,8 @@ def _about(model):
 
 
 def _extra(model):
-    found = ["the architecture", "the vocabulary", "the versions it was made with"]
+    found = ["the architecture", "the vocabulary", "an example for each signature with its answer",
+             "the versions it was made with"]
     if model.tuned:
         found.insert(0, "what the model was trained for, with its settings")
         if model.tuned.task.labels is not None:

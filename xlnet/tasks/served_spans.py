@@ -75,16 +75,30 @@ def _distinct(tf, found, contexts, most):
         tf.boolean_mask(values, found["end"].flat_values > found["start"].flat_values)
         for values in (found["score"].value_rowids(), *(
             found[name].flat_values for name in ("start", "end", "score"))))
-    span = tf.strings.substr(tf.gather(contexts, rows), start, end - start, unit="UTF8_CHAR")
+    span = _cut(tf, contexts, rows, start, end)
     bare = tf.strings.regex_replace(span, "^[%s]+" % space_class(), "")
     text = tf.strings.regex_replace(bare, "[%s]+$" % space_class(), "")
     start += _length(tf, span) - _length(tf, bare)
-    values = {"text": text, "start": start, "end": start + _length(tf, text), "score": score}
     kept = _is_first(tf, tf.strings.join([tf.as_string(rows), text], " ")) & tf.not_equal(text, "")
-    return {name: tf.RaggedTensor.from_value_rowids(
+    best = {name: tf.RaggedTensor.from_value_rowids(
         tf.boolean_mask(value, kept), tf.boolean_mask(rows, kept),
         nrows=tf.size(contexts, out_type=tf.int64), validate=False)[:, :most]
-        for name, value in values.items()}
+        for name, value in (("start", start), ("end", start + _length(tf, text)), ("score", score))}
+    start, end = best["start"].flat_values, best["end"].flat_values
+    exact = tf.strings.substr(tf.gather(contexts, best["start"].value_rowids()), start, end - start,
+                              unit="UTF8_CHAR")
+    return dict(best, text=best["start"].with_flat_values(exact))
+
+
+def _cut(tf, contexts, rows, start, end):
+    """The texts of spans, string [C]: by way of the characters, as each span would else take a copy
+    of its context. Code points that are no characters, such as U+FFFE, are not told apart."""
+    codes = tf.strings.unicode_decode(contexts, "UTF-8")
+    first = tf.gather(codes.row_starts(), rows)
+    places = tf.ragged.range(first + tf.cast(start, tf.int64), first + tf.cast(end, tf.int64),
+                             row_splits_dtype=tf.int64)
+    return tf.strings.unicode_encode(
+        places.with_flat_values(tf.gather(codes.flat_values, places.flat_values)), "UTF-8")
 
 
 def _length(tf, texts):
