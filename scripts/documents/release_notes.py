@@ -1,4 +1,4 @@
-"""Release notes of a version: `python documents/release_notes.py --version=0.1.0`.
+"""Release notes of a version: `python scripts/documents/release_notes.py --version=0.1.0`.
 
 They are what CHANGELOG.md says of it, as Markdown; the workflow of a release takes them.
 """

@@ -1,6 +1,6 @@
 """Notebooks without jupyter: run, written, shown as pages.
 
-    .venv/bin/python documents/notebooks.py docs/explanation/paper.ipynb
+    .venv/bin/python scripts/documents/notebooks.py docs/explanation/paper.ipynb
 
 runs the code of a notebook, cell by cell, and writes the outputs into it. What a cell prints and
 the pictures that it leaves open are its outputs.

@@ -33,7 +33,7 @@ TIMEOUT = 1800              # of a block [s]
 ABOUT = """runs the commands of README.md, docs/ and examples/, each page in a scratch copy of the
 repository, and says which fail. CONTRIBUTING.md says how blocks are marked.
 """
-EXAMPLES = ("python documents/try_commands.py --pages='docs/tutorials/*'",)
+EXAMPLES = ("python scripts/documents/try_commands.py --pages='docs/tutorials/*'",)
 
 # Stands in the place of a program: adds what the block's mark says to its command line.
 _STAND_IN = """#!/bin/bash
