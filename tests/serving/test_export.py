@@ -148,9 +148,11 @@ def test_vectors(quick_start, models, tmp_path):
 
 
 @has_text
-def test_tags(quick_start, models, tmp_path):
+def test_tags(quick_start, models, tmp_path, caplog):
     sentences = ["kamat  telok,rokmi 2010", "\u4e2d\u6587\u0301 x\u00ad\u0301y 3a\x01b", "sol"]
-    saved = export.export(models("tagging"), str(tmp_path / "served"))
+    with caplog.at_level("INFO"):
+        saved = export.export(models("tagging"), str(tmp_path / "served"))
+    assert "note: as text, a sentence of more than 38 pieces is refused" in caplog.text
     tagging = loaded.read(models("tagging")).tuned.task.kind
     rows = [tagging.row(None, str(i), Asked(text))[0] for i, text in enumerate(sentences)]
     values, arrays, task = expected(models("tagging"), rows)

@@ -9,6 +9,7 @@ Shape letters: N texts or rows, M windows of them, C choices, T tokens of the lo
 from __future__ import annotations
 
 import functools
+import logging
 from collections.abc import Sequence
 from typing import Optional
 
@@ -18,6 +19,8 @@ from xlnet.errors import UserError
 from xlnet.serving import graph_questions, graph_words
 from xlnet.serving.graph_tokenizer import GraphTokenizer
 from xlnet.tasks import encoding
+
+_log = logging.getLogger(__name__)
 
 _CUTS = ("truncate", "head_tail", "sliding")
 
@@ -75,10 +78,13 @@ class GraphEncoder:
         """The words of sentences, string [N] -> what `word_encoding.arrays_of` makes of them, and
         `words` string [N,W], "" where a sentence has fewer.
 
-        A sentence that would come as several windows has no answer: an error of the graph.
+        A sentence that would come as several windows has no answer: an error of the graph, and a
+        note when it is made.
         """
         words, after_space = graph_words.find(texts)
         room = self._layout.max_seq_length - 2                     # without <sep> <cls>
+        _log.info("note: as text, a sentence of more than %d pieces is refused: it would need "
+                  "windows, which the graph does not cut sentences into", room)
         ids = self._tokenizer.word_ids(words.flat_values, after_space.flat_values)[:, :room]
         is_first = tf.equal(tf.ragged.range(ids.row_lengths()).flat_values, 0)
         pieces, starts = (tf.RaggedTensor.from_row_splits(
