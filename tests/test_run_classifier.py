@@ -312,7 +312,7 @@ def test_a_damaged_checkpoint_is_named(place, trained, tmp_path):
 @pytest.mark.parametrize("name, kept, message", [
     ("model.ckpt-2.data-00000-of-00001", 1000, "/best/model.ckpt-2 cannot be read: Read less"),
     ("model.ckpt-2.index", 1000, "/best/model.ckpt-2 cannot be read: not an sstable"),
-    ("checkpoint", 10, "/best/checkpoint cannot be read: it names no checkpoint that is there"),
+    ("checkpoint", 10, "/best/checkpoint cannot be read: it is no list of checkpoints"),
     ("checkpoint", 0, "/best/checkpoint cannot be read: Invalid checkpoint state loaded from")])
 def test_a_damaged_best_is_named(place, trained, tmp_path, name, kept, message):
     """And not passed over for the newest one."""

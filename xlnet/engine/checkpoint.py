@@ -60,9 +60,12 @@ def resolve(path: str, flag: str = "init_checkpoint") -> str:
     return path
 
 
-def newest(directory: str) -> Optional[str]:
+def newest(directory: str, remedy: str = "remove it: a run makes it again") -> Optional[str]:
     """The prefix of the checkpoint that the file `checkpoint` in `directory` points to; None if
     there is none.
+
+    Args:
+      remedy: what to do where it is damaged.
 
     Raises:
       UserError: it is damaged; or it points out of the directory, to what its owner may not have
@@ -71,7 +74,7 @@ def newest(directory: str) -> Optional[str]:
     path = os.path.join(directory, "checkpoint")
     if not os.path.exists(path):
         return None
-    with failures.reading("file " + path, "remove it: a run makes it again"):
+    with failures.reading("file " + path, remedy):
         state = tf.train.get_checkpoint_state(directory)
         if not state:
             raise ValueError("it is no list of checkpoints")
@@ -103,7 +106,7 @@ def noted(directory: str) -> Optional[tuple[int, str]]:
     if not os.path.exists(path):
         return None
     with failures.reading("checkpoint " + path, _REMEDY):
-        prefix = newest(directory)
+        prefix = newest(directory, _REMEDY)
         if not prefix:
             raise ValueError("it names no checkpoint that is there")
     return int(prefix.rpartition("-")[2]), prefix
