@@ -95,7 +95,7 @@ class _Part:
     def __init__(self, where, graph, ends):
         self._where = where
         self._nodes = {node.name: node for node in graph.as_graph_def().node}
-        self.operations = sorted(_ancestors(ends), key=lambda op: op.name)
+        self.operations = sorted(ancestors(ends), key=lambda op: op.name)
 
     def called(self):
         """Names of functions that are called, but for those compiled by XLA: they are one kernel
@@ -155,7 +155,8 @@ class _Part:
         return kernel_of(op.type, self._nodes[op.name].attr)
 
 
-def _ancestors(ends):
+def ancestors(ends):
+    """The operations that `ends`, a list of them, wait for, and these."""
     found, waiting = set(), list(ends)
     while waiting:
         op = waiting.pop()

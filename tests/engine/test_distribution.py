@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 from helpers.pretraining import curve, start_hosts, train, weights
+from transfers import ancestors
 
 from xlnet.engine import distribution, optimization
 
@@ -79,19 +80,9 @@ def sums(graph):
         ["/cpu:0", "/cpu:1"], cross_device_ops=tf2.distribute.NcclAllReduce())
     with strategy.scope():
         strategy.extended.call_for_each_replica(step)
-    return [{op.name for op in ancestors(one) if op.name.startswith("gradients")}
+    return [{op.name for op in ancestors([one]) if op.name.startswith("gradients")}
             for one in graph.get_operations()
             if one.type == "NcclAllReduce" and one.device.endswith(":0")]
-
-
-def ancestors(op):
-    found, waiting = set(), [op]
-    while waiting:
-        op = waiting.pop()
-        if op not in found:
-            found.add(op)
-            waiting += [tensor.op for tensor in op.inputs] + list(op.control_inputs)
-    return found
 
 
 def test_gradients_are_summed_while_the_backward_pass_goes_on(graph, monkeypatch):

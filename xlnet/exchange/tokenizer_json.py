@@ -15,17 +15,10 @@ import re
 from typing import NamedTuple
 
 from xlnet import files, wire
+from xlnet import sentencepiece_fields as proto
 from xlnet.errors import UserError
 
 NAME = "tokenizer.json"
-
-# Numbers of the fields, and of the types of pieces, of sentencepiece_model.proto.
-_PIECE, _TRAINER, _NORMALIZER = 1, 2, 3
-_TEXT, _SCORE, _TYPE = 1, 2, 3                              # of a piece
-_MODEL_TYPE, _VOCAB_SIZE = 3, 4                             # of the trainer's settings
-_TABLE = 2                                                  # of the normalizer
-_UNIGRAM = 1
-_NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED = 1, 2, 3, 4
 
 _CUT_BY_HAND = "<eop>"      # stands in texts, and is found there
 # That library takes this from the scores of pieces such as "2010,", lest they be used: here they
@@ -63,11 +56,13 @@ def read(path: str) -> Rebuilt:
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as e:
         raise UserError("%s: not as that library writes it (%s: %s)%s" % (
             path, type(e).__name__, e, _WAY_OUT)) from None
-    trainer = wire.number_field(_MODEL_TYPE, _UNIGRAM) + wire.number_field(_VOCAB_SIZE, len(pieces))
-    model = b"".join(wire.field(_PIECE, piece) for piece in pieces) + wire.field(
-        _TRAINER, trainer) + wire.field(_NORMALIZER, wire.field(_TABLE, table))
+    trainer = wire.number_field(proto.MODEL_TYPE, proto.UNIGRAM) + wire.number_field(
+        proto.VOCAB_SIZE, len(pieces))
+    model = b"".join(wire.field(proto.PIECE, piece) for piece in pieces) + wire.field(
+        proto.TRAINER, trainer) + wire.field(proto.NORMALIZER, wire.field(proto.TABLE, table))
     return Rebuilt(model, "Lowercase" in steps, "NFKD" not in steps, len(pieces),
-                   sum(dict(wire.fields(piece))[_TYPE] == _USER_DEFINED for piece in pieces))
+                   sum(dict(wire.fields(piece))[proto.TYPE] == proto.USER_DEFINED
+                       for piece in pieces))
 
 
 class _Unfit(Exception):
@@ -144,12 +139,12 @@ def _piece(text, score, is_unknown, is_special):
     if _DIGIT_COMMA.fullmatch(text) and score <= -_PENALTY:
         score += _PENALTY
     if is_unknown:
-        kind = _UNKNOWN
+        kind = proto.UNKNOWN
     elif text == _CUT_BY_HAND:
-        kind = _USER_DEFINED
+        kind = proto.USER_DEFINED
     elif is_special is None:
-        kind = _USER_DEFINED if score == 0 else _NORMAL
+        kind = proto.USER_DEFINED if score == 0 else proto.NORMAL
     else:
-        kind = _CONTROL if is_special else _USER_DEFINED
-    return wire.field(_TEXT, text.encode()) + wire.float_field(_SCORE, score) + wire.number_field(
-        _TYPE, kind)
+        kind = proto.CONTROL if is_special else proto.USER_DEFINED
+    return wire.field(proto.TEXT, text.encode()) + wire.float_field(proto.SCORE, score) \
+        + wire.number_field(proto.TYPE, kind)

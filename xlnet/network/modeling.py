@@ -205,11 +205,10 @@ def permutation_mask(rank: tf.Tensor, is_target: tf.Tensor) -> tf.Tensor:
 
 def _causal_mask(length, memory_length, same_length):
     """bool [1,Q,K]: hides what follows and, with `same_length`, what is further than M away."""
-    i = count_to(length, tf.int64)[:, None]
-    j = count_to(memory_length + length, tf.int64)[None, :]
-    hidden = j > i + tf.cast(memory_length, tf.int64)
+    place, key = _places(length, memory_length)
+    hidden = key > place
     if same_length:
-        hidden |= j < i
+        hidden |= key < place - tf.cast(memory_length, tf.int64)
     return hidden[None]
 
 
@@ -261,9 +260,14 @@ def _streams(hidden, seg_ids, query, length, memory_length):
 
 def _others(length, memory_length):
     """bool [Q,K]: False where a position meets itself."""
-    i = count_to(length, tf.int64)[:, None]
-    j = count_to(memory_length + length, tf.int64)[None, :]
-    return tf.not_equal(j, i + tf.cast(memory_length, tf.int64))
+    place, key = _places(length, memory_length)
+    return tf.not_equal(key, place)
+
+
+def _places(length, memory_length):
+    """Where each position stands among the keys, int64 [Q,1], and the keys, [1,K]."""
+    place = count_to(length, tf.int64)[:, None] + tf.cast(memory_length, tf.int64)
+    return place, count_to(memory_length + length, tf.int64)[None, :]
 
 
 def _gather_rows(x, positions):

@@ -6,6 +6,7 @@ from typing import Optional
 
 from xlnet import cli
 from xlnet.config import Settings, TaskSettings, as_in, required, setting
+from xlnet.serving.settings import LoadSettings
 
 ABOUT = """writes a trained model as a SavedModel: a model directory, or a released checkpoint with
 its files. The README inside says how to serve and to ask it.
@@ -27,10 +28,8 @@ class ExportSettings(Settings):
     dtype: str = setting("float32", "number format of the weights of the layers and of products",
                          choices=("float32", "bfloat16"))
     use_checkpoint: str = as_in(TaskSettings, "use_checkpoint")
-    model_config_path: Optional[str] = setting(
-        None, "JSON with the architecture, if it does not lie beside the checkpoint")
-    spiece_model_file: Optional[str] = setting(
-        None, "SentencePiece model, if it does not lie beside the checkpoint")
+    model_config_path: Optional[str] = as_in(LoadSettings, "model_config_path")
+    spiece_model_file: Optional[str] = as_in(LoadSettings, "spiece_model_file")
 
 
 def main(settings: ExportSettings) -> None:

@@ -15,6 +15,7 @@ from xlnet.config import (
     setting,
 )
 from xlnet.errors import UserError
+from xlnet.serving.settings import LoadSettings
 
 ABOUT = """writes a vector of each text of a file, or one of each of its tokens.
 
@@ -44,10 +45,8 @@ class FeatureSettings:
     batch_size: int = setting(32, "texts that go through the network together", minimum=1)
     rows_per_part: int = setting(1000, "texts after which there is something to go on from",
                                  minimum=1)
-    model_config_path: Optional[str] = setting(
-        None, "JSON with the architecture, if it does not lie beside the checkpoint")
-    spiece_model_file: Optional[str] = setting(
-        None, "SentencePiece model, if it does not lie beside the checkpoint")
+    model_config_path: Optional[str] = as_in(LoadSettings, "model_config_path")
+    spiece_model_file: Optional[str] = as_in(LoadSettings, "spiece_model_file")
     use_checkpoint: str = as_in(TaskSettings, "use_checkpoint",
                                 help="of a model directory: best/ if it is there, or the newest")
     device: str = as_in(DeviceSettings, "device")

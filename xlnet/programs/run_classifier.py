@@ -3,6 +3,7 @@
 from xlnet import cli
 from xlnet.config import ClassifierSettings, DeviceSettings, NetworkSettings, OptimizationSettings
 from xlnet.errors import UserError
+from xlnet.programs import fine_tuning
 
 ABOUT = """fine-tunes an XLNet to classify or score texts and pairs of texts.
 
@@ -13,21 +14,13 @@ continued. Training is evaluated once an epoch, and the best checkpoint kept as 
 use a model its directory is enough: --model_dir=M --do_predict --predict_file=FILE.
 """
 
-_NO_TPU = "no TPU is addressed"
-
 NO_LONGER_NEEDED = {
-    "iterations": "it is a TPU loop's length",
-    "master": _NO_TPU,
-    "tpu": _NO_TPU,
-    "tpu_job_name": _NO_TPU,
-    "tpu_zone": _NO_TPU,
-    "gcp_project": _NO_TPU,
+    **fine_tuning.NO_LONGER_NEEDED,
     "shuffle_buffer": "the training rows are shuffled whole",
     "num_passes": "training repeats the records until train_steps",
     "max_qa_length": "questions and answers are kept whole, articles are cut",
     "high_only": "--task_name=race-high is for it",
     "middle_only": "--task_name=race-middle is for it",
-    "predict_batch_size": "eval_batch_size is for predictions too",
     "predict_ckpt": "predictions are those of model_dir/best, or of the newest checkpoint",
 }
 
@@ -37,11 +30,7 @@ _OWN_FILES = ("text_a_column", "text_b_column", "label_column", "id_column", "ch
 
 def main(settings: ClassifierSettings, network: NetworkSettings,
          optimization: OptimizationSettings, device: DeviceSettings) -> None:
-    from xlnet.finetuning import program
-    if program.run(settings, network, optimization, device, cli.given_names(), check_task) \
-            and settings.do_export:
-        from xlnet.serving import export
-        export.of_run(settings, network)
+    fine_tuning.run(settings, network, optimization, device, check_task)
 
 
 def check_task(name: str) -> None:
@@ -50,17 +39,12 @@ def check_task(name: str) -> None:
     if known.plain(name) in (known.CUSTOM, "tsv"):
         return
     task = known.find_task(name)
-    for flag in _OWN_FILES:
-        if cli.given(flag):
-            raise UserError("%s is for --task_name=custom; the columns of task %s are known"
-                            % (flag, task.name))
+    fine_tuning.refuse_columns(task.name, _OWN_FILES)
     if task.is_regression and cli.given("is_regression") and not cli.FLAGS.is_regression:
         raise UserError("is_regression is False, but task %s has scores" % task.name)
 
 
-# What --help is about; --helpfull is about all.
-FIRST = ("task_name", "data_dir", "model_dir", "init_checkpoint", "do_train", "do_eval",
-         "do_predict", "max_seq_length", "train_batch_size", "learning_rate")
+FIRST = ("task_name", "data_dir", *fine_tuning.FIRST)
 EXAMPLES = (
     "--config=configs/finetune/sst-2-base.json --data_dir=glue/SST-2 --model_dir=model "
     "--init_checkpoint=xlnet/xlnet_model.ckpt --spiece_model_file=xlnet/spiece.model "

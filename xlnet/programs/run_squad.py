@@ -4,7 +4,7 @@ import dataclasses
 
 from xlnet import cli
 from xlnet.config import DeviceSettings, NetworkSettings, OptimizationSettings, SpanSettings
-from xlnet.errors import UserError
+from xlnet.programs import fine_tuning
 
 ABOUT = """fine-tunes an XLNet to find the answer to a question in a text, or that there is none.
 
@@ -15,20 +15,12 @@ checkpoint kept as model_dir/best. To use a model its directory is enough: --mod
 --do_predict --predict_file=FILE.
 """
 
-_NO_TPU = "no TPU is addressed"
-
 NO_LONGER_NEEDED = {
-    "iterations": "it is a TPU loop's length",
-    "master": _NO_TPU,
-    "tpu": _NO_TPU,
-    "tpu_job_name": _NO_TPU,
-    "tpu_zone": _NO_TPU,
-    "gcp_project": _NO_TPU,
+    **fine_tuning.NO_LONGER_NEEDED,
     "shuffle_buffer": "the training questions are shuffled whole",
     "num_proc": "data_workers processes share the work, and one core makes thousands of questions "
                 "a second",
     "proc_id": "see num_proc",
-    "predict_batch_size": "eval_batch_size is for predictions too",
     "target_eval_key": "metric names what chooses the best checkpoint",
 }
 
@@ -40,14 +32,11 @@ def main(settings: SpanSettings, network: NetworkSettings,
          optimization: OptimizationSettings, device: DeviceSettings) -> None:
     own = [path for path in (settings.train_file, settings.predict_file) if path and path != "-"]
     settings = dataclasses.replace(settings, data_dir=settings.data_dir or (*own, ".")[0])
-    from xlnet.finetuning import program
     if settings.do_prepro:
+        from xlnet.finetuning import program
         program.prepare(settings, check_task)
-    if settings.does_run and program.run(
-            settings, network, optimization, device, cli.given_names(), check_task) \
-            and settings.do_export:
-        from xlnet.serving import export
-        export.of_run(settings, network)
+    if settings.does_run:
+        fine_tuning.run(settings, network, optimization, device, check_task)
 
 
 def check_task(name: str) -> None:
@@ -55,16 +44,10 @@ def check_task(name: str) -> None:
     from xlnet.tasks import known
     if known.plain(name) == known.CUSTOM:
         return
-    task = known.find_task(name)
-    for flag in _OF_TABLES:
-        if cli.given(flag):
-            raise UserError("%s is for --task_name=custom; the columns of task %s are known"
-                            % (flag, task.name))
+    fine_tuning.refuse_columns(known.find_task(name).name, _OF_TABLES)
 
 
-# What --help is about; --helpfull is about all.
-FIRST = ("train_file", "predict_file", "model_dir", "init_checkpoint", "do_train", "do_eval",
-         "do_predict", "max_seq_length", "train_batch_size", "learning_rate")
+FIRST = ("train_file", "predict_file", *fine_tuning.FIRST)
 EXAMPLES = (
     "--config=configs/finetune/squad2-base.json --data_dir=SQuAD --model_dir=model "
     "--init_checkpoint=xlnet/xlnet_model.ckpt --spiece_model_file=xlnet/spiece.model "

@@ -2,7 +2,7 @@
 
 from xlnet import cli
 from xlnet.config import DeviceSettings, NetworkSettings, OptimizationSettings, TaggerSettings
-from xlnet.errors import UserError
+from xlnet.programs import fine_tuning
 
 ABOUT = """fine-tunes an XLNet to find entities: a tag for each word of a sentence.
 
@@ -17,11 +17,7 @@ directory is enough: --model_dir=M --do_predict --predict_file=FILE.
 
 def main(settings: TaggerSettings, network: NetworkSettings,
          optimization: OptimizationSettings, device: DeviceSettings) -> None:
-    from xlnet.finetuning import program
-    if program.run(settings, network, optimization, device, cli.given_names(), check_task) \
-            and settings.do_export:
-        from xlnet.serving import export
-        export.of_run(settings, network)
+    fine_tuning.run(settings, network, optimization, device, check_task)
 
 
 def check_task(name: str) -> None:
@@ -29,16 +25,10 @@ def check_task(name: str) -> None:
     from xlnet.tasks import known
     if known.plain(name) == known.CUSTOM:
         return
-    task = known.find_task(name)
-    for flag in ("word_column", "tag_column"):
-        if cli.given(flag):
-            raise UserError("%s is for --task_name=custom; the columns of task %s are known"
-                            % (flag, task.name))
+    fine_tuning.refuse_columns(known.find_task(name).name, ("word_column", "tag_column"))
 
 
-# What --help is about; --helpfull is about all.
-FIRST = ("task_name", "data_dir", "model_dir", "init_checkpoint", "do_train", "do_eval",
-         "do_predict", "max_seq_length", "train_batch_size", "learning_rate")
+FIRST = ("task_name", "data_dir", *fine_tuning.FIRST)
 EXAMPLES = (
     "--config=configs/finetune/conll2003-base.json --data_dir=CoNLL2003 --model_dir=model "
     "--init_checkpoint=xlnet/xlnet_model.ckpt --spiece_model_file=xlnet/spiece.model "

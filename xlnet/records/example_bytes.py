@@ -13,8 +13,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from xlnet.records.feature_spec import Feature
-
-_DELIMITED = 2     # wire type of protocol buffers: a length, then so many bytes
+from xlnet.wire import field
 
 
 class ExampleBytes:
@@ -69,19 +68,10 @@ def empty_example(layout: Sequence[Feature], sizes: Mapping[str,
     entries, ends = b"", {}
     for name, dtype in sorted((feature.name, feature.dtype) for feature in layout):
         # A map entry {key=1, value=2: Feature {float_list=2 or int64_list=3: {value=1, packed}}}.
-        values = _field(2 if dtype == "float" else 3, _field(1, bytes(sizes[name])))
-        entries += _field(1, _field(1, name.encode()) + _field(2, values))
+        values = field(2 if dtype == "float" else 3, field(1, bytes(sizes[name])))
+        entries += field(1, field(1, name.encode()) + field(2, values))
         ends[name] = len(entries)
-    example = _field(1, entries)
+    example = field(1, entries)
     shift = len(example) - len(entries)
     return example, {name: slice(shift + end - sizes[name], shift + end)
                      for name, end in ends.items()}
-
-
-def _field(number, payload):
-    """A length-delimited field of a protocol buffer."""
-    size, header = len(payload), [number << 3 | _DELIMITED]
-    while size > 127:
-        header.append(size & 127 | 128)
-        size >>= 7
-    return bytes(header + [size]) + payload

@@ -16,6 +16,7 @@ import collections
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from xlnet import sentencepiece_fields as proto
 from xlnet import wire
 from xlnet.character_classes import space_codes
 from xlnet.offsets import piece_shape, piece_shapes
@@ -223,13 +224,6 @@ def _shapes_of(pieces):
 
 # ---- a SentencePiece model that cuts texts into characters ----
 
-# Numbers of the fields, and of the types of models and pieces, of sentencepiece_model.proto.
-_PIECE, _TRAINER, _NORMALIZER = 1, 2, 3
-_TEXT, _TYPE = 1, 3                                         # of a piece
-_MODEL_TYPE, _BYTE_FALLBACK = 3, 35                         # of the trainer's settings
-_CHARACTERS, _UNKNOWN, _USER_DEFINED, _BYTE = 4, 2, 4, 6
-
-
 def _character_model(tokenizer):
     """A SentencePiece model that normalizes as the tokenizer's does and cuts what this makes into
     the bytes of its characters, but for pieces that users defined, which are never cut. So it says
@@ -240,15 +234,15 @@ def _character_model(tokenizer):
     settings: dict[int, bytes] = collections.defaultdict(bytes)
     for number, content in wire.fields(tokenizer.model_bytes()):
         settings[number] += content                         # as messages are merged
-    pieces = [(b"<unk>", _UNKNOWN)]
-    pieces += [(piece, _USER_DEFINED) for piece in _user_defined(tokenizer)]
-    pieces += [(b"<0x%02X>" % byte, _BYTE) for byte in range(256)]
-    trainer = settings[_TRAINER] + wire.number_field(_MODEL_TYPE, _CHARACTERS) \
-        + wire.number_field(_BYTE_FALLBACK, True)
+    pieces = [(b"<unk>", proto.UNKNOWN)]
+    pieces += [(piece, proto.USER_DEFINED) for piece in _user_defined(tokenizer)]
+    pieces += [(b"<0x%02X>" % byte, proto.BYTE) for byte in range(256)]
+    trainer = settings[proto.TRAINER] + wire.number_field(proto.MODEL_TYPE, proto.CHARACTERS) \
+        + wire.number_field(proto.BYTE_FALLBACK, True)
     return b"".join(
-        wire.field(_PIECE, wire.field(_TEXT, piece) + wire.number_field(_TYPE, kind))
-        for piece, kind in pieces) + wire.field(_TRAINER, trainer) + wire.field(
-        _NORMALIZER, settings[_NORMALIZER])
+        wire.field(proto.PIECE, wire.field(proto.TEXT, piece) + wire.number_field(proto.TYPE, kind))
+        for piece, kind in pieces) + wire.field(proto.TRAINER, trainer) + wire.field(
+        proto.NORMALIZER, settings[proto.NORMALIZER])
 
 
 def _character_places(tokenizer):
@@ -264,5 +258,5 @@ def _character_places(tokenizer):
 def _user_defined(tokenizer):
     """The pieces that users defined, as bytes."""
     pieces = (dict(wire.fields(content)) for number, content in wire.fields(
-        tokenizer.model_bytes()) if number == _PIECE)
-    return [piece[_TEXT] for piece in pieces if piece.get(_TYPE) == _USER_DEFINED]
+        tokenizer.model_bytes()) if number == proto.PIECE)
+    return [piece[proto.TEXT] for piece in pieces if piece.get(proto.TYPE) == proto.USER_DEFINED]

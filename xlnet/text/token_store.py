@@ -82,7 +82,7 @@ class TokenStore:
             found = files.read_json(path + ".json", "tokens")
             same = (content_of(chunk) == found["content"]
                     and _around(chunk, reading.Seen(**found["seen"])) == found["around"]
-                    and _checksum(path, [(0, files.size(path))]) == found["tokens"])
+                    and _checksum_of_all(path) == found["tokens"])
             return Made(found["counts"], found["content"]) if same else None
         except (UserError, KeyError, TypeError):
             return None
@@ -99,7 +99,7 @@ class TokenStore:
         made = Made(dict(counts), content_of(chunk))
         files.write_json(path + ".json", dict(
             dataclasses.asdict(made), seen=dataclasses.asdict(seen), around=_around(chunk, seen),
-            tokens=_checksum(path, [(0, files.size(path))])), is_lasting=False)
+            tokens=_checksum_of_all(path)), is_lasting=False)
         return made
 
     def read(self, chunk: Chunk, begin: int, end: int) -> np.ndarray:
@@ -127,6 +127,10 @@ def _around(chunk, seen):
     """The checksum of what a reader has seen beside the chunk, the file's end included."""
     size: Any = files.size(chunk.path) if seen.end else None
     return _checksum(chunk.path, [(seen.low, chunk.begin), (chunk.end, seen.high)], repr(size))
+
+
+def _checksum_of_all(path):
+    return _checksum(path, [(0, files.size(path))])
 
 
 def _checksum(path, ranges, more=""):

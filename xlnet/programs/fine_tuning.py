@@ -1,0 +1,46 @@
+"""What the programs that fine-tune share: those for tables, for tags, for questions."""
+
+from collections.abc import Sequence
+from typing import Callable
+
+from xlnet import cli
+from xlnet.config import DeviceSettings, NetworkSettings, OptimizationSettings, TaskSettings
+from xlnet.errors import UserError
+
+_NO_TPU = "no TPU is addressed"
+
+# Flags of the authors' programs that have lost their meaning in all of ours.
+NO_LONGER_NEEDED = {
+    "iterations": "it is a TPU loop's length",
+    "master": _NO_TPU,
+    "tpu": _NO_TPU,
+    "tpu_job_name": _NO_TPU,
+    "tpu_zone": _NO_TPU,
+    "gcp_project": _NO_TPU,
+    "predict_batch_size": "eval_batch_size is for predictions too",
+}
+
+# What --help is about, behind what says where the data are; --helpfull is about all.
+FIRST = ("model_dir", "init_checkpoint", "do_train", "do_eval", "do_predict", "max_seq_length",
+         "train_batch_size", "learning_rate")
+
+
+def run(settings: TaskSettings, network: NetworkSettings, optimization: OptimizationSettings,
+        device: DeviceSettings, check_task: Callable[[str], None]) -> None:
+    """Trains, evaluates and predicts as the settings say, and exports the model where they do.
+
+    check_task: raises UserError for flags that contradict a task, by its name.
+    """
+    from xlnet.finetuning import program
+    if program.run(settings, network, optimization, device, cli.given_names(), check_task) \
+            and settings.do_export:
+        from xlnet.serving import export
+        export.of_run(settings, network)
+
+
+def refuse_columns(task_name: str, flags: Sequence[str]) -> None:
+    """Raises UserError for flags that name columns of own files, beside a known task."""
+    for flag in flags:
+        if cli.given(flag):
+            raise UserError("%s is for --task_name=custom; the columns of task %s are known"
+                            % (flag, task_name))
