@@ -1,14 +1,18 @@
-"""Fine-tuning data: rows/s from files to records, and evaluation with and without padding.
+"""Fine-tuning data: rows/s from files to records, large files, evaluation with and without padding.
 
 Prints a table for benchmarks/README.md. Everything is measured in this one run, the two ways of
 padding in turn.
 """
 
+import csv
 import dataclasses
+import itertools
+import json
 import os
 import tempfile
 import time
 
+import memory
 from repository import ROOT
 
 from xlnet import cli
@@ -30,6 +34,7 @@ class BenchmarkSettings:
                                      "architecture; its weights are random")
     max_seq_length: int = setting(128, "tokens of an example")
     eval_batch_size: int = setting(32, "examples per evaluation step")
+    sizes: str = setting("1,4,16", "times that SST-2 is repeated for a large file, comma-separated")
 
 
 def main(settings):
@@ -40,6 +45,7 @@ def main(settings):
         print("|---|---|---|---|")
         for name in TASKS:
             preparation(settings, known.GLUE[name], tokenizer, directory)
+        growth(settings, directory)
         evaluation(settings, tokenizer, directory)
 
 
@@ -66,6 +72,56 @@ def preparation(settings, task, tokenizer, directory):
     count = len(examples)
     print("| %s | %d | %.0f | %.0f |" % (task.name, count, count / min(read),
                                          count / min(written)), flush=True)
+
+
+def growth(settings, directory):
+    """A table of SST-2's train file, repeated, as tables of several forms."""
+    print("\n| file | rows | MB | read and checked: rows/s | tokenize and write: rows/s "
+          "| peak memory, MB |\n|---|---|---|---|---|---|")
+    for form, write in (("tsv", _tsv), ("csv", _csv), ("jsonl", _json)):
+        for times in map(int, settings.sizes.split(",")):
+            path = os.path.join(directory, "train." + form)
+            repeat(os.path.join(settings.glue_dir, "SST-2", "train.tsv"), path, times, write)
+            count, read, written, peak = memory.in_a_process(
+                prepare, path, settings.spiece_model_file, settings.max_seq_length)
+            print("| %s | %s | %.1f | %.0f | %.0f | %.0f |" % (
+                form, "{:,}".format(count), os.path.getsize(path) / 1e6, count / read,
+                count / written, peak / 1e6), flush=True)
+
+
+def repeat(source, path, times, write):
+    """Writes the rows of a TSV `times` over, none of them twice."""
+    with open(source, encoding="utf-8") as f:
+        names, *rows = [line.rstrip("\n").split("\t") for line in f]
+    with open(path, "w", encoding="utf-8", newline="") as f:
+        write(f, names, ((text + "%d " % number, label) for number in range(times)
+                         for text, label in rows))
+
+
+def _tsv(f, names, rows):
+    f.writelines("\t".join(row) + "\n" for row in itertools.chain([names], rows))
+
+
+def _csv(f, names, rows):
+    csv.writer(f, quoting=csv.QUOTE_ALL).writerows(itertools.chain([names], rows))
+
+
+def _json(f, names, rows):
+    f.writelines(json.dumps(dict(zip(names, row))) + "\n" for row in rows)
+
+
+def prepare(path, spiece_model_file, max_seq_length):
+    """Returns (rows, CPU seconds of reading, of tokenizing and writing, peak memory [bytes])."""
+    from xlnet.tasks import encoding, parsing
+    from xlnet.tokenization import Tokenizer
+    tokenizer, task = Tokenizer(spiece_model_file), known.GLUE["sst-2"]
+    began = time.process_time()
+    rows = parsing.read_file(task, path, need_labels=True)
+    read = time.process_time()
+    with tempfile.TemporaryDirectory() as directory:
+        encoding.write_records(directory, "sst-2", task.kind.examples(task, rows), tokenizer,
+                               encoding.Layout(max_seq_length), label_names=task.labels)
+    return len(rows), read - began, time.process_time() - read, memory.peak()
 
 
 def evaluation(settings, tokenizer, directory):

@@ -6,11 +6,11 @@
 import copy
 import dataclasses
 import json
-import multiprocessing
 import os
 import tempfile
 import time
 
+import memory
 import repository
 
 from xlnet import cli
@@ -36,12 +36,12 @@ def main(settings):
         for times in map(int, settings.sizes.split(",")):
             path = os.path.join(directory, "%d.json" % times)
             repeat(settings.train_file, path, times)
-            runs = [in_a_process(settings, path) for _ in range(settings.repeats)]
-            count, memory = runs[0][0], min(run[3] for run in runs)
+            runs = [memory.in_a_process(prepare, settings, path) for _ in range(settings.repeats)]
+            count, peak = runs[0][0], min(run[3] for run in runs)
             read, written = (min(run[place] for run in runs) for place in (1, 2))
             print("| %s | %.1f | %.0f | %.0f | **%.0f** | %.0f |" % (
                 "{:,}".format(count), os.path.getsize(path) / 1e6, count / read, count / written,
-                count / (read + written), memory), flush=True)
+                count / (read + written), peak), flush=True)
 
 
 def repeat(source, path, times):
@@ -58,12 +58,6 @@ def repeat(source, path, times):
             articles.append(article)
     with open(path, "w", encoding="utf-8") as f:
         json.dump(dict(value, data=articles), f)
-
-
-def in_a_process(settings, path):
-    """`prepare` in a process of its own, whose memory is nobody else's."""
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.apply(prepare, (settings, path))
 
 
 def prepare(settings, path):
@@ -83,13 +77,7 @@ def prepare(settings, path):
             label_features=kind.label_features(task, settings.max_seq_length), encode=kind.encode,
             options=kind.record_options())
     ended = time.process_time()
-    return len(rows), read - began, ended - read, peak_memory() / 1e6
-
-
-def peak_memory():
-    """Of this process alone [bytes]: `ru_maxrss` begins with that of the process it came from."""
-    with open("/proc/self/status", encoding="ascii") as f:
-        return next(int(line.split()[1]) * 1024 for line in f if line.startswith("VmHWM"))
+    return len(rows), read - began, ended - read, memory.peak() / 1e6
 
 
 if __name__ == "__main__":

@@ -140,6 +140,7 @@ def peak_of_preparation(tmp_path, tokenizer, count):
 def test_memory_does_not_grow_with_the_file(tmp_path, monkeypatch):
     # More rows at once than tuples that Python keeps for later use have items.
     for module, name, size in ((row_store, "_ROWS_AT_ONCE", 30), (row_store, "_NAMES_APART", 20),
+                               (row_store, "_ROWS_IN_MEMORY", 30),
                                (decoding, "_CHUNK", 4096), (encoding, "_EXAMPLES_AT_ONCE", 20)):
         monkeypatch.setattr(module, name, size)
     tokenizer = Tokenizer(train_tiny_model(tmp_path / "sp.model"))

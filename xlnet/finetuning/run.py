@@ -28,7 +28,7 @@ from xlnet.finetuning.model import TrainedModel
 from xlnet.finetuning.rows import Rows
 from xlnet.models import task_json
 from xlnet.models.task_model import TaskModel
-from xlnet.tasks import encoding, prediction_files
+from xlnet.tasks import encoding, prediction_files, row_store
 from xlnet.tasks.evaluation import Evaluation
 from xlnet.tasks.task import Task
 from xlnet.tokenization import Tokenizer
@@ -286,8 +286,8 @@ class Run:
             raise UserError("predict_output is one file, predict_split %s is %d: %s" % (
                 settings.predict_split, len(to_predict), ", ".join(to_predict)))
         for split, rows in to_predict.items():
-            values = self._answer(
-                split, [row for row in rows if row.pairs], prefix).values
+            answered = row_store.kept(row for row in rows if row.pairs)
+            values = self._answer(split, answered, prefix).values
             prediction_files.write(
                 directory, task, split, rows, values, step=step,
                 threshold=settings.predict_threshold, is_official=not settings.predict_file,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Callable
 
 from xlnet import cli
-from xlnet.config import DeviceSettings, NetworkSettings, OptimizationSettings, TaskSettings
+from xlnet.config import DeviceSettings, FineTuningSettings, NetworkSettings, OptimizationSettings
 from xlnet.errors import UserError
 
 _NO_TPU = "no TPU is addressed"
@@ -25,7 +25,7 @@ FIRST = ("model_dir", "init_checkpoint", "do_train", "do_eval", "do_predict", "m
          "train_batch_size", "learning_rate")
 
 
-def run(settings: TaskSettings, network: NetworkSettings, optimization: OptimizationSettings,
+def run(settings: FineTuningSettings, network: NetworkSettings, optimization: OptimizationSettings,
         device: DeviceSettings, check_task: Callable[[str], None]) -> None:
     """Trains, evaluates and predicts as the settings say, and exports the model where they do.
 

@@ -150,7 +150,7 @@ class Classification(Kind):
     def prediction_columns(self, task: Task, rows: Sequence[Row], values: np.ndarray,
                            threshold: float) -> list:
         """`id label p_<label> ...`"""
-        return [("id", [row.id for row in rows]),
+        return [("id", (row.id for row in rows)),
                 ("label", self.answer_texts(task, values, threshold)),
                 *probability_columns(task, values)]
 

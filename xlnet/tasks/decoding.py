@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import codecs
+import collections
 import functools
 import itertools
 import logging
 from collections.abc import Iterator
-from typing import Optional
+from typing import IO, Optional
 
 from xlnet.errors import UserError
 from xlnet.tasks import faults
@@ -21,13 +22,14 @@ _LOOKED_AT = 4096       # [bytes] of a file without a mark
 _CHUNK = 1 << 18        # [bytes]
 
 
-def lines_of(path: str, content: bytes, encoding: Optional[str] = None,
-             skips: bool = False) -> list[str]:
-    """Returns the lines of a file, without the empty ones at its end.
+class Lines:
+    """The lines of a file without the empty ones at its end, read piece by piece whenever they are
+    gone through.
 
     Only a line feed ends a line: texts hold other characters that `str.splitlines` would break at.
 
     Args:
+      path: its name in errors. file: open for reading bytes; it is checked whole.
       encoding: its name; None: UTF-16 or UTF-32 where the file shows it, or UTF-8.
       skips: bytes that are not UTF-8 stay in their lines, as half surrogates, which are a fault of
         the row that they are in.
@@ -35,34 +37,101 @@ def lines_of(path: str, content: bytes, encoding: Optional[str] = None,
     Raises:
       UserError: the bytes are not of this encoding; the message says which it might be.
     """
-    encoding = encoding or _shown(path, content)
-    if encoding is not None:
-        lines = _decoded(path, content, encoding).split("\n")
-    else:
-        lines = _utf8_lines(path, content, skips)
-    lines = [line[:-1] if line.endswith("\r") else line for line in lines]
-    while lines and not lines[-1].strip():
-        lines.pop()
-    return lines
 
-
-def chunks_of(path: str, encoding: Optional[str] = None) -> Iterator[str]:
-    """Yields the text of a file piece by piece; arguments and errors as for `lines_of`."""
-    with open(path, "rb") as f:
-        first = f.read(_CHUNK)
-        decoder = codecs.getincrementaldecoder(encoding or _shown(path, first) or "utf-8-sig")()
+    def __init__(self, path: str, file: IO[bytes], encoding: Optional[str] = None,
+                 skips: bool = False):
+        self._path = path
+        self._file = file
+        self._encoding = encoding or _shown(path, self._read(0))
+        self._on_error = "strict"
         try:
-            for content in itertools.chain([first], iter(lambda: f.read(_CHUNK), b"")):
-                yield decoder.decode(content)
-            yield decoder.decode(b"", final=True)
+            collections.deque(self.chunks(), maxlen=0)
         except UnicodeDecodeError:
-            f.seek(0)
-            lines_of(path, f.read(), encoding)      # raises an error that names the place
+            self._find_faults(skips)
+            self._on_error = "surrogateescape"
+
+    def __iter__(self) -> Iterator[str]:
+        blank: list[str] = []
+        for line in self._all():
+            line = line[:-1] if line.endswith("\r") else line
+            if not line.strip():
+                blank.append(line)          # one of those at the end, or others follow
+                continue
+            if blank:
+                yield from blank
+                blank.clear()
+            yield line
+
+    def _all(self):
+        begun: list[str] = []               # parts of a line
+        for text in self.chunks():
+            first, *others = text.split("\n")
+            begun.append(first)
+            if others:
+                yield "".join(begun)
+                yield from others[:-1]
+                begun = others[-1:]
+        yield "".join(begun)
+
+    def first(self, count: int) -> list[str]:
+        """The first lines, as many as there are."""
+        return list(itertools.islice(self, count))
+
+    def start(self) -> str:
+        """The beginning of the text from its first character on that is no blank; or ""."""
+        return next(filter(None, map(str.lstrip, self.chunks())), "")
+
+    def chunks(self) -> Iterator[str]:
+        """The text piece by piece, wherever its lines end."""
+        decoder = codecs.getincrementaldecoder(self._codec())(self._on_error)
+        place, lines, is_end = 0, 1, False
+        while not is_end:
+            content = self._read(place)
+            place, is_end = place + len(content), not content
+            try:
+                text = decoder.decode(content, is_end)
+            except UnicodeDecodeError as e:
+                if self._encoding is None:
+                    raise
+                raise UserError("%s: not %s: byte 0x%02x in line %d" % (
+                    self._path, self._codec(), e.object[e.start],
+                    lines + e.object[:e.start].count(b"\n"))) from None
+            lines += text.count("\n")
+            yield text
+
+    def _codec(self):
+        name = self._encoding or "utf-8"
+        return "utf-8-sig" if codecs.lookup(name).name == "utf-8" else name
+
+    def _read(self, place):
+        self._file.seek(place)              # others may read the file at the same time
+        return self._file.read(_CHUNK)
+
+    def _find_faults(self, skips):
+        """Refuses a file that is not UTF-8, or warns of it."""
+        found, bad, good = faults.Found(), b"", 0
+        self._file.seek(0)
+        for number, line in enumerate(self._file, 1):
+            try:
+                line.decode("utf-8-sig" if number == 1 else "utf-8")
+                good += not line.isascii()
+            except UnicodeDecodeError as e:
+                found.add("%s:%d" % (self._path, number), "not UTF-8: byte 0x%02x at column %d" % (
+                    line[e.start], e.start + 1))
+                bad += line if len(bad) < _CHUNK else b""
+        # Where other lines are UTF-8 beyond ASCII, these are damaged; else it is another encoding.
+        guess = _guess(bad) if len(found) > good else None
+        hint = "; it looks like %s: look at it, and give --encoding=%s" % (guess, guess) if guess \
+            else ""
+        if not skips:
+            found.refuse(hint)
+        elif hint:
+            _log.warning("note: %s: not UTF-8%s", self._path, hint)
 
 
 def is_text(text: str) -> bool:
     """Whether `text` can be written as UTF-8: not if it has half a surrogate pair, which is a byte
-    that `lines_of` could not decode, or what JSON made of an escape."""
+    that `Lines` could not decode, or what JSON made of an escape."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
@@ -97,40 +166,6 @@ def _shown(path, content):
 @functools.cache      # once for each file, however often it is read
 def _note_encoding(path, name):
     _log.info("%s is read as %s", path, name.upper())
-
-
-def _decoded(path, content, encoding):
-    """The text of a file in an encoding that is known."""
-    if codecs.lookup(encoding).name == "utf-8":
-        encoding = "utf-8-sig"
-    try:
-        return content.decode(encoding)
-    except UnicodeDecodeError as e:
-        raise UserError("%s: not %s: byte 0x%02x in line %d" % (
-            path, encoding, content[e.start], content[:e.start].count(b"\n") + 1)) from None
-
-
-def _utf8_lines(path, content, skips):
-    lines, bad, good = [], [], 0
-    for number, line in enumerate(content.split(b"\n"), 1):
-        try:
-            lines.append(line.decode("utf-8-sig" if number == 1 else "utf-8"))
-            good += not line.isascii()
-        except UnicodeDecodeError as e:
-            lines.append(line.decode("utf-8", "surrogateescape"))
-            bad.append(("%s:%d" % (path, number), "not UTF-8: byte 0x%02x at column %d"
-                        % (line[e.start], e.start + 1)))
-    if not bad:
-        return lines
-    # Where other lines are UTF-8 beyond ASCII, these are damaged; else it is another encoding.
-    guess = _guess(content) if len(bad) > good else None
-    hint = "; it looks like %s: look at it, and give --encoding=%s" % (guess, guess) if guess \
-        else ""
-    if not skips:
-        faults.refuse([(place, text + hint) for place, text in bad])
-    elif hint:
-        _log.warning("note: %s: not UTF-8%s", path, hint)
-    return lines
 
 
 def _guess(content):

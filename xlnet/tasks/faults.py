@@ -6,7 +6,7 @@ A fault is (place, text): "train.csv:17", "column 'text' is empty".
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 from xlnet.errors import UserError
 
@@ -15,35 +15,58 @@ _log = logging.getLogger(__name__)
 _LISTED = 20      # different faults that are shown
 
 
-def refuse(faults: Sequence[tuple]) -> None:
-    """Raises UserError for the faults, if there are any.
+class Found:
+    """The faults of a file. However many there are, little is kept of them."""
 
-    The message is the first one; where there are more, they are listed, each kind once.
-    """
-    if not faults:
-        return
-    others = ""
-    if len(faults) > 1:
-        _log.info("%d faulty rows%s", len(faults), _listed(faults))
-        others = " (and %d more faulty row(s))" % (len(faults) - 1)
-    raise UserError("%s: %s%s" % (*faults[0], others))
+    def __init__(self, faults: Iterable[tuple] = ()):
+        self._count = 0
+        self._has_others = False                        # beside those that are shown
+        self._places: dict[str, tuple] = {}             # text -> (first place, last, rows)
+        for place, text in faults:
+            self.add(place, text)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, place: str, text: str) -> None:
+        self._count += 1
+        if text in self._places or len(self._places) < _LISTED:
+            first, _, rows = self._places.get(text, (place, place, 0))
+            self._places[text] = first, place, rows + 1
+        else:
+            self._has_others = True
+
+    def refuse(self, hint: str = "") -> None:
+        """Raises UserError for the faults, if there are any.
+
+        The message is the first one; where there are more, they are listed, each kind once. The
+        hint stands behind each.
+        """
+        if not self._count:
+            return
+        others = ""
+        if self._count > 1:
+            _log.info("%d faulty rows%s", self._count, self._listed(hint))
+            others = " (and %d more faulty row(s))" % (self._count - 1)
+        text, (place, *_) = next(iter(self._places.items()))
+        raise UserError("%s: %s%s%s" % (place, text, hint, others))
+
+    def note_skipped(self, path: str, count: int) -> None:
+        """Warns of the faults of a file of `count` rows, whose rows were skipped."""
+        if self._count:
+            _log.warning("note: %s: %d of %d rows skipped, their answers are empty%s", path,
+                         self._count, count, self._listed())
+
+    def _listed(self, hint=""):
+        """The end of a line, and a line for each of the first different faults."""
+        lines = [(", the first %d faults:" % _LISTED) if self._has_others else ":"]
+        for text, (first, last, rows) in self._places.items():
+            lines.append("  %s: %s%s%s" % (
+                first, text, hint, "" if rows == 1 else " (%d rows, the last one %s)" % (
+                    rows, last)))
+        return "\n".join(lines)
 
 
-def note_skipped(path: str, faults: Sequence[tuple], count: int) -> None:
-    """Warns of the faults of a file of `count` rows, whose rows were skipped."""
-    if faults:
-        _log.warning("note: %s: %d of %d rows skipped, their answers are empty%s", path,
-                     len(faults), count, _listed(faults))
-
-
-def _listed(faults):
-    """The end of a line, and a line for each of the first different faults."""
-    places: dict[str, list[str]] = {}
-    for place, text in faults:
-        places.setdefault(text, []).append(place)
-    lines = ["" if len(places) <= _LISTED else ", the first %d faults" % _LISTED]
-    lines[0] += ":"
-    for text, found in list(places.items())[:_LISTED]:
-        lines.append("  %s: %s%s" % (found[0], text, "" if len(found) == 1 else
-                                     " (%d rows, the last one %s)" % (len(found), found[-1])))
-    return "\n".join(lines)
+def refuse(faults: Iterable[tuple]) -> None:
+    """Raises UserError for the faults (place, text), if there are any."""
+    Found(faults).refuse()

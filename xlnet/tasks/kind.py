@@ -34,6 +34,7 @@ import numpy as np
 from xlnet.errors import UserError, did_you_mean
 from xlnet.tasks import encoding, parsing, readers
 from xlnet.tasks.prediction_files import PredictionFile, json_lines, tsv
+from xlnet.tasks.row_store import Mapped, kept
 from xlnet.tasks.task import Asked, Row, Task
 
 THRESHOLD = 0.5      # of a label's probability, where labels are independent or there are two
@@ -134,11 +135,6 @@ class Kind:
         methods below parse. Arguments and errors as in `parsing.read_file`."""
         return None
 
-    def open_table(self, task: Task, path: str, form: Optional[str]) -> Optional[readers.Table]:
-        """The table of a file that is read piece by piece, whose `rows` are an iterator; None: it
-        is read whole. Arguments as in `parsing.read_file`."""
-        return None
-
     def forms(self) -> Mapping[str, Callable]:
         """Forms of tables that only this kind has, or has otherwise: as `readers.FORMS`."""
         return {}
@@ -202,7 +198,7 @@ class Kind:
         """What `encode` takes of each row: n `encoding.Example`s that `json` can write, or what
         makes them each time that it is gone through."""
         labels = self.label_array(task, rows).tolist()
-        return [encoding.Example(row.pairs, label) for row, label in zip(rows, labels)]
+        return Mapped(lambda row, label: encoding.Example(row.pairs, label), rows, labels)
 
     def encode(self, examples: list, tokenizer: Any, layout: encoding.Layout) -> tuple:
         """Returns (dict of arrays [m, ...], one for each feature of the record; int [n], how many
@@ -345,13 +341,14 @@ class Kind:
 
         rows: n, of which those without texts were skipped and have no values.
         """
-        answered = [row for row in rows if row.pairs]
+        answered = kept(row for row in rows if row.pairs)
         return [PredictionFile("tsv", None, tsv(self.prediction_columns(
             task, answered, self.checked(task, values, len(answered)), threshold), rows))]
 
     def prediction_columns(self, task: Task, rows: Sequence[Row], values: np.ndarray,
                            threshold: float) -> list:
-        """(name, n texts) of each column of the prediction file, the rows' names under "id"."""
+        """(name, n texts, made one by one) of each column of the prediction file, the rows' names
+        under "id"."""
         raise NotImplementedError
 
     def submission(self, task: Task, rows: Sequence[Row], values: Any) -> Iterator[str]:
@@ -362,7 +359,7 @@ class Kind:
         if task.submission_form == "json":
             return json_lines({"id": int(row.id) if row.id.isdecimal() else row.id, "label": answer}
                               for row, answer in zip(rows, answers))
-        return tsv([("index", [row.id for row in rows]), ("prediction", answers)], rows)
+        return tsv([("index", (row.id for row in rows)), ("prediction", answers)], rows)
 
     def answer_texts(self, task: Task, values: np.ndarray, threshold: float) -> list:
         """The predicted label(s) or the score of each row as text."""

@@ -148,7 +148,7 @@ class MultiLabel(Kind):
     def prediction_columns(self, task: Task, rows: Sequence[Row], values: np.ndarray,
                            threshold: float) -> list:
         """`id labels p_<label> ...`"""
-        return [("id", [row.id for row in rows]),
+        return [("id", (row.id for row in rows)),
                 ("labels", self.answer_texts(task, values, threshold)),
                 *probability_columns(task, values)]
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import itertools
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Optional
 
 import numpy as np
@@ -16,7 +17,7 @@ import numpy as np
 from xlnet.errors import UserError, did_you_mean
 from xlnet.tasks import decoding, faults, readers
 from xlnet.tasks.readers import to_text
-from xlnet.tasks.row_store import StoredRows, digest
+from xlnet.tasks.row_store import digest, kept
 from xlnet.tasks.task import Row, Task, expand_split
 
 _log = logging.getLogger(__name__)
@@ -44,7 +45,7 @@ def read_rows(task: Task, data_dir: str, split: str,
         need_labels = not split.startswith("test")
     parts = [_read_split(task, data_dir, part, need_labels)
              for part in expand_split(task, split)]
-    return parts[0] if len(parts) == 1 else [row for rows in parts for row in rows]
+    return parts[0] if len(parts) == 1 else kept(itertools.chain.from_iterable(parts))
 
 
 def _read_split(task, data_dir, part, need_labels):
@@ -61,12 +62,13 @@ def _read_split(task, data_dir, part, need_labels):
 def hold_out(rows: Sequence[Row], share: float) -> tuple[Sequence[Row], ...]:
     """Parts rows into (train, dev), always in the same way; dev is `share` of them, or of the
     queries of a ranking."""
-    units = [i if row.query is None else digest(row.query) for i, row in enumerate(rows)]
-    names = list(dict.fromkeys(units))
-    order = np.random.default_rng(_HELD_OUT_SEED).permutation(len(names))
-    held_out = {names[i] for i in order[:max(1, round(share * len(names)))]}
-    collect = StoredRows if isinstance(rows, StoredRows) else list
-    return tuple(collect(row for unit, row in zip(units, rows) if (unit in held_out) == is_dev)
+    units = np.fromiter((i if row.query is None else digest(row.query)
+                         for i, row in enumerate(rows)), np.uint64, len(rows))
+    _, first, unit = np.unique(units, return_index=True, return_inverse=True)
+    order = np.random.default_rng(_HELD_OUT_SEED).permutation(len(first))
+    is_held_out = np.zeros(len(first), bool)
+    is_held_out[np.argsort(first)[order[:max(1, round(share * len(first)))]]] = True
+    return tuple(kept(itertools.compress(rows, is_held_out[unit] == is_dev))
                  for is_dev in (False, True))
 
 
@@ -87,7 +89,7 @@ def read_file(task: Task, path: str, need_labels: bool, header: Optional[Sequenc
         a warning counts them. Otherwise a fault ends the whole.
 
     Returns:
-      The `Row`s; those of a file that is read piece by piece are kept on disk.
+      The `Row`s; many of them are kept on disk.
     """
     rows = task.kind.read_rows(task, path, need_labels, form)
     if rows is None:
@@ -97,42 +99,40 @@ def read_file(task: Task, path: str, need_labels: bool, header: Optional[Sequenc
 
 
 def _read_table(task, path, need_labels, header, form, skips):
-    table = task.kind.open_table(task, path, form) or readers.read_table(
-        task, path, header, form, skips)
+    table = readers.read_table(task, path, header, form, skips)
     columns = _find_columns(task, path, table.columns, need_labels)
     tally = _Tally()
-    checked = _checked_rows(task, columns, table, need_labels, skips, tally)
-    rows = StoredRows(checked) if isinstance(table.rows, Iterator) else list(checked)
+    rows = kept(_checked_rows(task, columns, table, need_labels, skips, tally))
     count, broken, found = tally.count, tally.broken, tally.found
     if not count:
         raise UserError("%s: no rows%s" % (path, "" if header else " after the header"))
     if skips and len(found) < count:
-        faults.note_skipped(path, found, count)
+        found.note_skipped(path, count)
     elif broken and broken == len(found) and broken <= _can_lose(task, count, need_labels):
         _log.warning("note: %s: left out %d row(s) of wrong width or without text", path, broken)
     else:
-        faults.refuse(found)
+        found.refuse()
     return rows
 
 
 @dataclasses.dataclass
 class _Tally:
-    """Rows of a file, those of them that are none, and (place, fault) of those with a fault."""
+    """Rows of a file, those of them that are none, and the faults."""
     count: int = 0
     broken: int = 0
-    found: list = dataclasses.field(default_factory=list)
+    found: faults.Found = dataclasses.field(default_factory=faults.Found)
 
 
 def _checked_rows(task, columns, table, need_labels, skips, tally):
     """Yields the rows of a table that the task wants."""
     seen: dict = {}
-    for i, values in enumerate(table.rows):
+    for i, (place, values) in enumerate(table.rows):
         row, fault = (None, values) if isinstance(values, str) else _parse_row(
             task, columns, values, i, need_labels)
         if row and row is not _LEFT_OUT and not fault:
             fault = task.kind.check_row(task, row, seen)
         if fault:
-            tally.found.append((table.where(i), fault))
+            tally.found.add(table.where(place), fault)
             row = _without_texts(columns, values, i) if skips else row
         tally.count += 1
         tally.broken += row is None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Optional
 
 import numpy as np
@@ -19,6 +19,7 @@ from xlnet.errors import UserError
 from xlnet.tasks.kind import THRESHOLD, Answers, LossOptions, refuse_nan
 from xlnet.tasks.prediction_files import PredictionFile
 from xlnet.tasks.regression import Regression
+from xlnet.tasks.row_store import Names, digest, kept
 from xlnet.tasks.task import Row, Task
 
 RANDOM_ORDERS = 10     # of which the measures of a random order are the mean
@@ -70,16 +71,15 @@ class Ranking(Regression):
         return grade, None
 
     def check_row(self, task: Task, row: Row, seen: dict) -> Optional[str]:
-        """seen: the text of each query and the (query, document) pairs of the rows before."""
+        """seen: the text of each query, and the documents of queries, of the rows before."""
         for what, name in (("query", row.query), ("document", row.id)):
             if not name or name.split() != [name]:
                 return "%s '%s': expected a name without spaces" % (what, name)
-        text = row.pairs[0][0]
-        if seen.setdefault(row.query, text) != text:
+        text = digest(row.pairs[0][0])
+        if seen.setdefault(("text", row.query), text) != text:
             return "query '%s' has another text than in the rows before" % row.query
-        if (row.query, row.id) in seen:
+        if not seen.setdefault("documents", Names()).add("%s %s" % (row.query, row.id)):
             return "duplicate document '%s' of query '%s'" % (row.id, row.query)
-        seen[row.query, row.id] = True
         return None
 
     def training_rows(self, task: Task, rows: Sequence[Row], seed: int,
@@ -144,13 +144,13 @@ class Ranking(Regression):
                          threshold: float = THRESHOLD) -> list:
         """A table, and the ranking as trec_eval takes it."""
         return [*super().prediction_files(task, rows, values, threshold),
-                PredictionFile("run", "as a TREC run", [run_text(
-                    [row for row in rows if row.pairs], values)])]
+                PredictionFile("run", "as a TREC run", run_lines(
+                    kept(row for row in rows if row.pairs), values))]
 
     def prediction_columns(self, task: Task, rows: Sequence[Row], values: np.ndarray,
                            threshold: float) -> list:
         """`query id score`"""
-        return [("query", [row.query for row in rows]),
+        return [("query", (row.query for row in rows)),
                 *super().prediction_columns(task, rows, values, threshold)]
 
     def words(self, task: Task) -> str:
@@ -158,18 +158,16 @@ class Ranking(Regression):
             "pairs of them" if self.pairwise else "their grades")
 
 
-def run_text(rows: Sequence[Row], scores: np.ndarray) -> str:
-    """A line `query Q0 document rank score xlnet` for each row, best documents first.
+def run_lines(rows: Sequence[Row], scores: np.ndarray) -> Iterator[str]:
+    """Yields a line `query Q0 document rank score xlnet` for each row, best documents first.
 
     scores: float32 [n], with all their digits, so that none are equal that were not.
     """
     scores = np.asarray(scores)
-    lines = []
     for query in by_query(rows):
         for rank, index in enumerate(best_first(scores, query), 1):
-            lines.append("%s Q0 %s %d %.9g xlnet" % (rows[index].query, rows[index].id, rank,
-                                                     scores[index]))
-    return "\n".join(lines) + "\n"
+            row = rows[index]
+            yield "%s Q0 %s %d %.9g xlnet\n" % (row.query, row.id, rank, scores[index])
 
 
 # ---- orders
@@ -181,11 +179,12 @@ def by_query(rows: Sequence[Row]) -> list:
     A query's rows are sorted by the document's name, backwards. Documents of equal scores stay in
     this order, as trec_eval has them, so that no measure depends on the order of a file.
     """
-    found: dict[str, list[int]] = {}
+    found: dict[str, list[tuple]] = {}
     for index, row in enumerate(rows):
-        found.setdefault(row.query, []).append(index)
-    return [np.array(sorted(numbers, key=lambda number: rows[number].id, reverse=True))
-            for numbers in found.values()]
+        found.setdefault(row.query, []).append((row.id, index))
+    return [np.array([index for _, index in sorted(documents, key=lambda one: one[0],
+                                                   reverse=True)])
+            for documents in found.values()]
 
 
 def best_first(values: np.ndarray, query: np.ndarray) -> np.ndarray:
@@ -195,7 +194,7 @@ def best_first(values: np.ndarray, query: np.ndarray) -> np.ndarray:
 
 # ---- pairs ----
 
-def pair_rows(rows: Sequence[Row], most: int, seed: int) -> list:
+def pair_rows(rows: Sequence[Row], most: int, seed: int) -> Sequence[Row]:
     """Makes rows of two texts, the better document first, to train on.
 
     Args:
@@ -203,19 +202,22 @@ def pair_rows(rows: Sequence[Row], most: int, seed: int) -> list:
         grades; 0: all of them. seed: of the draw.
 
     Returns:
-      A list of `Row` with two pairs and the label 1: the probability that the first one is
-      the better one (RankNet, https://doi.org/10.1145/1102351.1102363).
+      `Row`s with two pairs and the label 1: the probability that the first one is the better one
+      (RankNet, https://doi.org/10.1145/1102351.1102363).
     """
-    random = np.random.default_rng(seed)
-    made = []
+    return kept(_pairs(rows, most, np.random.default_rng(seed)))
+
+
+def _pairs(rows, most, random):
     for query in by_query(rows):
-        better, worse = _unequal(np.array([rows[index].label for index in query]))
+        documents = [rows[index] for index in query]
+        better, worse = _unequal(np.array([row.label for row in documents]))
         if most and len(better) > most:
             drawn = np.sort(random.choice(len(better), most, replace=False))
             better, worse = better[drawn], worse[drawn]
-        for one, other in zip(query[better], query[worse]):
-            made.append(rows[one]._replace(pairs=rows[one].pairs + rows[other].pairs, label=1.0))
-    return made
+        for one, other in zip(better, worse):
+            yield documents[one]._replace(pairs=documents[one].pairs + documents[other].pairs,
+                                          label=1.0)
 
 
 def _unequal(grades):

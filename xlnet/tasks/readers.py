@@ -10,7 +10,7 @@ from __future__ import annotations
 import collections
 import csv
 import functools
-import io
+import itertools
 import json
 import logging
 import os
@@ -21,7 +21,8 @@ from typing import Any, Optional
 
 from xlnet import files
 from xlnet.errors import UserError
-from xlnet.tasks import decoding, faults
+from xlnet.tasks import decoding, faults, row_store
+from xlnet.tasks.json_stream import JsonStream
 from xlnet.tasks.task import Task
 
 _log = logging.getLogger(__name__)
@@ -29,9 +30,9 @@ _log = logging.getLogger(__name__)
 _FASTTEXT_MARK = "__label__"                # before each label of a line
 _JUDGEMENT = "query 0 document grade"       # a line of TREC's qrels
 
-# columns: names. rows: for each row its values, a list aligned with the columns (None: the row has
-# none; a list in JSON), or a str: the fault of a row that cannot be read. where: row number ->
-# text.
+# columns: names. rows: (place, values) of each, gone through once; values are a list aligned with
+# the columns (None: the row has none; a list in JSON), or a str: the fault of a row that cannot be
+# read. where: place -> text.
 Table = collections.namedtuple("Table", "columns rows where")
 
 
@@ -59,9 +60,10 @@ FOREIGN = {"xlsx": "excel", "xls": "excel", "ods": "excel", "parquet": "parquet"
 _FOREIGN_STARTS = {b"PK\x03\x04": "xlsx", b"PAR1": "parquet", b"\xd0\xcf\x11\xe0": "xls"}
 
 
-def _refuse_foreign(path, form, content):
-    """Raises UserError for spreadsheets and the like, whatever they are called."""
-    found = form if form in FOREIGN else _FOREIGN_STARTS.get(content[:4])
+def _refuse_foreign(path, form, start):
+    """Raises UserError for spreadsheets and the like, whatever they are called; start: of the file,
+    four bytes."""
+    found = form if form in FOREIGN else _FOREIGN_STARTS.get(start)
     if found is None:
         return
     what = "a Parquet file" if found == "parquet" else "a spreadsheet (.%s); save it as CSV, " \
@@ -85,36 +87,37 @@ def read_table(task: Task, path: str, header: Optional[Sequence[str]] = None,
     if path != "-" and os.path.isdir(path) and task.tree:
         return _TREES[task.tree](task, path)
     form = form or os.path.splitext(path)[1].lstrip(".").lower()
-    content = _read_content(path, "task %s" % task.name)
-    _refuse_foreign(path, form, content)
+    file = _opened(path, "task %s" % task.name)
+    _refuse_foreign(path, form, file.read(4))
     forms = {**FORMS, **task.kind.forms()}
     if form not in forms:
         raise UserError("%s: unknown form '%s'; expected one of %s" % (
             path, form, ", ".join(forms)))
-    return forms[form](task, path, _lines(path, content, task.encoding, skips), header, skips)
+    return forms[form](task, path, _lines(path, file, task.encoding, skips), header, skips)
 
 
-def read_lines(path: str, what: str) -> list[str]:
+def read_lines(path: str, what: str, encoding: Optional[str] = None) -> list[str]:
     """The lines of a file, or of the standard input ("-"), without the empty ones at its end.
 
     what: the file's role in errors.
     """
-    return _lines(path, _read_content(path, what))
+    with _opened(path, what) as file:
+        return list(_lines(path, file, encoding))
 
 
-def _lines(path, content, encoding=None, skips=False):
-    lines = decoding.lines_of(path, content, encoding, skips)
-    if not lines:
+def _lines(path, file, encoding=None, skips=False):
+    lines = decoding.Lines(path, file, encoding, skips)
+    if not lines.start():
         raise UserError("%s: the file is empty" % path)
     return lines
 
 
-def _read_content(path, what):
+def _opened(path, what):
+    """A file that can be read several times; the standard input is copied to a temporary one."""
     if path == "-":
-        return sys.stdin.buffer.read()
+        return row_store.temporary_copy(sys.stdin.buffer)
     files.require_file(path, what)
-    with open(path, "rb") as f:
-        return f.read()
+    return open(path, "rb")
 
 
 # --- Columns side by side
@@ -122,13 +125,13 @@ def _read_content(path, what):
 def _read_tsv(task, path, lines, header, skips):
     """Cells between tabs, where a quotation mark is a character like any other; or as CSV, where
     the names of the columns stand between other delimiters."""
-    if lines[0].startswith(_FASTTEXT_MARK):
+    if lines.start().startswith(_FASTTEXT_MARK):
         return _read_fasttext(task, path, lines)
     delimiter = task.delimiter or _find_delimiter(task, path, lines, header, "\t")
     if delimiter != "\t":
         return _read_quoted(task, path, lines, header, delimiter, skips)
-    rows = [line.split("\t") for line in lines]
-    return _table(task, path, header, rows, lambda i: "%s:%d" % (path, i + 1))
+    return _table(task, path, header,
+                  ((number, line.split("\t")) for number, line in enumerate(lines, 1)))
 
 
 def _read_csv(task, path, lines, header, skips):
@@ -139,49 +142,57 @@ def _read_csv(task, path, lines, header, skips):
 
 
 def _read_quoted(task, path, lines, header, delimiter, skips):
-    rows, starts = _quoted_rows(path, lines, delimiter, skips)
-    if isinstance(rows[0], str):
-        faults.refuse([("%s:1" % path, rows[0])])
-    return _table(task, path, header, rows, lambda i: "%s:%d" % (path, starts[i]))
+    return _table(task, path, header, _quoted_rows(path, lines, delimiter, skips))
 
 
 def _quoted_rows(path, lines, delimiter, skips):
-    """The rows, of which those that are no CSV are a str, their fault; and the line that each
-    begins at."""
-    rows: list[Any] = []
-    starts: list[int] = []
-    begin = 0                       # the line that reading begins at, again behind a fault
-    while begin < len(lines):
-        reader = _csv_reader(lines[begin:], delimiter, strict=True)
-        start = begin
+    """Yields the line that each row begins at, and the row, or its fault where it is no CSV."""
+    to_come = iter(lines)
+    again: collections.deque[str] = collections.deque()     # lines behind a fault
+    row_lines: list[str] = []
+
+    def take():
+        while (line := again.popleft() if again else next(to_come, None)) is not None:
+            row_lines.append(line)
+            yield line + "\n"
+
+    start, is_done = 1, False
+    while not is_done:
         try:
-            for row in reader:
-                rows.append(row)
-                starts.append(start + 1)
-                start = begin + reader.line_num
-            break
+            for row in _csv_reader(take(), delimiter, strict=True):
+                yield start, row
+                start += len(row_lines)
+                row_lines.clear()
+            is_done = True
         except csv.Error as e:
             fault = "not CSV: %s" % e
             if not skips:
-                faults.refuse([("%s:%d" % (path, start + 1), fault)])
-            rows.append(fault)
-            starts.append(start + 1)
-            begin = start + 1
-    return rows, starts
+                faults.refuse([("%s:%d" % (path, start), fault)])
+            yield start, fault
+            again.extendleft(reversed(row_lines[1:]))
+            row_lines.clear()
+            start += 1
 
 
 def _csv_reader(lines, delimiter, strict):
-    csv.field_size_limit(1 << 30)
-    return csv.reader(io.StringIO("\n".join(lines), newline=""), strict=strict,
-                      delimiter=delimiter)
+    csv.field_size_limit(_LONGEST_CELL)
+    return csv.reader(lines, strict=strict, delimiter=delimiter)
 
 
-def _table(task, path, header, rows, where):
-    """The `Table` of rows whose first one has the columns' names, unless `header` does."""
-    header = header or _known_header(task, path, rows[0])
+def _table(task, path, header, rows):
+    """The `Table` of rows (line, cells) whose first one has the columns' names, unless `header`
+    does."""
+    line, cells = next(rows)
+    if isinstance(cells, str):
+        faults.refuse([("%s:%d" % (path, line), cells)])
+    header = header or _known_header(task, path, cells)
     if header:
-        return Table(header, rows, where)
-    return Table(_names(rows[0]), rows[1:], lambda i: where(i + 1))
+        return Table(header, itertools.chain([(line, cells)], rows), _by_line(path))
+    return Table(_names(cells), rows, _by_line(path))
+
+
+def _by_line(path):
+    return lambda line: "%s:%d" % (path, line)
 
 
 def _known_header(task, path, first):
@@ -212,14 +223,16 @@ def _has_texts(task, names):
 
 _DELIMITERS = (",", ";", "\t", "|")
 _LINES_OF_A_ROW = 50        # at most, of the first one; more than any line of names has
+_LONGEST_CELL = 1 << 27     # [characters]
 
 
 def _find_delimiter(task, path, lines, header, usual):
     """The delimiter with which the first line is the names of the columns, or has as many cells as
     a `header`; the usual one where there is none, or several."""
+    beginning = lines.first(_LINES_OF_A_ROW)
     for delimiter in (usual, *_DELIMITERS):
-        first = lines[0].split("\t") if delimiter == usual == "\t" else \
-            _first_quoted(lines, delimiter)
+        first = beginning[0].split("\t") if delimiter == usual == "\t" else \
+            _first_quoted(beginning, delimiter)
         if header and len(first) == len(header) or not header and _has_texts(task, _names(first)):
             if delimiter != usual and len(first) > 1:
                 _note(path, "with columns between '%s'" % delimiter.replace("\t", "\\t"))
@@ -230,7 +243,7 @@ def _find_delimiter(task, path, lines, header, usual):
 def _first_quoted(lines, delimiter):
     """The cells of the first row, as CSV with this delimiter; none where it is no CSV."""
     try:
-        return next(_csv_reader(lines[:_LINES_OF_A_ROW], delimiter, strict=False))
+        return next(_csv_reader((line + "\n" for line in lines), delimiter, strict=False))
     except csv.Error:
         return []
 
@@ -242,21 +255,50 @@ def _note(path, how):
 
 def _read_json(task, path, lines, header, skips):
     """A JSON object on each line, or one list of objects; "a.b" is the key b in the object of a."""
-    if lines[0].lstrip().startswith("["):
-        where = lambda i: "%s: item %d" % (path, i + 1)
-        try:
-            flat = list(map(_flat, files.parse_json("\n".join(lines))))
-        except ValueError as e:
-            raise UserError("%s: not valid JSON: %s" % (path, e)) from None
+    if lines.start().startswith("["):
+        values, where = functools.partial(_items, path, lines), lambda i: "%s: item %d" % (path, i)
     else:
-        where = lambda i: "%s:%d" % (path, i + 1)
-        flat = [_parse_json(line) for line in lines]
-    columns = list(dict.fromkeys(key for each in flat if isinstance(each, dict) for key in each))
+        values, where = functools.partial(_line_values, lines), _by_line(path)
+    columns: dict[str, None] = {}
+    for _, value in values():
+        if isinstance(value, dict):
+            columns.update(dict.fromkeys(value))
     if not columns:
-        faults.refuse([(where(i), fault if isinstance(fault, str) else "an object without keys")
-                       for i, fault in enumerate(flat)])
-    return Table(columns, [[each.get(name) for name in columns] if isinstance(each, dict) else each
-                           for each in flat], where)
+        faults.refuse((where(place), value if isinstance(value, str) else "an object without keys")
+                      for place, value in values())
+    return Table(list(columns), (
+        (place, list(map(value.get, columns)) if isinstance(value, dict) else value)
+        for place, value in values()), where)
+
+
+def _line_values(lines):
+    """Yields (line, its object with plain keys, or its fault)."""
+    for number, line in enumerate(lines, 1):
+        yield number, _parse_json(line)
+
+
+def _items(path, lines):
+    """Yields (number, item with plain keys, or its fault) of a list."""
+    stream = JsonStream(lines.chunks())
+    try:
+        for number, _ in enumerate(stream.items(), 1):
+            value = stream.value()
+            yield number, _flat(value)
+        if stream.peek():
+            raise ValueError("more behind the list")
+    except ValueError as e:
+        raise not_json(path, lines, e) from None
+
+
+def not_json(path: str, lines: decoding.Lines, error: ValueError, after: str = "") -> UserError:
+    """What to raise where a `JsonStream` of lines found an error: with the place, if it is found
+    again. after: what had been read."""
+    try:
+        files.parse_json("".join(lines.chunks()))
+    except ValueError as e:
+        error = e
+    return UserError("%s: not valid JSON: %s%s" % (
+        path, error, ", after " + after if after else ""))
 
 
 def _parse_json(line):
@@ -292,33 +334,40 @@ def _flat(value, depth=1):
 def _read_plain(task, path, lines, header, skips):
     """A text on each line; tabs part the texts of a pair, or the answers of a choice. Or fastText's
     lines, an article of RACE, or a table that names its columns."""
-    if lines[0].startswith(_FASTTEXT_MARK):
+    if lines.start().startswith(_FASTTEXT_MARK):
         return _read_fasttext(task, path, lines)
-    if task.tree == "race" and lines[0].lstrip().startswith("{"):
-        return Table(_race_columns(task), _race_questions(path, "\n".join(lines)), lambda i: path)
-    names = _names(lines[0].split("\t"))
+    if task.tree == "race" and lines.start().startswith("{"):
+        return Table(_race_columns(task), [(path, row) for row in _race_questions(
+            path, "\n".join(lines))], str)
+    names = _names(lines.first(1)[0].split("\t"))
     if len(names) > 1 and _has_texts(task, names):
         return _read_tsv(task, path, lines, header, skips)
     # Texts that several columns are joined to stand joined in such a file.
     columns = [*task.text_a[:1], *task.text_b[:1], *task.choices]
     joined = [*task.text_a[1:], *task.text_b[1:]]
-    rows = [cells + [None] * len(joined) if len(cells) == len(columns) else
-            "%d column(s), expected %d" % (len(cells), len(columns))
-            for cells in (line.split("\t") for line in lines)]
-    return Table(columns + joined, rows, lambda i: "%s:%d" % (path, i + 1))
+
+    def rows():
+        for number, line in enumerate(lines, 1):
+            cells = line.split("\t")
+            yield number, cells + [None] * len(joined) if len(cells) == len(columns) else \
+                "%d column(s), expected %d" % (len(cells), len(columns))
+    return Table(columns + joined, rows(), _by_line(path))
 
 
 def _read_fasttext(task, path, lines):
     """Labels, each with a mark before it, then the text: `__label__pos __label__short Fine.`"""
-    rows = []
-    for line in lines:
-        labels = []
-        while line.startswith(_FASTTEXT_MARK):
-            label, _, line = line.partition(" ")
-            labels.append(label[len(_FASTTEXT_MARK):])
-            line = line.lstrip()
-        rows.append([labels, line])
-    return Table([*task.label[:1], *task.text_a[:1]], rows, lambda i: "%s:%d" % (path, i + 1))
+    return Table([*task.label[:1], *task.text_a[:1]],
+                 ((number, _fasttext_cells(line)) for number, line in enumerate(lines, 1)),
+                 _by_line(path))
+
+
+def _fasttext_cells(line):
+    labels = []
+    while line.startswith(_FASTTEXT_MARK):
+        label, _, line = line.partition(" ")
+        labels.append(label[len(_FASTTEXT_MARK):])
+        line = line.lstrip()
+    return [labels, line]
 
 
 # --- TREC's files: judgements or the documents to be ranked, and texts elsewhere
@@ -337,8 +386,7 @@ def _read_run(task, path, lines, header, skips):
     """
     qrels, grades = _stem(path) + ".qrels", None
     if path != "-" and os.path.exists(qrels):
-        judged = [_split(line, _JUDGEMENT) for line in
-                  decoding.lines_of(qrels, _read_content(qrels, "judgements"))]
+        judged = [_split(line, _JUDGEMENT) for line in read_lines(qrels, "judgements")]
         faults.refuse([("%s:%d" % (qrels, i), cells) for i, cells in enumerate(judged, 1)
                        if isinstance(cells, str)])
         grades = {(cells[0], cells[2]): cells[3] for cells in judged}
@@ -383,7 +431,7 @@ def _join_texts(task, path, rows, grade):
         query, document = cells[0], cells[2]
         return [query, texts[0][query], document, texts[1][document], grade(cells)]
 
-    return Table(columns, list(map(join, rows)), lambda i: "%s:%d" % (path, i + 1))
+    return Table(columns, enumerate(map(join, rows), 1), _by_line(path))
 
 
 def _read_texts(path, wanted):
@@ -422,26 +470,22 @@ def _read_folders(task, path):
     """A text in each file, its label the name of the folder: LABEL/NAME.txt."""
     names = [(label, name) for label in task.class_names
              for name in sorted(_files_in(os.path.join(path, label), task), key=_natural)]
-    rows = [["%s/%s" % (label, name[:-len(".txt")]), label,
-             _whole_text(os.path.join(path, label, name), task.encoding)] for label, name in names]
-    return Table([task.id, *task.label, *task.text_a], rows,
-                 lambda i: os.path.join(path, *names[i]))
+
+    def rows():
+        for label, name in names:
+            file = os.path.join(path, label, name)
+            yield file, ["%s/%s" % (label, name[:-len(".txt")]), label, _text(file, task)]
+    return Table([task.id, *task.label, *task.text_a], rows(), str)
 
 
 def _read_race(task, path):
     """RACE (https://arxiv.org/abs/1704.04683): articles in JSON files, each with its questions."""
     folders = [name for name in ("middle", "high") if os.path.isdir(os.path.join(path, name))] \
         or [""]
-    rows, places = [], []
-    for folder in folders:
-        directory = os.path.join(path, folder)
-        for name in sorted(_files_in(directory, task), key=_natural):
-            file = os.path.join(directory, name)
-            for row in _race_questions(file, "\n".join(decoding.lines_of(
-                    file, _read_content(file, "RACE"), task.encoding))):
-                rows.append(row)
-                places.append(file)
-    return Table(_race_columns(task), rows, lambda i: places[i])
+    articles = [os.path.join(path, folder, name) for folder in folders for name in sorted(
+        _files_in(os.path.join(path, folder), task), key=_natural)]
+    return Table(_race_columns(task), (
+        (file, row) for file in articles for row in _race_questions(file, _text(file, task))), str)
 
 
 def _race_columns(task):
@@ -477,5 +521,6 @@ def _natural(name):
     return [int(part) if part.isdigit() else part for part in re.split("([0-9]+)", name)]
 
 
-def _whole_text(path, encoding):
-    return "\n".join(decoding.lines_of(path, _read_content(path, "text"), encoding))
+def _text(path, task):
+    with open(path, "rb") as file:
+        return "\n".join(decoding.Lines(path, file, task.encoding))

@@ -95,7 +95,7 @@ class Regression(Kind):
     def prediction_columns(self, task: Task, rows: Sequence[Row], values: np.ndarray,
                            threshold: float) -> list:
         """`id score`"""
-        return [("id", [row.id for row in rows]),
+        return [("id", (row.id for row in rows)),
                 ("score", self.answer_texts(task, values, threshold))]
 
     def answer_texts(self, task: Task, values: np.ndarray, threshold: float) -> list:

@@ -5,19 +5,24 @@ Shape letters: n rows.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import itertools
 import json
+import shutil
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Any, Callable
+from typing import IO, Any, Callable
 
 import numpy as np
 
 from xlnet.errors import UserError
 
 _ROWS_AT_ONCE = 500
+_ROWS_IN_MEMORY = 10000
+_BLOCKS_IN_MEMORY = 8           # of rows asked for by number
+_COPY_IN_MEMORY = 1 << 26       # [bytes]
 _NAMES_APART = 1000      # names that are added before they are sorted, as long as there are few
 
 
@@ -39,16 +44,13 @@ class StoredRows(Sequence):
         rows = iter(rows)
         for block in iter(lambda: list(itertools.islice(rows, _ROWS_AT_ONCE)), []):
             self._write(block)
-        self._block = functools.lru_cache(maxsize=1)(self._read_block)
+        self._block = functools.lru_cache(maxsize=_BLOCKS_IN_MEMORY)(self._read_block)
 
     def _write(self, block):
         packed = json.dumps(self._packed(block)).encode("ascii")
-        try:
+        with _says_where():
             self._file.write(packed)
             self._file.flush()
-        except OSError as e:
-            raise UserError("rows cannot be kept in %s: %s; set TMPDIR to a directory elsewhere"
-                            % (tempfile.gettempdir(), e.strerror)) from None
         self._places.append(self._file.tell())
         self._count += len(block)
 
@@ -93,6 +95,35 @@ class StoredRows(Sequence):
             one == another for one, another in zip(self, other))
 
 
+def kept(rows: Iterable[Any]) -> Sequence[Any]:
+    """A list of few rows, `StoredRows` of many."""
+    rest = iter(rows)
+    first = list(itertools.islice(rest, _ROWS_IN_MEMORY + 1))
+    return first if len(first) <= _ROWS_IN_MEMORY else StoredRows(itertools.chain(first, rest))
+
+
+def temporary_copy(stream: IO[bytes]) -> IO[bytes]:
+    """What a stream holds, as a file that can be read several times and is gone with this object.
+
+    Raises:
+      UserError: there is no room for it.
+    """
+    copy = tempfile.SpooledTemporaryFile(_COPY_IN_MEMORY, prefix="xlnet-stdin-")
+    with _says_where():
+        shutil.copyfileobj(stream, copy)
+    copy.seek(0)
+    return copy
+
+
+@contextlib.contextmanager
+def _says_where():
+    try:
+        yield
+    except OSError as e:
+        raise UserError("rows cannot be kept in %s: %s; set TMPDIR to a directory elsewhere"
+                        % (tempfile.gettempdir(), e.strerror)) from None
+
+
 _PLAIN, _SHARED, _MIXED = "plain", "shared", "mixed"    # forms, beside the numbers of types
 
 
@@ -124,17 +155,18 @@ def _unpacked(packed, types):
 
 
 class Mapped(Collection):
-    """What a function makes of each row, made whenever it is gone through."""
+    """What a function makes of each row, or of rows side by side, made whenever it is gone
+    through."""
 
-    def __init__(self, function: Callable[[Any], Any], rows: Collection[Any]):
+    def __init__(self, function: Callable[..., Any], *rows: Collection[Any]):
         self._function = function
         self._rows = rows
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._rows[0])
 
     def __iter__(self) -> Iterator[Any]:
-        return map(self._function, self._rows)
+        return map(self._function, *self._rows)
 
     def __contains__(self, value: object) -> bool:
         return any(value == each for each in self)

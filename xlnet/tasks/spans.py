@@ -21,10 +21,8 @@ import numpy as np
 
 from xlnet.config import SpanSettings
 from xlnet.tasks import (
-    decoding,
     encoding,
     question_windows,
-    readers,
     served_spans,
     span_answers,
     span_scoring,
@@ -32,7 +30,7 @@ from xlnet.tasks import (
 )
 from xlnet.tasks.kind import THRESHOLD, Answers, Kind, LossOptions, refuse_nan
 from xlnet.tasks.prediction_files import PredictionFile
-from xlnet.tasks.row_store import Mapped, Names, StoredRows
+from xlnet.tasks.row_store import Mapped, Names, kept
 from xlnet.tasks.task import Row, Task
 
 _HIDDEN = -1e30          # the logit of a place where no answer can be
@@ -103,14 +101,6 @@ class Spans(Kind):
 
     # ---- files
 
-    def open_table(self, task: Task, path: str, form: Optional[str]) -> Optional[readers.Table]:
-        """SQuAD's JSON is read paragraph by paragraph."""
-        form = form or os.path.splitext(path)[1].lstrip(".").lower()
-        if form != "json" or not os.path.isfile(path) \
-                or not squad_files.is_squad(decoding.chunks_of(path, task.encoding)):
-            return None
-        return squad_files.table_of(task, path, decoding.chunks_of(path, task.encoding))
-
     def forms(self) -> Mapping[str, Callable]:
         return squad_files.FORMS
 
@@ -135,7 +125,7 @@ class Spans(Kind):
                       data_dir: str) -> Sequence[Row]:
         """All but those whose answer has no place; `note_faults` has named them."""
         has_place = [not row.label or squad_files.place_of(row).is_known for row in rows]
-        return rows if all(has_place) else StoredRows(itertools.compress(rows, has_place))
+        return rows if all(has_place) else kept(itertools.compress(rows, has_place))
 
     def training_unit(self, task: Task) -> str:
         return "questions"

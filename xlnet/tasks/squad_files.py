@@ -13,7 +13,6 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, Optional
 
-from xlnet import files
 from xlnet.errors import UserError
 from xlnet.tasks import decoding, readers
 from xlnet.tasks.json_stream import JsonStream
@@ -42,43 +41,29 @@ def is_squad(chunks: Iterable[str]) -> bool:
     return False
 
 
-def table_of(task: Task, path: str, chunks: Iterable[str]) -> readers.Table:
+def table_of(task: Task, path: str, lines: decoding.Lines) -> readers.Table:
     """The `Table` of SQuAD's JSON, {"data": [{"paragraphs": [{"context", "qas": [{"id",
     "question", "answers"}]}]}]}, whose rows are read as they are asked for, a paragraph at a time.
     """
     columns = [task.id, *task.text_a, *task.text_b, *task.label]
     blank = [None] * (len(columns) - 4)
-    place = ""
 
     def rows():
-        nonlocal place
+        place = ""
         try:
-            for found, cells in _questions(path, JsonStream(chunks)):
-                place = found
-                yield cells if isinstance(cells, str) else cells + blank
+            for place, cells in _questions(path, JsonStream(lines.chunks())):
+                yield place, cells if isinstance(cells, str) else cells + blank
         except ValueError as e:
             if isinstance(e, UserError):
                 raise
-            raise UserError("%s: not valid JSON: %s%s" % (
-                path, _fault_of(path) or e, ", after " + place if place else "")) from None
-    return readers.Table(columns, rows(), lambda i: "%s: %s" % (path, place))
-
-
-def _fault_of(path):
-    """What is wrong with a file, with line and column; None where that cannot be said."""
-    if path == "-":
-        return None
-    try:
-        files.parse_json("".join(decoding.chunks_of(path)))
-    except ValueError as e:
-        return str(e)
-    return None
+            raise readers.not_json(path, lines, e, place) from None
+    return readers.Table(columns, rows(), lambda place: "%s: %s" % (path, place))
 
 
 def _read_json(task, path, lines, header, skips):
-    """SQuAD's JSON from the standard input, or the common JSON of tables."""
-    if is_squad(line + "\n" for line in lines):
-        return table_of(task, path, (line + "\n" for line in lines))
+    """SQuAD's JSON, or the common JSON of tables."""
+    if is_squad(lines.chunks()):
+        return table_of(task, path, lines)
     return readers.FORMS["jsonl"](task, path, lines, header, skips)
 
 

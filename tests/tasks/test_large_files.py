@@ -1,0 +1,187 @@
+"""Files of any size: read piece by piece, their rows kept on disk, their records made in parts."""
+
+import csv
+import io
+import json
+import os
+import random
+import tracemalloc
+
+import pytest
+from helpers.vocabulary import train_tiny_model
+
+from xlnet.errors import UserError
+from xlnet.tasks import decoding, encoding, known, parsing, row_store
+from xlnet.tasks.decoding import Lines
+from xlnet.tasks.faults import Found
+from xlnet.tokenization import Tokenizer
+
+NAMES = ("sentence", "label")
+
+
+def rows_of(count):
+    return [("%s %d" % ("the cat sat " * 30, i), str(i % 2)) for i in range(count)]
+
+
+def tsv(rows):
+    return "".join("\t".join(row) + "\n" for row in (NAMES, *rows))
+
+
+def quoted(rows):
+    text = io.StringIO()
+    csv.writer(text, quoting=csv.QUOTE_ALL).writerows((NAMES, *rows))
+    return text.getvalue()
+
+
+def json_lines(rows):
+    return "".join(json.dumps(dict(zip(NAMES, row))) + "\n" for row in rows)
+
+
+def json_list(rows):
+    return json.dumps([dict(zip(NAMES, row)) for row in rows])
+
+
+def fasttext(rows):
+    return "".join("__label__%s %s\n" % (label, text) for text, label in rows)
+
+
+FORMS = {"tsv": tsv, "csv": quoted, "jsonl": json_lines, "json": json_list, "txt": fasttext}
+SST = known.GLUE["sst-2"]
+
+
+@pytest.fixture
+def small_parts(monkeypatch):
+    """What is large comes early. More rows at once than tuples that Python keeps for later use have
+    items."""
+    for module, name, size in ((row_store, "_ROWS_AT_ONCE", 30), (row_store, "_NAMES_APART", 20),
+                               (row_store, "_ROWS_IN_MEMORY", 30), (decoding, "_CHUNK", 4096),
+                               (encoding, "_EXAMPLES_AT_ONCE", 20)):
+        monkeypatch.setattr(module, name, size)
+
+
+def peak_of_a_run(tmp_path, form, tokenizer, count):
+    """The size of a file of so many rows, and the memory that its records and predictions take."""
+    path = tmp_path / ("%d.%s" % (count, form))
+    path.write_text(FORMS[form](rows_of(count)))
+    tracemalloc.start()
+    train, dev = parsing.hold_out(parsing.read_file(SST, str(path), True), 0.5)
+    made = encoding.write_records(str(tmp_path), form, SST.kind.examples(SST, train), tokenizer,
+                                  encoding.Layout(32), label_names=SST.labels)
+    files = SST.kind.prediction_files(SST, dev, [[.5, .5]] * len(dev))
+    predicted = sum(1 for _ in files[0].lines) - 1
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert made.count + predicted == count
+    return os.path.getsize(path), peak
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_memory_does_not_grow_with_the_file(form, tmp_path, small_parts):
+    tokenizer = Tokenizer(train_tiny_model(tmp_path / "sp.model"))
+    peak_of_a_run(tmp_path, form, tokenizer, 100)       # whatever is loaded once
+    (small, before), (large, after) = (peak_of_a_run(tmp_path, form, tokenizer, count)
+                                       for count in (300, 1500))
+    assert after - before < 0.25 * (large - small)
+
+
+# ---- lines
+
+TEXTS = ("a\nb", "\n\n a\r\n\n\r\nb\n", "\u2028é文😀\x85\n\x0c|\n" * 9, "one line",
+         "x" * 40 + "\ny")
+
+
+@pytest.mark.parametrize("size", (1, 2, 3, 7, 1000))
+@pytest.mark.parametrize("name", ("utf-8", "utf-8-sig", "utf-16", "utf-32", "gb18030"))
+def test_lines_are_the_same_wherever_the_file_is_cut(name, size, monkeypatch):
+    monkeypatch.setattr(decoding, "_CHUNK", size)
+    for text in TEXTS:
+        given = name if name == "gb18030" or size < 4 else None     # the mark is in the first piece
+        lines = Lines("x", io.BytesIO(text.encode(name)), given)
+        expected = [line.rstrip("\r") for line in text.rstrip("\r\n").split("\n")]
+        assert list(lines) == list(lines) == expected
+        assert list(zip(lines, lines)) == list(zip(expected, expected))     # both at once
+        assert lines.first(1) == expected[:1] and "".join(lines.chunks()) == text
+        assert lines.start() and lines.start()[0] == text.lstrip()[0]
+
+
+def test_a_file_of_blanks_has_no_lines():
+    for content in (b"", b"\n", b" \n\t\r\n"):
+        lines = Lines("x", io.BytesIO(content))
+        assert not list(lines) and lines.start() == ""
+
+
+def test_bytes_of_another_encoding_are_found_wherever_they_are(monkeypatch):
+    monkeypatch.setattr(decoding, "_CHUNK", 7)
+    content = b"naive\n" * 50 + "caf\xe9\n".encode("cp1252") + b"end\n"
+    with pytest.raises(UserError, match="^x:51: not UTF-8: byte 0xe9 at column 4; it looks like "
+                                        "cp1252"):
+        Lines("x", io.BytesIO(content))
+    with pytest.raises(UserError, match="^x: not utf-8-sig: byte 0xe9 in line 51$"):
+        Lines("x", io.BytesIO(content), "utf-8")
+    assert list(Lines("x", io.BytesIO(content), skips=True))[50] == "caf\udce9"
+    assert list(Lines("x", io.BytesIO(content), "cp1252"))[50] == "café"
+
+
+# ---- rows of CSV behind a fault
+
+def rows_one_by_one(text):
+    """As `csv` reads the text; begun again behind the first line of each row that is no CSV."""
+    lines, found, begin = text.split("\n"), [], 0
+    while lines and not lines[-1].strip():
+        lines.pop()
+    while begin < len(lines):
+        reader = csv.reader(io.StringIO("\n".join(lines[begin:]) + "\n", newline=""), strict=True)
+        start = begin
+        try:
+            for row in reader:
+                found.append((start + 1, row))
+                start = begin + reader.line_num
+            break
+        except csv.Error as e:
+            found.append((start + 1, "not CSV: %s" % e))
+            begin = start + 1
+    return found
+
+
+def test_csv_goes_on_behind_a_fault(tmp_path):
+    rng, faults, rows = random.Random(0), 0, 0
+    for _ in range(300):
+        text = "sentence,label\n" + "".join(rng.choices('a,"\n', (5, 3, 3, 4), k=30)) + "z"
+        path = tmp_path / "x.csv"
+        path.write_text(text)
+        table = parsing.readers.read_table(SST, str(path), skips=True)
+        found = list(table.rows)
+        assert found == rows_one_by_one(text)[1:]
+        faults += sum(isinstance(row, str) for _, row in found)
+        rows += len(found)
+    assert 100 < faults < rows - 100
+
+
+def test_many_faults_take_little_memory(monkeypatch):
+    tracemalloc.start()
+    found = Found(("x:%d" % i, "fault %d" % (i % 1000)) for i in range(20000))
+    assert tracemalloc.get_traced_memory()[0] < 20000
+    tracemalloc.stop()
+    assert len(found) == 20000
+    with pytest.raises(UserError, match="^x:0: fault 0; hint .and 19999 more faulty row.s.."):
+        found.refuse("; hint")
+    Found().refuse()
+
+
+# ---- the standard input
+
+def test_the_standard_input_is_read_as_a_file_is(monkeypatch, tmp_path):
+    for form, make in FORMS.items():
+        (tmp_path / ("x." + form)).write_text(make(rows_of(40)))
+        with open(tmp_path / ("x." + form)) as stdin:
+            monkeypatch.setattr("sys.stdin", stdin)
+            piped = parsing.read_file(SST, "-", True, form=form)
+        assert piped == parsing.read_file(SST, str(tmp_path / ("x." + form)), True)
+        assert len(piped) == 40
+
+
+def test_a_full_disk_beside_the_standard_input_is_one_line(monkeypatch):
+    monkeypatch.setattr(row_store.tempfile, "SpooledTemporaryFile",
+                        lambda *_, **__: open("/dev/full", "wb"))
+    with pytest.raises(UserError, match="rows cannot be kept in .*: No space left on device"):
+        row_store.temporary_copy(io.BytesIO(b"x" * 100000))
