@@ -16,8 +16,8 @@ USER xlnet
 WORKDIR /xlnet
 
 # What is installed changes less often than the code, so it is a layer of its own.
-COPY --chown=xlnet requirements.txt requirements-dev.txt ./
 COPY --chown=xlnet scripts/setup.sh scripts/setup.sh
+COPY --chown=xlnet scripts/locked scripts/locked
 RUN PIP_NO_CACHE_DIR=1 bash scripts/setup.sh \
     && if [ "$GPU" = yes ]; then \
            .venv/bin/python -m pip install --no-cache-dir 'tensorflow[and-cuda]==2.15.1'; \

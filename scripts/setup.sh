@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Makes .venv in the repository root, with everything the programs and the tests need.
+# Makes .venv in the repository root, with everything the programs and the tests need: the packages of
+# scripts/locked/, which scripts/lock.sh writes, each compared with its checksum.
 # Does nothing when that is done already. PYTHON=... chooses the Python. --dev adds what the checks
 # of .ci/run need: linter, formatter, type checker, Apache Beam, tensorflow-text.
 set -euo pipefail
@@ -11,8 +12,6 @@ case "$*" in
 esac
 
 VERSION='import sys; print("%d.%d" % sys.version_info[:2])'
-STAMP=.venv/requirements.sha256
-DEV_STAMP=.venv/requirements-dev.sha256
 
 # Prints the first Python that runs and that TensorFlow 2.15 has packages for. A name on PATH may
 # be a shim that fails, so each is run, not just looked up.
@@ -45,29 +44,25 @@ make_venv() {
     fi
 }
 
-# One line for each package: the largest takes a minute or more.
+# Installs what a locked list has, unless a stamp says that this was done: its checksum, kept at the
+# end, so that an environment left half-made has none. One line for each package: the largest takes a
+# minute or more.
 install() {
-    .venv/bin/python -m pip install --disable-pip-version-check "$@" |
+    local locked=scripts/locked/$1.txt stamp=.venv/$1.cksum
+    cmp -s <(cksum < "$locked") "$stamp" && return
+    .venv/bin/python -m pip install --disable-pip-version-check --require-hashes -r "$locked" |
         while IFS= read -r line; do
             case $line in
                 Collecting*) echo "setup: ${line%% (from*}" >&2 ;;
                 Installing*) echo "setup: installing" >&2 ;;
             esac
         done
+    cksum < "$locked" > "$stamp"
 }
 
-# An environment is complete when its stamp is the checksum of what it was made from; one that was
-# left half-made has no stamp and often no pip.
-test_packages=('pytest>=7' 'pytest-xdist>=3' 'hypothesis>=6.100')
-wanted=$( (cat requirements.txt; echo "${test_packages[@]}") | cksum)
-if [ "$(cat "$STAMP" 2>/dev/null)" != "$wanted" ] || ! .venv/bin/python -c '' 2>/dev/null; then
-    .venv/bin/python -m pip --version >/dev/null 2>&1 || make_venv
-    install -r requirements.txt "${test_packages[@]}"
-    echo "$wanted" > "$STAMP"
-fi
-
-wanted=$(cat requirements.txt requirements-dev.txt | cksum)
-if [ "${1:-}" = --dev ] && [ "$(cat "$DEV_STAMP" 2>/dev/null)" != "$wanted" ]; then
-    install -r requirements-dev.txt
-    echo "$wanted" > "$DEV_STAMP"
+# An environment that was left half-made often has no pip.
+.venv/bin/python -c 'import pip' 2>/dev/null || make_venv
+install programs
+if [ "${1:-}" = --dev ]; then
+    install dev
 fi

@@ -14,6 +14,7 @@ from importlib import metadata
 
 import pytest
 from helpers.paths import ROOT
+from packaging.requirements import Requirement
 
 from xlnet import presets
 from xlnet.commands import COMMANDS, as_started
@@ -111,6 +112,43 @@ def test_dev_is_what_the_checks_need():
     listed = (ROOT / "requirements-dev.txt").read_text(encoding="utf-8").splitlines()
     assert {plain(line) for line in extra} == {
         plain(line) for line in listed if line[:1] not in ("#", "-", "")}
+
+
+LOCKED = ROOT / "scripts" / "locked"
+
+
+def locked(name, version):
+    """What a list of packages has for a Python on Linux: name to version."""
+    text = (LOCKED / (name + ".txt")).read_text(encoding="utf-8").replace("\\\n", "")
+    lines = [line.split(" --hash=") for line in text.splitlines() if line[:1] not in ("#", "")]
+    assert all(len(parts) > 1 and all(part.strip().startswith("sha256:") for part in parts[1:])
+               for parts in lines)
+    wanted = [Requirement(parts[0]) for parts in lines]
+    where = {"python_version": version, "python_full_version": version + ".9",
+             "sys_platform": "linux", "platform_machine": "x86_64", "extra": ""}
+    found = [each for each in wanted if not each.marker or each.marker.evaluate(where)]
+    assert len({each.name for each in found}) == len(found)
+    return {each.name: str(each.specifier).lstrip("=") for each in found}, where
+
+
+@pytest.mark.parametrize("version", ("3.9", "3.10", "3.11"))
+@pytest.mark.parametrize("name, inputs", (
+    ("programs", ("requirements.txt", "scripts/locked/programs.in")),
+    ("dev", ("requirements.txt", "requirements-dev.txt"))))
+def test_locked_packages_are_those_that_are_required(name, inputs, version):
+    found, where = locked(name, version)
+    for path in inputs:
+        for line in (ROOT / path).read_text(encoding="utf-8").splitlines():
+            if plain(line) and not line.startswith("-r"):
+                required = Requirement(line.split("#")[0])
+                if not required.marker or required.marker.evaluate(where):
+                    assert required.specifier.contains(found[required.name]), line
+
+
+def test_checks_change_no_package_of_the_programs():
+    for version in ("3.9", "3.10", "3.11"):
+        programs, checks = locked("programs", version)[0], locked("dev", version)[0]
+        assert programs.items() <= checks.items()
 
 
 def test_each_program_is_a_command():

@@ -214,9 +214,9 @@ def clone(tmp_path):
     python.parent.mkdir(parents=True)
     python.write_text('#!/bin/sh\nexec %s "$@"\n' % sys.executable)
     python.chmod(0o755)
-    (tmp_path / ".venv" / "requirements.sha256").write_text(subprocess.run(
-        "cksum < requirements.txt", shell=True, cwd=ROOT, check=True, capture_output=True,
-        text=True).stdout)
+    (tmp_path / ".venv" / "programs.cksum").write_text(subprocess.run(
+        "cksum < scripts/locked/programs.txt", shell=True, cwd=ROOT, check=True,
+        capture_output=True, text=True).stdout)
     return tmp_path
 
 
