@@ -48,7 +48,7 @@ ADVICE = (
      "A model directory belongs to one run and one task; begin in another one, and give this one "
      "as `--init_checkpoint`: [stopped, killed, gone wrong](../how_to/resume.md), [checkpoint "
      "tools](../how_to/checkpoint_tools.md).", ("models/", "engine/checkpoint", "engine/kept",
-                                                "engine/lock.py", "engine/saving.py")),
+                                                "lock.py", "engine/saving.py")),
     ("Devices and training",
      "The banner at the start says what was found: [from one GPU to several hosts]"
      "(../tutorials/several_gpus.md), [gone wrong](../how_to/resume.md).", ("engine/",)),

@@ -15,7 +15,8 @@ import tensorflow.compat.v1 as tf
 from helpers import command
 from helpers.pretraining import curve, train, weights
 
-from xlnet.engine import lock, reports
+from xlnet import lock
+from xlnet.engine import reports, trainer
 from xlnet.engine.inference import Answering
 from xlnet.pretraining.held_out import HeldOut
 
@@ -123,13 +124,13 @@ def test_what_a_run_wrote_starts_it_again(place, run, whole, tmp_path):
 
 
 def test_a_second_run_in_the_directory_is_refused(place, run, whole):
-    with lock.held(str(place / "busy")):
+    with lock.held(str(place / "busy" / trainer.LOCK), "held"):
         done = train(place, "busy", **run)
     assert done.returncode == 1 and done.stderr.startswith(
         "train_gpu.py: model_dir: a run trains in %s already, on host %s as process %d since " % (
             place / "busy", socket.gethostname(), os.getpid()))
     assert len(done.stderr.splitlines()) == 1 and not list((place / "busy").iterdir())
-    assert not (place / "whole" / lock.NAME).exists()
+    assert not (place / "whole" / trainer.LOCK).exists()
 
 
 def test_a_signal_cuts_an_evaluation_off(place, run, whole, monkeypatch):

@@ -290,6 +290,27 @@ def test_a_full_disk_is_named_and_nothing_is_lost(settings, small_pieces, tokeni
     assert tokenized[0] == ("text.txt", CHUNK_BYTES)
 
 
+def test_a_second_run_in_the_directory_is_refused_and_harms_nothing(settings, small_pieces,
+                                                                    monkeypatch):
+    """Even at the worst moment: when the first one has begun a file."""
+    tokenize, refused = preparation.corpus.tokenize, []
+
+    def busy(chunk, *arguments):
+        if not refused:
+            before = content(settings.save_dir)
+            with pytest.raises(UserError, match="^save_dir: records are made in %s already, on "
+                               "host " % settings.save_dir) as error:
+                preparation.make_records(settings)
+            refused.append(error)
+            assert content(settings.save_dir) == before
+        yield from tokenize(chunk, *arguments)
+    monkeypatch.setattr(preparation.corpus, "tokenize", busy)
+    preparation.make_records(settings)
+    assert refused and not os.path.exists(os.path.join(settings.save_dir, "unfinished"))
+    other = preparation.make_records(moved(settings, "again")).directory
+    assert content(other) == content(settings.save_dir)
+
+
 # The same records, or others.
 
 def test_text_edited_to_the_same_size_is_other_text(settings, tmp_path):

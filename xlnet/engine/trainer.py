@@ -15,7 +15,7 @@ from typing import Any, Optional, Protocol, Union
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
-from xlnet import failures
+from xlnet import failures, lock
 from xlnet.config import (
     BEST,
     FineTuningSettings,
@@ -26,7 +26,6 @@ from xlnet.config import (
 from xlnet.engine import (
     checkpoint,
     distribution,
-    lock,
     optimization,
     reports,
     rollback,
@@ -37,6 +36,8 @@ from xlnet.engine import (
 from xlnet.engine.selection import Selection
 
 _log = logging.getLogger(__name__)
+
+LOCK = "training.lock"      # in a model directory: which process trains there
 
 
 class Evaluator(Protocol):
@@ -120,7 +121,9 @@ class Trainer:
             went wrong.
         """
         training.set_up_process()
-        with lock.held(self._model_dir) if self._devices.is_chief else contextlib.nullcontext():
+        alone = lock.held(os.path.join(self._model_dir, LOCK),
+                          "model_dir: a run trains in %s" % self._model_dir)
+        with alone if self._devices.is_chief else contextlib.nullcontext():
             step = self._take_up()
             if step >= self._last:
                 _log.info("the run in %s has all of its %d steps", self._model_dir, self._last)

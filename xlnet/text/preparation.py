@@ -24,7 +24,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import IO, Any, Callable, Optional
 
-from xlnet import files
+from xlnet import files, lock
 from xlnet.config import WINDOW_SPECIAL_TOKENS, CorpusSettings
 from xlnet.errors import UserError
 from xlnet.records.manifest import FORMAT_VERSION, MANIFEST_NAME, Manifest, in_todays_units
@@ -35,6 +35,7 @@ from xlnet.tokenization import SPIECE_NAME, Tokenizer
 
 _log = logging.getLogger(__name__)
 
+LOCK = "preparation.lock"        # among what is not finished: which process makes records here
 _UNFINISHED = "unfinished"
 _TOKENS = "tokens"
 _STREAMS = "streams"
@@ -101,14 +102,11 @@ def make_records(settings: CorpusSettings, progress: Progress = silent) -> Summa
     job = plan_job(settings)
     if is_finished(job, lambda: _content_of_all(job, progress)):
         return Summary(Manifest.read(job.directory), job.directory)
-    try:
+    with _alone(job):
         _make_folders(job)
         made = _tokenize_all(job, progress)
         manifest = _write_all(job, made, progress)
         _publish(job, manifest)
-    except BaseException:
-        _remove_empty_folders(job)
-        raise
     return Summary(manifest, job.directory, time.time() - began)
 
 
@@ -229,6 +227,26 @@ def _content_of(job, index):
 
 # Folders.
 
+@contextlib.contextmanager
+def _alone(job):
+    """Keeps other programs out of the directory; of a job that fails no half-written file is left,
+    and of one that has made nothing no trace."""
+    folder, holding = unfinished_folder(job.directory), contextlib.ExitStack()
+    with _naming(folder):
+        holding.enter_context(lock.held(os.path.join(folder, LOCK),
+                                        "save_dir: records are made in %s" % job.directory))
+    try:
+        with holding:
+            try:
+                yield
+            except BaseException:
+                _clear_partial(job.unfinished)
+                raise
+    except BaseException:
+        _remove_empty_folders(job)
+        raise
+
+
 def _make_folders(job):
     tokens = token_directory(job.settings)
     for folder in (job.unfinished, tokens):
@@ -257,9 +275,7 @@ def _clear_partial(directory, age=0.):
 
 
 def _remove_empty_folders(job):
-    """Leaves no trace of a job that has made nothing."""
-    with contextlib.suppress(OSError):
-        _clear_partial(job.unfinished)
+    """Removes the folders of a job that has made nothing."""
     for folder in (token_directory(job.settings), job.unfinished, unfinished_folder(job.directory),
                    job.directory, unfinished_folder(job.settings.save_dir), job.settings.save_dir):
         with contextlib.suppress(OSError):       # it holds something
