@@ -157,6 +157,18 @@ def test_csv_goes_on_behind_a_fault(tmp_path):
     assert 100 < faults < rows - 100
 
 
+def test_a_quotation_mark_that_is_not_closed_costs_one_cell(tmp_path, monkeypatch):
+    """Not the rest of the file, however long that is."""
+    monkeypatch.setattr(parsing.readers, "_LONGEST_CELL", 100)
+    path = tmp_path / "x.csv"
+    path.write_text('sentence,label\nfine,1\n"open,0\n' + "fine,1\n" * 50)
+    with pytest.raises(UserError, match="x.csv:3: a cell of more than 100 characters; is a "
+                                        "quotation mark before it not closed.$"):
+        parsing.read_file(SST, str(path), True)
+    rows = parsing.read_file(SST, str(path), False, skips=True)
+    assert [len(row.pairs) for row in rows] == [1, 0] + [1] * 50
+
+
 def test_many_faults_take_little_memory(monkeypatch):
     tracemalloc.start()
     found = Found(("x:%d" % i, "fault %d" % (i % 1000)) for i in range(20000))

@@ -165,13 +165,20 @@ def _quoted_rows(path, lines, delimiter, skips):
                 row_lines.clear()
             is_done = True
         except csv.Error as e:
-            fault = "not CSV: %s" % e
+            fault = _csv_fault(e)
             if not skips:
                 faults.refuse([("%s:%d" % (path, start), fault)])
             yield start, fault
             again.extendleft(reversed(row_lines[1:]))
             row_lines.clear()
             start += 1
+
+
+def _csv_fault(error):
+    if "field limit" in str(error):
+        return "a cell of more than %s characters; is a quotation mark before it not closed?" \
+            % "{:,}".format(_LONGEST_CELL)
+    return "not CSV: %s" % error
 
 
 def _csv_reader(lines, delimiter, strict):
@@ -223,7 +230,7 @@ def _has_texts(task, names):
 
 _DELIMITERS = (",", ";", "\t", "|")
 _LINES_OF_A_ROW = 50        # at most, of the first one; more than any line of names has
-_LONGEST_CELL = 1 << 27     # [characters]
+_LONGEST_CELL = 1 << 24     # [characters]
 
 
 def _find_delimiter(task, path, lines, header, usual):
