@@ -47,13 +47,9 @@ def check_task(name: str) -> None:
 FIRST = ("task_name", "data_dir", *fine_tuning.FIRST)
 EXAMPLES = (
     "--config=configs/finetune/sst-2-base.json --data_dir=glue/SST-2 --model_dir=model "
-    "--init_checkpoint=xlnet/xlnet_model.ckpt --spiece_model_file=xlnet/spiece.model "
-    "--model_config_path=xlnet/xlnet_config.json --do_train --do_eval",
+    "--init_checkpoint=xlnet/xlnet_model.ckpt --do_train --do_eval",
     "--task_name=custom --data_dir=news.csv --text_a_column=title,text "
-    "--label_column=topic --init_checkpoint=pretrained/latest "
-    "--spiece_model_file=pretrained/spiece.model "
-    "--model_config_path=pretrained/xlnet_config.json --model_dir=model --do_train "
-    "--epochs=3",
+    "--label_column=topic --init_checkpoint=pretrained --model_dir=model --do_train --epochs=3",
     "--model_dir=model --do_predict --predict_file=new.csv --predict_output=-",
 )
 

@@ -50,8 +50,7 @@ def check_task(name: str) -> None:
 FIRST = ("train_file", "predict_file", *fine_tuning.FIRST)
 EXAMPLES = (
     "--config=configs/finetune/squad2-base.json --data_dir=SQuAD --model_dir=model "
-    "--init_checkpoint=xlnet/xlnet_model.ckpt --spiece_model_file=xlnet/spiece.model "
-    "--model_config_path=xlnet/xlnet_config.json --do_train --do_eval",
+    "--init_checkpoint=xlnet/xlnet_model.ckpt --do_train --do_eval",
     "--model_dir=model --do_predict --predict_file=questions.csv --predict_output=-",
 )
 

@@ -31,8 +31,7 @@ def check_task(name: str) -> None:
 FIRST = ("task_name", "data_dir", *fine_tuning.FIRST)
 EXAMPLES = (
     "--config=configs/finetune/conll2003-base.json --data_dir=CoNLL2003 --model_dir=model "
-    "--init_checkpoint=xlnet/xlnet_model.ckpt --spiece_model_file=xlnet/spiece.model "
-    "--model_config_path=xlnet/xlnet_config.json --do_train --do_eval",
+    "--init_checkpoint=xlnet/xlnet_model.ckpt --do_train --do_eval",
     "--model_dir=model --do_predict --predict_file=new.jsonl --predict_output=-",
 )
 

@@ -12,6 +12,7 @@ and their ends, P pieces of all texts.
 from __future__ import annotations
 
 import collections
+import functools
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -133,10 +134,8 @@ class _CleanedSizes:
     """How many bytes cleaning makes of each character."""
 
     def __init__(self, tokenizer: Tokenizer):
-        def cleaned(characters):
-            return clean_text(characters, tokenizer.uncased, remove_space=False,
-                              keep_accents=tokenizer.keep_accents)
-        self._rows, begins, values = character_table(cleaned)
+        self._rows, begins, values = character_table(
+            _cleaner(tokenizer.uncased, tokenizer.keep_accents))
         made = np.append(0, np.cumsum([len(chr(code).encode()) for code in values.tolist()]))
         self._sizes = np.diff(made[begins]).astype(np.int64)
         codes = space_codes()
@@ -168,6 +167,12 @@ class _CleanedSizes:
         words = tf.cumsum(tf.cast(is_word, tf.int64))
         of_text = tf.gather(words, codes.row_limits() - 1)          # and of those before it
         return is_space & after_word & (words < tf.gather(of_text, codes.value_rowids()))
+
+
+@functools.cache      # one function of its kind, so that its table is made once
+def _cleaner(uncased, keep_accents):
+    return functools.partial(clean_text, lower=uncased, remove_space=False,
+                             keep_accents=keep_accents)
 
 
 def _second_of_two(is_mark):
