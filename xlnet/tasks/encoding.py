@@ -305,8 +305,8 @@ def _found(stem, has_windows, count):
 
 def _content_hash(settings, examples):
     digest = hashlib.sha256(json.dumps(settings).encode())
-    for example in examples:
-        digest.update(json.dumps(example).encode())
+    for block in _blocks(examples):
+        digest.update(json.dumps(block).encode())
     return digest.hexdigest()[:16]
 
 

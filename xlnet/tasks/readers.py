@@ -309,6 +309,8 @@ def not_json(path: str, lines: decoding.Lines, error: ValueError, after: str = "
 
 
 def _parse_json(line):
+    if not line.strip():
+        return "expected a JSON object, found an empty line"
     try:
         return _flat(files.parse_json(line))
     except ValueError as e:
