@@ -31,13 +31,14 @@ from typing import Any, NamedTuple, Optional
 from xlnet import files
 from xlnet.config import InputSettings
 from xlnet.errors import UserError
-from xlnet.text.text_forms import LONGEST_LINE, End, events_of
+from xlnet.text.text_forms import LONGEST_LINE, End, blank_ends_documents, events_of
 
 Chunk = collections.namedtuple("Chunk", "path begin end")          # [bytes]
 SMALLEST_CHUNK, LARGEST_CHUNK = 1 << 8, 1 << 22      # [bytes]
 LONGEST_RECORD = 1 << 24     # [bytes] a line of .jsonl is a document: the longest novels fit
 HASHED_LENGTH = 1 << 23      # [characters] of a document that decide whether it is held out
 OTHER_PART = "documents of the other part (split)"      # the reason of those that are left out
+_BLANK = b" \t\r\n\v"         # without the form feed, which ends a book
 _BLOCK, _PAGE = 1 << 16, 1 << 12                    # [bytes] read at once, at the edges
 _CUT = "cut"                 # an event, as `End` is: see `_owned`
 
@@ -251,7 +252,10 @@ def read_chunk(chunk: Chunk, settings: InputSettings, skipped: Counter[str],
     faults = _Faults(chunk.path, begin, end, settings.on_error, skipped)
     longest = LONGEST_RECORD if _is_jsonl(chunk.path) else LONGEST_LINE
     with _File(chunk.path, None if _is_gzip(chunk.path) else seen) as f:
-        texts = _texts(f, longest, faults)
+        # A document begins where the one before ends, maybe in a chunk of blank lines.
+        may_be_blank = begin > 0 and (settings.split == "all" or not blank_ends_documents(
+            settings, _is_jsonl(chunk.path)))
+        texts = _texts(f, longest, faults, may_be_blank)
         events = events_of(texts, settings, faults, _is_jsonl(chunk.path))
         events = _owned(events, begin, end) if settings.split == "all" else _select(
             _whole_documents(events, begin, end), settings, skipped)
@@ -277,9 +281,12 @@ class _Faults:
         self._skipped[reason] += 1
 
 
-def _texts(f, longest, faults):
+def _texts(f, longest, faults, may_be_blank):
     """Yields (offset, text) of every line, text None where it is bad: one before the chunk if
-    there is one, the chunk's, and those behind it to the file's end."""
+    there is one, the chunk's, and those behind it to the file's end.
+
+    may_be_blank: nothing behind a chunk of blank lines alone is asked for.
+    """
     begin = 0
     if faults.begin:
         begin = _line_before(f, faults.begin, longest)
@@ -292,6 +299,9 @@ def _texts(f, longest, faults):
                 return
         f.seek(begin)
     for offset, block in _blocks(f, begin, longest, faults):
+        if may_be_blank and offset >= faults.end:
+            return
+        may_be_blank = may_be_blank and not block.strip(_BLANK)
         lines = block.split(b"\n")           # bytes: split at \n only, never at U+0085
         if not lines[-1]:
             lines.pop()
@@ -378,6 +388,8 @@ def _owned(events, begin, end):
     for event in events:
         if isinstance(event, End):
             yield event
+            if event.offset >= end:             # what follows is of other documents
+                return
         elif event.offset < begin:
             yield _CUT
         elif event.offset < end:

@@ -45,6 +45,11 @@ def events_of(texts: Iterable[Any], settings: InputSettings, faults: Any,
     return _from_book(texts, faults)
 
 
+def blank_ends_documents(settings: Any, is_jsonl: bool) -> bool:
+    """Whether a blank line ends a document."""
+    return not is_jsonl and settings.text_format in ("lines", "paragraphs")
+
+
 def _from_lines(texts):
     """A sentence a line, a blank line between documents."""
     for offset, text in texts:
