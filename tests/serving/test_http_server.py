@@ -129,9 +129,9 @@ def test_metrics_count(server):
 
 
 def test_many_at_once_get_their_own_answers(server):
-    with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda i: ask(server, body={"instances": [str(i)]}), range(40)))
-    assert [answer["predictions"][0]["text"] for _, answer in found] == list(map(str, range(40)))
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:
+        found = list(pool.map(lambda i: ask(server, body={"instances": [str(i)]}), range(160)))
+    assert [answer["predictions"][0]["text"] for _, answer in found] == list(map(str, range(160)))
 
 
 def test_a_port_in_use_and_no_model(server, saved, tmp_path):
