@@ -13,6 +13,7 @@ import tempfile
 import threading
 import time
 
+import memory
 from repository import ROOT
 
 from xlnet import cli
@@ -115,8 +116,7 @@ def _children(pid):
 
 def _high_water(pid):
     try:
-        with open("/proc/%d/status" % pid, encoding="utf-8") as f:
-            return next(int(line.split()[1]) * 1024 for line in f if line.startswith("VmHWM"))
+        return memory.peak(pid)
     except (OSError, StopIteration):
         return 0
 

@@ -9,7 +9,7 @@ def in_a_process(function, *args):
         return pool.apply(function, args)
 
 
-def peak():
-    """Of this process alone [bytes]: `ru_maxrss` begins with that of the process it came from."""
-    with open("/proc/self/status", encoding="ascii") as f:
+def peak(pid="self"):
+    """Of one process alone [bytes]: `ru_maxrss` begins with that of the process it came from."""
+    with open("/proc/%s/status" % pid, encoding="utf-8") as f:
         return next(int(line.split()[1]) * 1024 for line in f if line.startswith("VmHWM"))

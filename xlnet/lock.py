@@ -87,7 +87,8 @@ def _take_over(path, own):
 
 def _beat(path, own, is_over):
     while not is_over.wait(_BEAT):
-        with contextlib.suppress(FileNotFoundError):        # somebody removed it by hand
+        # Somebody removed it by hand, or a shared folder is away for a moment.
+        with contextlib.suppress(OSError):
             if _read(path) not in (own, None):
                 _log.warning("note: another process took over %s, as this one was not heard of for "
                              "%d s; stop one of them", path, _SILENCE)

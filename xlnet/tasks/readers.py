@@ -96,13 +96,13 @@ def read_table(task: Task, path: str, header: Optional[Sequence[str]] = None,
     return forms[form](task, path, _lines(path, file, task.encoding, skips), header, skips)
 
 
-def read_lines(path: str, what: str, encoding: Optional[str] = None) -> list[str]:
+def read_lines(path: str, what: str) -> list[str]:
     """The lines of a file, or of the standard input ("-"), without the empty ones at its end.
 
     what: the file's role in errors.
     """
     with _opened(path, what) as file:
-        return list(_lines(path, file, encoding))
+        return list(_lines(path, file))
 
 
 def _lines(path, file, encoding=None, skips=False):
