@@ -131,6 +131,12 @@ def test_shuffling_keeps_documents_whole():
         sorted(beginless)
 
 
+def text_of(block, chunks):
+    """[begin, end) of a block in the text of the chunks."""
+    begin = block * corpus.BLOCK_TOKENS
+    return begin, min(begin + corpus.BLOCK_TOKENS, sum(map(len, chunks)))
+
+
 @pytest.mark.parametrize("number", [0, 1, 2])
 def test_a_pass_reads_every_token_once(monkeypatch, number):
     monkeypatch.setattr(corpus, "BLOCK_TOKENS", 16)
@@ -146,7 +152,7 @@ def test_a_pass_reads_every_token_once(monkeypatch, number):
         assert np.array_equal(read(low, high), whole[low:high])
     for block, begin in enumerate(order.begins):
         tokens = np.concatenate([chunks[chunk][low:high]
-                                 for chunk, low, high in layout.pieces(block)])
+                                 for chunk, low, high in layout.pieces(*text_of(block, chunks))])
         arranged = order.arrange(block, tokens)
         assert np.array_equal(whole[begin:begin + len(arranged)], arranged)
 
@@ -169,10 +175,27 @@ def test_blocks_consist_of_pieces_of_chunks(monkeypatch, sizes):
     monkeypatch.setattr(corpus, "BLOCK_TOKENS", 10)
     layout = corpus.Layout(None, sizes, seed=0)
     text = [(chunk, place) for chunk, size in enumerate(sizes) for place in range(size)]
-    pieces = [layout.pieces(block) for block in range(len(layout.block_begins))]
+    chunks = [range(size) for size in sizes]
+    pieces = [layout.pieces(*text_of(block, chunks)) for block in range(len(layout.block_begins))]
     assert [(chunk, place) for block in pieces for chunk, begin, end in block
             for place in range(begin, end)] == text
     assert {sum(end - begin for _, begin, end in block) for block in pieces[:-1]} <= {10}
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_the_first_pass_reads_no_more_than_it_is_asked_for(monkeypatch, number):
+    """Else each of many streams would read whole blocks for a small part of one."""
+    monkeypatch.setattr(corpus, "BLOCK_TOKENS", 16)
+    text, read = np.arange(40, dtype=np.uint32), []
+    layout = corpus.Layout(windows.StreamPlan(4, False, 10, 1), [15, 25], seed=0)
+
+    def read_chunk(chunk, begin, end):
+        read.append(end - begin)
+        return text[15 * chunk:][begin:end]
+
+    part = layout.part_reader(read_chunk, 1, number)(2, 8)
+    assert len(part) == 6 and (sum(read) == 6) == (number == 0)
+    assert number or part.tolist() == list(range(12, 18))
 
 
 # Text that goes on without a space.

@@ -254,6 +254,18 @@ def unmarked(lines):
     return [line._replace(begins_document=False) for line in lines]
 
 
+@pytest.mark.parametrize("split", ["all", "train"])
+def test_a_record_longer_than_chunks_is_parsed_once(tmp_path, monkeypatch, split):
+    """A library of novels, each a line of .jsonl, must not cost a parsing for each chunk of it."""
+    parsed, loads = [], json.loads
+    monkeypatch.setattr(text_forms.json, "loads", lambda text: parsed.append(text) or loads(text))
+    path = tmp_path / "novels.jsonl"
+    path.write_text("".join(json.dumps({"text": "Novel %d. %s" % (n, "It goes on. " * 4000)}) + "\n"
+                            for n in range(3)), encoding="utf-8")
+    lines, _ = read(path, 4096, split=split, heldout_share=0.001)
+    assert len(parsed) == 3 and sum(line.begins_document for line in lines) == 3
+
+
 @pytest.mark.parametrize("form", ["lines", "wikitext", "book"])
 def test_parts_are_the_same_documents_wherever_a_file_is_cut(generated, form):
     parts_seen = collections.Counter()

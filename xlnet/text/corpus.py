@@ -178,14 +178,12 @@ class Layout:
         self.chunk_begins = ends - np.asarray(chunk_sizes)
         total = int(ends[-1])
         self.block_begins = np.arange(0, total, BLOCK_TOKENS)
-        self._block_sizes = np.minimum(BLOCK_TOKENS, total - self.block_begins)
+        self._block_ends = np.minimum(self.block_begins + BLOCK_TOKENS, total)
         self._seed = seed
         self._orders: dict[int, PassOrder] = {}
 
-    def pieces(self, block: int) -> list[Piece]:
-        """What a block consists of, in order."""
-        begin = int(self.block_begins[block])
-        end = begin + int(self._block_sizes[block])
+    def pieces(self, begin: int, end: int) -> list[Piece]:
+        """What the tokens [begin, end) of the text consist of, in order."""
         first = np.searchsorted(self._chunk_ends, begin, "right")
         last = np.searchsorted(self._chunk_ends, end, "left")
         return [Piece(chunk, max(begin - low, 0), min(end - low, high - low))
@@ -197,7 +195,8 @@ class Layout:
     def order(self, pass_index: int) -> PassOrder:
         """The `PassOrder` of pass `pass_index`."""
         if pass_index not in self._orders:
-            self._orders[pass_index] = PassOrder(self._block_sizes, self._seed, pass_index)
+            self._orders[pass_index] = PassOrder(self.block_begins, self._block_ends, self._seed,
+                                                 pass_index)
         return self._orders[pass_index]
 
     def part_reader(self, read_chunk: Callable[[int, int, int], np.ndarray], stream: int,
@@ -208,8 +207,8 @@ class Layout:
         """
         first = self.plan.part(stream) * self.plan.part_len
 
-        def load(block):
-            return np.concatenate([read_chunk(*piece) for piece in self.pieces(block)])
+        def load(begin, end):
+            return np.concatenate([read_chunk(*piece) for piece in self.pieces(begin, end)])
 
         def read(low, high):
             return self.order(pass_index).read(first + low, first + high, load)
@@ -220,9 +219,13 @@ class PassOrder:
     """Where the tokens of each block stand in a pass: pass 0 keeps the order of the input, later
     ones shuffle the blocks, and within each block the documents."""
 
-    def __init__(self, sizes: np.ndarray, seed: int, pass_index: int) -> None:
-        """`sizes`: tokens of each block. `pass_index` and `seed` decide the order."""
+    def __init__(self, text_begins: np.ndarray, text_ends: np.ndarray, seed: int,
+                 pass_index: int) -> None:
+        """`text_begins`, `text_ends`: where each block stands in the text. `pass_index` and `seed`
+        decide the order."""
+        self._text_begins, self._text_ends = text_begins, text_ends
         self._seed, self._pass_index = seed, pass_index
+        sizes = text_ends - text_begins
         order = np.random.default_rng([seed, pass_index, 0]).permutation(len(sizes)) if pass_index \
             else np.arange(len(sizes))
         ends = np.cumsum(sizes[order])
@@ -237,12 +240,15 @@ class PassOrder:
         return shuffle_documents(
             tokens, np.random.default_rng([self._seed, self._pass_index, 0, 1 + int(block)]))
 
-    def read(self, low: int, high: int, load: Callable[[int], np.ndarray]) -> np.ndarray:
-        """Tokens [low, high) of the pass; `load(index)` gives the tokens of a block."""
+    def read(self, low: int, high: int, load: Callable[[int, int], np.ndarray]) -> np.ndarray:
+        """Tokens [low, high) of the pass; `load(begin, end)` gives those of the text."""
+        if not self._pass_index:
+            return load(low, high)
         first = np.searchsorted(self._ends, low, "right")
         last = np.searchsorted(self._ends, high, "left")
         blocks = self._order[first:last + 1]
-        tokens = np.concatenate([self.arrange(n, load(n)) for n in blocks])
+        tokens = np.concatenate([self.arrange(n, load(self._text_begins[n], self._text_ends[n]))
+                                 for n in blocks])
         shift = int(self.begins[blocks[0]])
         return tokens[low - shift:high - shift]
 

@@ -250,13 +250,14 @@ def read_chunk(chunk: Chunk, settings: InputSettings, skipped: Counter[str],
     """
     begin, end = (0, sys.maxsize) if _is_gzip(chunk.path) else (chunk.begin, chunk.end)
     faults = _Faults(chunk.path, begin, end, settings.on_error, skipped)
-    longest = LONGEST_RECORD if _is_jsonl(chunk.path) else LONGEST_LINE
+    is_jsonl = _is_jsonl(chunk.path)
+    longest = LONGEST_RECORD if is_jsonl else LONGEST_LINE
     with _File(chunk.path, None if _is_gzip(chunk.path) else seen) as f:
         # A document begins where the one before ends, maybe in a chunk of blank lines.
         may_be_blank = begin > 0 and (settings.split == "all" or not blank_ends_documents(
-            settings, _is_jsonl(chunk.path)))
-        texts = _texts(f, longest, faults, may_be_blank)
-        events = events_of(texts, settings, faults, _is_jsonl(chunk.path))
+            settings, is_jsonl))
+        texts = _texts(f, longest, faults, may_be_blank, stand_alone=is_jsonl)
+        events = events_of(texts, settings, faults, is_jsonl)
         events = _owned(events, begin, end) if settings.split == "all" else _select(
             _whole_documents(events, begin, end), settings, skipped)
         yield from _mark_ends(chunk.path, events)
@@ -281,16 +282,17 @@ class _Faults:
         self._skipped[reason] += 1
 
 
-def _texts(f, longest, faults, may_be_blank):
+def _texts(f, longest, faults, may_be_blank, stand_alone):
     """Yields (offset, text) of every line, text None where it is bad: one before the chunk if
     there is one, the chunk's, and those behind it to the file's end.
 
-    may_be_blank: nothing behind a chunk of blank lines alone is asked for.
+    may_be_blank: nothing behind a chunk of blank lines alone is asked for. stand_alone: lines do
+    not depend on others, so that neither those before the chunk nor those behind it are.
     """
     begin = 0
     if faults.begin:
-        begin = _line_before(f, faults.begin, longest)
-        if begin is None:                    # so long that it is bad
+        begin = None if stand_alone else _line_before(f, faults.begin, longest)
+        if begin is None:                    # or so long that it is bad
             begin = faults.begin - 1
             yield begin, None
             f.seek(begin)
@@ -299,7 +301,7 @@ def _texts(f, longest, faults, may_be_blank):
                 return
         f.seek(begin)
     for offset, block in _blocks(f, begin, longest, faults):
-        if may_be_blank and offset >= faults.end:
+        if (may_be_blank or stand_alone) and offset >= faults.end:
             return
         may_be_blank = may_be_blank and not block.strip(_BLANK)
         lines = block.split(b"\n")           # bytes: split at \n only, never at U+0085

@@ -30,11 +30,15 @@ _BEFORE_NAMES = frozenset(
 _BEFORE_DIGITS = frozenset(
     "no nos nr vol vols fig figs eq sec ch chap p pp art jan feb mar apr jun jul aug sept sep oct "
     "nov dec".split())
+_STOPS = ".!?…؟۔।॥።։။"
 _WIDE_STOPS = "。！？｡．"
 _WIDE_CLOSERS = "”’」』）〕】》〉"
-# What follows need not be there for a match: so each run of stops is looked at once, however long.
-_STOP = re.compile(r"(?P<stop>[.!?…؟۔।॥։።។]+)[\"'”’»)\]}]*(?=\s+(?P<next>\S))?"
-                   r"|[%s][!?%s]*[%s]*" % (_WIDE_STOPS, _WIDE_STOPS, _WIDE_CLOSERS))
+# It begins with a set of characters: so `re` runs through what stands between stops three times as
+# fast as with two alternatives. What follows need not be there for a match: so each run of stops
+# is looked at once, however long.
+_STOP = re.compile(
+    r"[%s%s](?:(?<=[%s])(?P<more>[%s]*)[\"'”’»)\]}]*(?=\s+(?P<next>\S))?|[!?%s]*[%s]*)"
+    % (_STOPS, _WIDE_STOPS, _STOPS, _STOPS, _WIDE_STOPS, _WIDE_CLOSERS))
 _NEXT = re.compile(r"\s+(\S)")
 _WIDE_LETTER = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
 _NEVER_FIRST = frozenset(",;:.!?…%)]}»-–—，、；：" + _WIDE_STOPS + _WIDE_CLOSERS)
@@ -67,8 +71,8 @@ def _bounds(text):
     """Yields (begin, end) of each sentence, the spaces around it included."""
     begin, quotes, counted = 0, 0, 0
     for match in _STOP.finditer(text):
-        stop, following = match.groups()
-        end = match.end()
+        more, following = match.groups()
+        stop, end = match.start(), match.end()
         if '"' in text[end:end + 2]:
             quotes += text.count('"', counted, end)
             counted = end
@@ -76,8 +80,8 @@ def _bounds(text):
                 end = _behind_quote(text, end)
                 following = _NEXT.match(text, end)
                 following = following and following[1]
-        if _ends(text, begin, match.start(), end, stop, following) if stop else \
-                _ends_wide(text, match.start(), end):
+        if _ends_wide(text, stop, end) if more is None else \
+                _ends(text, begin, stop, end, text[stop] + more, following):
             yield begin, end
             begin = end
     yield begin, len(text)
@@ -100,8 +104,8 @@ def _ends_wide(text, begin, end):
     return not is_decimal and following not in _NEVER_FIRST
 
 
-def _ends(text, first, begin, end, stop, following):
-    """Whether a sentence from `first` on ends with the `stop` at `begin`, and goes up to `end`.
+def _ends(text, first, begin, end, stops, following):
+    """Whether a sentence from `first` on ends with the `stops` at `begin`, and goes up to `end`.
 
     Args:
       following: what stands behind the spaces that follow, None if no space does.
@@ -110,7 +114,7 @@ def _ends(text, first, begin, end, stop, following):
         return text[end - 1] in "!?" and _WIDE_LETTER.match(text, end) is not None
     if following.islower() or following in _NEVER_FIRST:
         return False
-    return stop != "." or not _is_abbreviation(text, first, begin, following)
+    return stops != "." or not _is_abbreviation(text, first, begin, following)
 
 
 def _is_abbreviation(text, first, stop, following):

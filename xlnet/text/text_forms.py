@@ -75,9 +75,12 @@ def _sentences(offset, text):
 
 
 def _from_records(texts, field, faults):
-    """A JSON object a line, a document each; newlines in its text end sentences too."""
+    """A JSON object a line, a document each; newlines in its text end sentences too.
+
+    Those that begin in another chunk are that chunk's, and left to it.
+    """
     for offset, text in texts:
-        if text is None or text.isspace() or not text:
+        if not text or text.isspace() or not faults.begin <= offset < faults.end:
             continue
         document = _field_of(text, field, offset, faults)
         yield End(offset)
@@ -106,12 +109,20 @@ def _field_of(text, field, offset, faults):
                           "field '%s' is %s, expected text" % (field, type(document).__name__))
     if "\0" in document:
         return faults.add(offset, "NUL byte", "a NUL character in field '%s'" % field)
-    if re.search("[\ud800-\udfff]", document):
+    if not _is_unicode(document):
         return faults.add(offset, "not UTF-8", "half of a surrogate pair in field '%s'" % field)
     if any(len(line) > LONGEST_LINE for line in document.split("\n")):
         return faults.add(offset, "line too long", "a line of more than %d characters in field '%s'"
                           % (LONGEST_LINE, field))
     return document
+
+
+def _is_unicode(text):
+    """Whether a text has no half of a surrogate pair."""
+    try:
+        return bool(text.encode("utf-8")) or not text
+    except UnicodeEncodeError:
+        return False
 
 
 _ESCAPE = re.compile(r" @([-,.])@ ")
