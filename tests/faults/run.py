@@ -1,9 +1,11 @@
-"""The fault tests in full: `python tests/faults/run.py damage`, `text` or `kills`.
+"""The fault tests in full: `python tests/faults/run.py damage`, `text`, `killed`, `disks`,
+`folders` or `clocks`.
 
 damage: --count mutations, spread over all subjects of `helpers.subjects` (or --only one), from
-  --seed on. text: the laws of `test_hostile_text.py` for --minutes. kills: --times kills of each
-  program of `helpers.kills` (or of --only one). Prints what was tried and what came of it; the exit
-  status is 1 where something was found.
+  --seed on. text: the laws of `test_hostile_text.py` for --minutes. The others: each program of
+  `helpers.programs` (or --only one) is disturbed --times (`helpers.trials`): killed, on a disk that
+  is too small, in a folder that vanishes, by a clock that jumps. Prints what was tried and what
+  came of it; the exit status is 1 where something was found.
 """
 
 import argparse
@@ -52,21 +54,23 @@ def text(arguments):
     return hostile.try_for(60 * arguments.minutes, arguments.only)
 
 
-def kills(arguments):
-    from helpers import kills
-    return kills.try_all(arguments.times, arguments.seed, arguments.only)
+def trials(arguments):
+    from helpers import trials
+    return trials.try_all(trials.KINDS[arguments.what], arguments.times, arguments.seed,
+                          arguments.only)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("what", choices=("damage", "text", "kills"))
+    parser.add_argument("what", choices=("damage", "text", "killed", "disks", "folders", "clocks"))
     parser.add_argument("--count", type=int, default=2400)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--times", type=int, default=50)
     parser.add_argument("--only")
     arguments = parser.parse_args()
-    sys.exit(bool(globals()[arguments.what](arguments)))
+    try_it = {"damage": damage, "text": text}.get(arguments.what, trials)
+    sys.exit(bool(try_it(arguments)))
 
 
 if __name__ == "__main__":

@@ -77,13 +77,13 @@ def start(place, model_dir, environment=(), **changes):
 
 def start_hosts(place, model_dir, **changes):
     """Two processes, as two machines would run them."""
-    addresses = ["127.0.0.1:%d" % port for port in _free_ports(2)]
+    addresses = ["127.0.0.1:%d" % port for port in free_ports(2)]
     return [start(place, model_dir, {"PYTHONUNBUFFERED": "1", "TF_CONFIG": json.dumps({
         "cluster": {"worker": addresses}, "task": {"type": "worker", "index": i}})},
         num_hosts=2, **changes) for i in range(2)]
 
 
-def _free_ports(count):
+def free_ports(count):
     sockets = [socket.socket() for _ in range(count)]
     for s in sockets:
         s.bind(("127.0.0.1", 0))

@@ -1,0 +1,68 @@
+"""Disturbed programs go on to the same result. In full: `run.py killed --times=50`, and `disks`,
+`folders`, `clocks`.
+
+Here it is what needs no TensorFlow; runs that are killed are in `tests/engine/test_resume.py`.
+"""
+
+import dataclasses
+import functools
+import os
+import signal
+import time
+
+import pytest
+from helpers import programs, trials
+
+
+@pytest.mark.parametrize("kind", list(trials.KINDS))
+def test_data_preparation_goes_on(tmp_path, kind):
+    program, = (each for each in programs.PROGRAMS if each.name == "data preparation")
+    small = functools.partial(programs.make_sentences, sentences=500)
+    tried = trials.KINDS[kind](dataclasses.replace(program, make=small), tmp_path / "trials")
+    try:
+        assert [tried.trial(number) for number in range(2)] == [trials.SAME] * 2
+    except PermissionError as e:
+        pytest.skip(str(e))
+
+
+def careless_program(folder, work):
+    """Kills of a program that does `work` in its folder, and not what it should."""
+    class Careless(trials.Kills):
+        def _work(self, folder, addresses, index):
+            work(folder)
+
+    program = programs.Program("careless", "json", lambda folder: None, None, programs.files_of)
+    return Careless(program, folder)
+
+
+def test_what_is_wrong_is_seen(tmp_path):
+    """A program that writes to the final name, and one whose second start makes something else."""
+    def slow(folder):
+        (folder / "x.json").write_text("{")
+        time.sleep(0.5)
+        (folder / "x.json").write_text("{}")
+
+    tried = careless_program(tmp_path / "a", slow)
+    found = [tried.trial(number) for number in range(4)]
+    assert any(what.startswith("a final name held a partial file") for what in found)
+
+    def random(folder):
+        (folder / "x").write_text(str(os.urandom(4)))
+    assert careless_program(tmp_path / "b", random).trial(1) == "another result"
+
+
+def test_an_end_without_a_line_is_seen(tmp_path):
+    tried = careless_program(tmp_path, lambda folder: None)
+    for said, wrong in ((("x.py: no space left",), None), (("x.py: oh",), "said: x.py: oh"),
+                        (("a", "x.py: no space left"), "said: a\nx.py: no space left")):
+        (tmp_path / "log").write_text("output\n== errors\n" + "\n".join(said))
+        assert tried._end_in_a_line([256], "no space left") == wrong
+    assert "ended by signal" in tried._end_in_a_line([signal.SIGBUS], "")
+
+
+def test_a_copy_gets_the_signal():
+    child = trials.begin(signal.pause)
+    time.sleep(0.2)
+    os.kill(child, signal.SIGTERM)
+    status = trials.end(child)
+    assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGTERM

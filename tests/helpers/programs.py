@@ -1,0 +1,171 @@
+"""Programs that are disturbed while they work: what each reads, its command line, and which of its
+results are compared with those of a run that nothing disturbed.
+"""
+
+import dataclasses
+import functools
+import hashlib
+import json
+import shutil
+from typing import Callable
+
+from helpers import command, finetuning, pretraining
+from helpers.paths import GOLDEN
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """module: what the program imports, imported once for all starts. make: function of a folder,
+    fills it with what the program reads; it runs in a process of its own. arguments: function of
+    (that folder, the folder of the results). results: function of the folder of the results: what
+    is compared. hosts: processes that work together."""
+    name: str
+    module: str
+    make: Callable
+    arguments: Callable
+    results: Callable
+    hosts: int = 1
+
+
+# ---- what must be whole wherever it stands, and what is compared
+
+def files_of(folder):
+    """Checksums by name of all that has its final name."""
+    return {str(path.relative_to(folder)): _digest(path) for path in sorted(folder.rglob("*"))
+            if path.is_file() and not _is_unfinished(path.relative_to(folder))}
+
+
+def _digest(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+
+
+# Names that say themselves that they are not final, and journals, to which lines are added.
+def _is_unfinished(path):
+    return any(".partial-" in part or part in ("unfinished", "training.lock", "training.csv")
+               or "tfevents" in part for part in path.parts) or path.suffix == ".parts"
+
+
+def faults_of(folder):
+    """What is not whole among the files that have their final names."""
+    from xlnet.engine import checkpoint
+    found = []
+    for path in sorted(folder.rglob("*")) if folder.exists() else ():
+        if not path.is_file() or _is_unfinished(path.relative_to(folder)):
+            continue
+        if path.suffix == ".json":
+            try:
+                json.loads(path.read_text())
+            except ValueError as e:
+                found.append("%s: %s" % (path, e))
+        elif path.suffix == ".index" and "variables" not in path.parts:
+            fault = checkpoint.fault_of(str(path)[:-len(".index")])
+            found += [fault] if fault else []
+        elif path.suffix == ".tfrecord":
+            from xlnet.records import tfrecord
+            damage = tfrecord.damage(str(path)) or (not path.stat().st_size and "is empty")
+            found += ["%s: %s" % (path, damage)] if damage else []
+        elif not path.stat().st_size:
+            found.append("%s is empty" % path)
+    return found
+
+
+def _weights_and_losses(folder):
+    """Of the last checkpoint, and of each step."""
+    from helpers.damage import fingerprint
+    from xlnet.engine import checkpoint
+    step, prefix = checkpoint.all_prefixes(str(folder / "m"))[-1]
+    names = sorted(checkpoint.names(prefix))
+    curve = pretraining.curve(folder, "m").tolist() if (folder / "m" / "training.csv").exists() \
+        else []
+    evaluations = folder / "m" / "evaluations.json"
+    return [step, fingerprint(list(checkpoint.arrays(prefix, names))), curve,
+            evaluations.read_text() if evaluations.exists() else None]
+
+
+def _saved_model(folder):
+    """All of a SavedModel but its graph, in which nodes may come in another order."""
+    return {name: digest for name, digest in files_of(folder).items()
+            if not name.endswith(("saved_model.pb", "versions.json", "fingerprint.pb"))}
+
+
+# ---- the programs
+
+def make_sentences(folder, sentences=6000):
+    pretraining.make_text(folder / "text.txt", seed=0, sentences=sentences)
+    finetuning.make_vocabulary(folder / "sp.model", 37)
+
+
+def _data_flags(inputs, folder):
+    return ["data_utils.py", "--input_glob=%s" % (inputs / "text.txt"), "--seq_len=32",
+            "--save_dir=%s" % (folder / "records"), "--sp_path=%s" % (inputs / "sp.model"),
+            "--reuse_len=16", "--num_streams=4", "--num_workers=1", "--num_passes=3"]
+
+
+def _pretraining_flags(inputs, folder, **changes):
+    return ["train_gpu.py", *pretraining.flags_of(inputs, folder / "m", **dict(dict(
+        train_steps=12, save_steps=3, max_save=0, n_layer=1,
+        eval_record_info_dir=inputs / "heldout", eval_steps=6), **changes))]
+
+
+def _finetuning_flags(inputs, folder, *verbs, **changes):
+    place = finetuning.Workspace(inputs)
+    return ["run_classifier.py", *place.arguments(*(verbs or ("--do_train=True",)), **dict(dict(
+        model_dir=folder / "m", output_dir=folder / "records", train_steps=12, save_steps=3,
+        eval_steps=6), **changes))]
+
+
+def _make_tuned(folder):
+    finetuning.make_workspace(folder)
+    done = command.run(*_finetuning_flags(folder, folder, train_steps=2))
+    assert done.returncode == 0, done.stderr
+
+
+def _prediction_flags(inputs, folder):
+    return _finetuning_flags(
+        inputs, folder, "--do_predict=True", model_dir=inputs / "m", predict_dir=folder / "answers")
+
+
+def _export_flags(inputs, folder):
+    return ["scripts/export.py", "--model_dir=%s" % (inputs / "m"),
+            "--export_dir=%s" % (folder / "served")]
+
+
+def _make_theirs(folder):
+    shutil.copytree(GOLDEN / "hf" / "sequence_classification", folder / "theirs")
+
+
+def _conversion_flags(inputs, folder):
+    return ["scripts/convert_checkpoint.py",
+            "--source=%s" % (inputs / "theirs"), "--target=%s" % (folder / "ours")]
+
+
+def _selection_flags(inputs, folder):
+    return _finetuning_flags(inputs, folder, num_trials=2, learning_rates="1e-3,1e-2")
+
+
+def _choice(folder):
+    """The table of the trials, and the weights of the best."""
+    from helpers.damage import fingerprint
+    from xlnet.engine import checkpoint
+    step, prefix = checkpoint.all_prefixes(str(folder / "m" / "best"))[-1]
+    return [step, fingerprint(list(checkpoint.arrays(prefix, sorted(checkpoint.names(prefix))))),
+            (folder / "m" / "results.json").read_text()]
+
+
+PROGRAMS = (
+    Program("data preparation", "xlnet.text.preparation", make_sentences, _data_flags, files_of),
+    Program("pretraining", "xlnet.pretraining.run", pretraining.make_place, _pretraining_flags,
+            _weights_and_losses),
+    Program("pretraining, two replicas", "xlnet.pretraining.run", pretraining.make_place,
+            functools.partial(_pretraining_flags, num_core_per_host=2), _weights_and_losses),
+    Program("pretraining, two hosts", "xlnet.pretraining.run", pretraining.make_place,
+            functools.partial(_pretraining_flags, num_hosts=2), _weights_and_losses, hosts=2),
+    Program("fine-tuning", "xlnet.finetuning.run", finetuning.make_workspace, _finetuning_flags,
+            _weights_and_losses),
+    Program("selection", "xlnet.finetuning.run", finetuning.make_workspace, _selection_flags,
+            _choice),
+    Program("prediction", "xlnet.finetuning.run", _make_tuned, _prediction_flags,
+            lambda folder: files_of(folder / "answers")),
+    Program("export", "xlnet.serving.export", _make_tuned, _export_flags, _saved_model),
+    Program("conversion", "xlnet.exchange.conversion", _make_theirs, _conversion_flags, files_of),
+)

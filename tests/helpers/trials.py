@@ -1,0 +1,288 @@
+"""Programs that are disturbed at moments drawn from a seed, and started again: what they say, what
+is left of the first start, what comes of the next.
+
+Each start is a copy of this process, which has TensorFlow loaded but no session: a start costs what
+the program itself takes, and not TensorFlow's import.
+"""
+
+import collections
+import contextlib
+import importlib
+import json
+import os
+import pathlib
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+from helpers import command, pretraining
+from helpers.programs import PROGRAMS, faults_of
+from xlnet import failures
+
+SAME = "the same result"
+SIGNALS = (signal.SIGKILL, signal.SIGTERM)
+_STARTS = 5             # of one trial, before it counts as one that never ends
+_PATIENCE = 400         # [s] after which a start counts as one that hangs
+_ERRORS = "== errors\n"
+
+
+# ---- starts
+
+def begin(what, log=os.devnull):
+    """Starts a function in a copy of this process; returns the copy's number."""
+    child = os.fork()
+    if child:
+        return child
+    os.setpgid(0, 0)
+    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(descriptor, 1)
+    os.dup2(descriptor, 2)
+    sys.stdout = sys.stderr = open(1, "w", encoding="utf-8")     # pytest has others
+    status = 1
+    try:
+        what()
+        status = 0
+    except BaseException as e:
+        print(failures.reason(e) if isinstance(e, Exception) else e)
+    finally:
+        sys.stdout.flush()
+        os._exit(status)
+
+
+def end(child):
+    """Waits for a copy; returns how it ended, as `os.waitpid` does. One that hangs is killed."""
+    late = threading.Timer(_PATIENCE, os.killpg, (child, signal.SIGKILL))
+    late.start()
+    try:
+        return os.waitpid(child, 0)[1]
+    finally:
+        late.cancel()
+
+
+def _tell(child, number):
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(child, number)
+
+
+# ---- trials
+
+class Trials:
+    """A program in a folder of its own; subclasses say how its first start is disturbed."""
+    about = ""
+
+    def __init__(self, program, folder, seed=0):
+        self._program, self._seed = program, seed
+        self._inputs, self._folder = pathlib.Path(folder) / "inputs", pathlib.Path(folder)
+        self._inputs.mkdir(parents=True)
+        importlib.import_module(program.module)
+        # In a process of its own: this one must have no session.
+        assert end(begin(lambda: program.make(self._inputs), self._log)) == 0, self._printed()
+        began = time.time()
+        whole = self._new("whole")
+        assert not any(self._run(whole)), self._printed()[-2000:]
+        self._seconds = time.time() - began
+        self._bytes = sum(path.stat().st_blocks * 512 for path in whole.rglob("*"))
+        self._expected = program.results(whole)
+
+    def trial(self, number):
+        """The `number`-th: what came of it, `SAME` if all is well."""
+        rng = random.Random(repr((self._program.name, self._seed, number)))
+        with contextlib.ExitStack() as cleaning:
+            folder = self._new("trial")
+            wrong = self._disturbed(folder, rng, number, cleaning)
+            faults = faults_of(folder)
+            if faults:
+                return "a final name held a partial file: %s" % faults[0]
+            return wrong or self._gone_on(folder)
+
+    def _disturbed(self, folder, rng, number, cleaning):
+        """The first start; what is wrong with it, None if nothing is."""
+        raise NotImplementedError
+
+    def _gone_on(self, folder):
+        for _ in range(_STARTS):
+            if self._results(folder) == self._expected:     # what is whole may be kept from a start
+                return SAME
+            if not any(self._run(folder)) and self._is_done(folder):
+                break
+        else:
+            return "does not go on: %s" % self._printed()[-1000:]
+        return SAME if self._results(folder) == self._expected else "another result"
+
+    def _new(self, name):
+        folder = self._folder / name
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        return folder
+
+    @property
+    def _log(self):
+        return self._folder / "log"
+
+    def _printed(self):
+        return self._log.read_text() if self._log.exists() else ""
+
+    def _run(self, folder, moment=None, disturb=None, before=lambda: None):
+        """Starts the program, `disturb`s it after `moment` seconds if it is to be (a function of
+        the list of its processes), and waits; returns how each process ended.
+
+        before: what each process does first.
+        """
+        self._log.unlink(missing_ok=True)
+        addresses = ["127.0.0.1:%d" % port for port in pretraining.free_ports(self._program.hosts)]
+        children = [begin(lambda: (before(), self._work(folder, addresses, index)), self._log)
+                    for index in range(self._program.hosts)]
+        if disturb:
+            time.sleep(moment)
+            disturb(children)
+        return [end(child) for child in children]
+
+    def _work(self, folder, addresses, index):
+        if len(addresses) > 1:
+            os.environ["TF_CONFIG"] = json.dumps({
+                "cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}})
+        name, *flags = self._program.arguments(self._inputs, folder)
+        done = command.run(name, *flags)
+        print(done.stdout, done.stderr, sep="\n")
+        if done.returncode:
+            print(_ERRORS + "\n".join(done.errors), flush=True)
+            os._exit(done.returncode)
+
+    def _moment(self, rng):
+        return rng.uniform(0, 1.05) * self._seconds
+
+    def _results(self, folder):
+        """None where there are none yet."""
+        try:
+            return self._program.results(folder)
+        except (IndexError, FileNotFoundError):
+            return None
+
+    def _is_done(self, folder):
+        """A run that was told to stop ends well, too, without all of its steps."""
+        found = self._results(folder)
+        return not isinstance(found, list) or found[0] == self._expected[0]
+
+    def _end_in_a_line(self, statuses, pattern):
+        """What is wrong with how the program ended: well, or with status 1 and a line in which
+        `pattern` is found, is as it should be."""
+        if not any(statuses):
+            return None
+        if any(not os.WIFEXITED(status) for status in statuses):
+            return "ended by signal, or hung: %s %s" % (statuses, self._printed()[-1000:])
+        said = self._printed().partition(_ERRORS)[2].strip()
+        if "\n" in said or not re.search(pattern, said):
+            return "said: %s" % (said or self._printed()[-1000:])
+        return None
+
+
+class Kills(Trials):
+    """Killed, told to stop; of two hosts the first, the second, or both."""
+    about = "killed"
+
+    def _disturbed(self, folder, rng, number, cleaning):
+        sent, hosts = SIGNALS[number % len(SIGNALS)], self._program.hosts
+        chosen = rng.choice([range(hosts), *([index] for index in range(hosts))])
+        self._run(folder, self._moment(rng),
+                  lambda children: [_tell(children[index], sent) for index in chosen])
+
+
+class FullDisks(Trials):
+    """On a disk that has room for a part of what is written; later there is more."""
+    about = "disks"
+
+    def _disturbed(self, folder, rng, number, cleaning):
+        _mount(cleaning, folder, "size=%dk" % rng.uniform(8, 1.2 * self._bytes / 1024))
+        statuses = self._run(folder)
+        _call("mount", "-o", "remount,size=1g", folder)
+        return self._end_in_a_line(statuses, "(?i)no space left")
+
+
+class VanishingFolders(Trials):
+    """In a shared folder that is gone from some moment on; later it is there again."""
+    about = "folders"
+
+    def _disturbed(self, folder, rng, number, cleaning):
+        shared = self._new("shared")
+        _mount(cleaning, shared, "size=1g")
+        _mount(cleaning, folder, "size=4k,ro")           # what is there when the other is gone
+        _call("mount", "--bind", shared, folder)
+        moment = self._moment(rng)
+        statuses = self._run(folder, moment, lambda children: _call("umount", "--lazy", folder))
+        wrong = self._end_in_a_line(statuses, "(?i)read-only|no such file|cannot be written"
+                                    "|lost host")
+        _call("mount", "--bind", shared, folder)
+        cleaning.callback(_call, "umount", "--lazy", folder)
+        if not wrong and not any(statuses) and self._results(folder) != self._expected:
+            return "ended well without the results"
+        return wrong
+
+
+class Clocks(Trials):
+    """The clock jumps by hours to a day, forward or back, in the middle or behind a kill."""
+    about = "clocks"
+
+    def _disturbed(self, folder, rng, number, cleaning):
+        jump = rng.choice([-1, 1]) * rng.uniform(3600, 86400)
+        if number % 2:
+            self._run(folder, self._moment(rng), lambda children: [
+                _tell(child, signal.SIGKILL) for child in children])
+            moment = -1.
+        else:
+            moment = self._moment(rng)
+        statuses = self._run(folder, before=lambda: _set_clock(moment, jump))
+        return self._end_in_a_line(statuses, "never")
+
+
+def _set_clock(moment, jump):
+    """From `moment` seconds on `time.time` says something else."""
+    true_time = time.time
+    begin = true_time() + moment
+    time.time = lambda: true_time() + (jump if true_time() >= begin else 0.)
+
+
+def _call(*words):
+    subprocess.run([str(word) for word in words], check=True, capture_output=True)
+
+
+def _mount(cleaning, folder, options):
+    """A file system of its own, taken away at the end.
+
+    Raises:
+      PermissionError: this process may not mount any.
+    """
+    try:
+        _call("mount", "-t", "tmpfs", "-o", options, "tmpfs", folder)
+    except (OSError, subprocess.CalledProcessError) as e:
+        raise PermissionError("no file system may be mounted here") from e
+    cleaning.callback(_call, "umount", "--lazy", folder)
+
+
+KINDS = {kind.about: kind for kind in (Kills, FullDisks, VanishingFolders, Clocks)}
+
+
+def try_all(kind, times, seed=0, only=None):
+    """Disturbs each program so many times; prints what came of it, returns how often it was
+    wrong."""
+    wrong = 0
+    for program in PROGRAMS:
+        if only not in (None, program.name):
+            continue
+        began, counts = time.time(), collections.Counter()
+        with tempfile.TemporaryDirectory() as folder:
+            trials = kind(program, pathlib.Path(folder) / "trials", seed)
+            for number in range(times):
+                what = trials.trial(number)
+                counts[what.split(":")[0]] += 1
+                if what != SAME:
+                    wrong += 1
+                    print("WRONG", program.name, number, what, flush=True)
+        print("| %s | %d | %s | %.0f s |" % (program.name, times, ", ".join(
+            "%s %d" % item for item in counts.items()), time.time() - began), flush=True)
+    return wrong
