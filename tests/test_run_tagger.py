@@ -208,5 +208,5 @@ def test_the_other_program_names_this_one(place):
 def test_predictions_are_read_as_any_file(place, trained):
     """The added column may be that of the tags of another run."""
     path = place.directory / "model" / "predictions_custom_test.conll"
-    sentences = tagged_files.read(str(path), "conll", "1", "4", need_tags=True)
+    sentences = list(tagged_files.read(str(path), "conll", "1", "4", need_tags=True))
     assert len(sentences) == ROWS["test"]

@@ -77,6 +77,9 @@ _CASES = (
          r"|too many open files|cannot allocate memory)",
          "{file}: {answer}; nothing was changed: start again when the disk, the network or this "
          "machine is well, or remove what stays so"),
+    Case(("OpError",), r"(?i)no such file or directory",
+         "{file}: no such file or directory; was its directory moved, or a disk taken away? start "
+         "again when it is there"),
     Case(("MemoryError",), "", "out of memory: {reason}; what helps: " + _LESS_MEMORY),
     Case(("DataLossError",), "",
          "records: {records} is damaged: {reason}; remove it and start again, it is made anew"),
@@ -157,7 +160,7 @@ def reason(error: Exception) -> str:
 
 
 # What is added to a file's name while it is written, here and by TensorFlow.
-_WHILE_WRITTEN = re.compile(r"\.partial-\d+$|_temp/part-.*$")
+_WHILE_WRITTEN = re.compile(r"\.partial-\d+(?=/|$)|_temp/part-.*$|\.tempstate\d+$")
 
 
 def _file(error, why):

@@ -3,7 +3,7 @@
 
 damage: --count mutations, spread over all subjects of `helpers.subjects` (or --only one), from
   --seed on. text: the laws of `test_hostile_text.py` for --minutes. The others: each program of
-  `helpers.programs` (or --only one) is disturbed --times (`helpers.trials`): killed, on a disk that
+  `helpers.programs` (or --only those of such a name) is disturbed --times (`helpers.trials`): killed, on a disk that
   is too small, in a folder that vanishes, by a clock that jumps. Prints what was tried and what
   came of it; the exit status is 1 where something was found.
 """

@@ -149,7 +149,7 @@ def _choice(folder):
     from xlnet.engine import checkpoint
     step, prefix = checkpoint.all_prefixes(str(folder / "m" / "best"))[-1]
     return [step, fingerprint(list(checkpoint.arrays(prefix, sorted(checkpoint.names(prefix))))),
-            (folder / "m" / "results.json").read_text()]
+            (folder / "m" / "results.json").read_text().replace(str(folder), "")]
 
 
 PROGRAMS = (

@@ -233,6 +233,8 @@ class Clocks(Trials):
         if number % 2:
             self._run(folder, self._moment(rng), lambda children: [
                 _tell(child, signal.SIGKILL) for child in children])
+            if self._results(folder) == self._expected:
+                return None                  # the kill came late: some programs refuse to go on
             moment = -1.
         else:
             moment = self._moment(rng)
@@ -272,7 +274,7 @@ def try_all(kind, times, seed=0, only=None):
     wrong."""
     wrong = 0
     for program in PROGRAMS:
-        if only not in (None, program.name):
+        if only and only not in program.name:
             continue
         began, counts = time.time(), collections.Counter()
         with tempfile.TemporaryDirectory() as folder:

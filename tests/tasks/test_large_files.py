@@ -7,13 +7,16 @@ import os
 import random
 import tracemalloc
 
+import numpy as np
 import pytest
 from helpers.vocabulary import train_tiny_model
 
 from xlnet.errors import UserError
-from xlnet.tasks import decoding, encoding, known, parsing, row_store
+from xlnet.tasks import custom, decoding, encoding, known, parsing, row_store
 from xlnet.tasks.decoding import Lines
 from xlnet.tasks.faults import Found
+from xlnet.tasks.tagging import Tagging
+from xlnet.tasks.task import Task
 from xlnet.tokenization import Tokenizer
 
 NAMES = ("sentence", "label")
@@ -82,6 +85,49 @@ def test_memory_does_not_grow_with_the_file(form, tmp_path, small_parts):
     (small, before), (large, after) = (peak_of_a_run(tmp_path, form, tokenizer, count)
                                        for count in (300, 1500))
     assert after - before < 0.25 * (large - small)
+
+
+def conll(count):
+    return "".join("the O\ncat%d B-ANIMAL\nsat O\n%s\n" % (i, "still O\n" * 40)
+                   for i in range(count))
+
+
+def tagged_json(count):
+    return "".join(json.dumps({"text": "the cat%d sat %s" % (i, "still " * 40),
+                               "entities": [[4, 7, "ANIMAL"]]}) + "\n" for i in range(count))
+
+
+def peak_of_tags(tmp_path, name, text, tokenizer, count):
+    """As `peak_of_a_run`, of sentences with tagged words, and without the predictions, whose
+    answers are in memory."""
+    path = tmp_path / name
+    path.write_text(text(count))
+    tracemalloc.start()
+    task = custom.complete(Task(
+        "own", metrics=("f1",), kind=Tagging(), labels=(), text_a=("1",), text_b=(), id=None,
+        label=(), files={"train": name}), str(tmp_path))
+    train, dev = parsing.hold_out(parsing.read_file(task, str(path), True), 0.5)
+    made = encoding.write_records(
+        str(tmp_path), name, task.kind.examples(task, train), tokenizer,
+        encoding.Layout(32, long_document="split"), encode=task.kind.encode,
+        label_names=task.labels, label_features=task.kind.label_features(task, 32))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    answers = [np.zeros((len(row.source.words), 2), np.int32) for row in dev]
+    files = task.kind.prediction_files(task, dev, answers)
+    predicted = sum(line != "\n" for line in files[0].lines)
+    assert predicted == sum(len(row.source.words) if name == "x.txt" else 1 for row in dev)
+    assert made.count + len(dev) >= count
+    return os.path.getsize(path), peak
+
+
+@pytest.mark.parametrize("name, text", (("x.txt", conll), ("x.jsonl", tagged_json)))
+def test_memory_does_not_grow_with_a_file_of_tags(name, text, tmp_path, small_parts):
+    tokenizer = Tokenizer(train_tiny_model(tmp_path / "sp.model"))
+    peak_of_tags(tmp_path, name, text, tokenizer, 40)
+    (small, before), (large, after) = (peak_of_tags(tmp_path, name, text, tokenizer, count)
+                                       for count in (150, 900))
+    assert after - before < large - small       # in memory a sentence takes 15 times its bytes
 
 
 # ---- lines

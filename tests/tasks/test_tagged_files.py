@@ -25,7 +25,15 @@ def write(directory, text, name="train.txt"):
 
 
 def read(path, word="1", tag=None, need_tags=True):
-    return tagged_files.read(path, tagged_files.form_of(path), word, tag, need_tags)
+    return list(tagged_files.read(path, tagged_files.form_of(path), word, tag, need_tags))
+
+
+def conll_text(*columns):
+    return "".join(tagged_files.conll_lines(*columns))
+
+
+def json_text(*columns):
+    return "".join(tagged_files.json_lines(*columns))
 
 
 # --- Columns
@@ -40,7 +48,7 @@ def test_words_and_tags_of_columns(tmp_path):
 
 def test_a_file_is_written_again_with_one_column_more(tmp_path):
     sentences = read(write(tmp_path, CONLL))
-    text = tagged_files.conll_text([s.source for s in sentences], [("X", "Y"), ("Z", "O")])
+    text = conll_text([s.source for s in sentences], [("X", "Y"), ("Z", "O")])
     assert text == """-DOCSTART- -X- O O O
 
 EU NNP I-NP I-ORG X
@@ -56,14 +64,14 @@ def test_columns_by_name_between_tabs(tmp_path):
     text = "id\tword\tner\n1\tNew York\tB-LOC\n2\tis\tO\n\n\n1\tBig\tO\n"
     sentences = read(write(tmp_path, text), "word", "ner")
     assert [s.words for s in sentences] == [("New York", "is"), ("Big",)]
-    written = tagged_files.conll_text([s.source for s in sentences], [("B-LOC", "O"), ("O",)])
+    written = conll_text([s.source for s in sentences], [("B-LOC", "O"), ("O",)])
     assert written == ("id\tword\tner\tpredicted\n1\tNew York\tB-LOC\tB-LOC\n2\tis\tO\tO\n\n\n"
                        "1\tBig\tO\tO\n")
 
 
 def test_what_stands_after_the_last_word_is_kept(tmp_path):
     sentences = read(write(tmp_path, "a O\n\n-DOCSTART- O\n"))
-    assert tagged_files.conll_text([s.source for s in sentences], [["O"]]) == (
+    assert conll_text([s.source for s in sentences], [["O"]]) == (
         "a O O\n\n-DOCSTART- O O\n")
 
 
@@ -119,7 +127,7 @@ def test_words_and_tags_of_a_text(tmp_path):
 def test_spans_come_back_as_characters(tmp_path):
     line = json_line("He  saw Oslo .", (8, 12, "LOC"), id=7)
     sentence, = read(write(tmp_path, line, "a.jsonl"))
-    text = tagged_files.json_text([sentence.source], [[(0, 1, "PER"), (2, 4, "LOC")]])
+    text = json_text([sentence.source], [[(0, 1, "PER"), (2, 4, "LOC")]])
     assert json.loads(text) == dict(json.loads(line), predicted=[[0, 2, "PER"], [8, 14, "LOC"]])
 
 

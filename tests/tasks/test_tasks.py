@@ -4,6 +4,7 @@ import pytest
 
 from xlnet.config import ClassifierSettings
 from xlnet.errors import UserError
+from xlnet.finetuning.rows import Rows
 from xlnet.tasks import custom, known, parsing, ranking
 from xlnet.tasks.known import GLUE, TASKS
 from xlnet.tasks.task import Row, expand_split
@@ -194,6 +195,17 @@ def test_one_file_is_enough(tmp_path):
     assert len(parsing.read_rows(fifth, str(tmp_path), "dev")) == 8
     with pytest.raises(UserError, match="no split 'test'.*splits: train, dev"):
         parsing.read_rows(task, str(tmp_path), "test")
+
+
+def test_a_file_of_two_parts_is_read_once(tmp_path, monkeypatch):
+    write(tmp_path, "train.csv", "text_a,label", *("t%d,%d" % (i, i % 2) for i in range(40)))
+    task, read, paths = own(tmp_path), parsing.read_file, []
+    monkeypatch.setattr(parsing, "read_file", lambda task, path, *more, **others: (
+        paths.append(path), read(task, path, *more, **others))[1])
+    rows = Rows(settings(tmp_path), task, None)
+    parts = {**rows.of_split("train", True), **rows.of_split("dev", True)}
+    assert [len(rows) for rows in parts.values()] == [36, 4] and len(paths) == 1
+    assert rows.of_split("dev", False)["dev"] == parts["dev"] and len(paths) == 2
 
 
 def test_two_forms_of_a_file(tmp_path):

@@ -33,8 +33,8 @@ class Rows:
         """The rows of each file that `split` stands for: dict of split to a sequence of `Row`s."""
         for part in expand_split(self._task, split):
             if (part, need_labels) not in self._read:
-                self._read[part, need_labels] = parsing.read_rows(
-                    self._task, self._settings.data_dir, part, need_labels)
+                found = parsing.read_parts(self._task, self._settings.data_dir, part, need_labels)
+                self._read.update(((name, need_labels), rows) for name, rows in found.items())
         return {part: self._read[part, need_labels]
                 for part in expand_split(self._task, split)}
 

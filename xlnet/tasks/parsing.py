@@ -43,20 +43,22 @@ def read_rows(task: Task, data_dir: str, split: str,
     """
     if need_labels is None:
         need_labels = not split.startswith("test")
-    parts = [_read_split(task, data_dir, part, need_labels)
+    parts = [read_parts(task, data_dir, part, need_labels)[part]
              for part in expand_split(task, split)]
     return parts[0] if len(parts) == 1 else kept(itertools.chain.from_iterable(parts))
 
 
-def _read_split(task, data_dir, part, need_labels):
-    if part in ("train", "dev") and task.dev_share and "dev" not in task.files:
-        parts = hold_out(_read_part(task, data_dir, "train", need_labels), task.dev_share)
-        if not all(parts):
-            raise UserError("%s: all rows belong together, so none can be held out as dev; expected"
-                            " two rows (of other texts, queries) or more, or a file to evaluate on"
-                            % readers.find_file(data_dir, task.files["train"]))
-        return parts[part == "dev"]
-    return _read_part(task, data_dir, part, need_labels)
+def read_parts(task: Task, data_dir: str, part: str, need_labels: bool) -> dict[str, Sequence[Row]]:
+    """The rows of a part, "train" or one file of a split, and those that are read with it: where
+    dev is held out of the train file both are. Arguments and errors as those of `read_rows`."""
+    if part not in ("train", "dev") or not task.dev_share or "dev" in task.files:
+        return {part: _read_part(task, data_dir, part, need_labels)}
+    parts = hold_out(_read_part(task, data_dir, "train", need_labels), task.dev_share)
+    if not all(parts):
+        raise UserError("%s: all rows belong together, so none can be held out as dev; expected"
+                        " two rows (of other texts, queries) or more, or a file to evaluate on"
+                        % readers.find_file(data_dir, task.files["train"]))
+    return dict(zip(("train", "dev"), parts))
 
 
 def hold_out(rows: Sequence[Row], share: float) -> tuple[Sequence[Row], ...]:

@@ -96,13 +96,12 @@ def read_table(task: Task, path: str, header: Optional[Sequence[str]] = None,
     return forms[form](task, path, _lines(path, file, task.encoding, skips), header, skips)
 
 
-def read_lines(path: str, what: str) -> list[str]:
+def read_lines(path: str, what: str) -> decoding.Lines:
     """The lines of a file, or of the standard input ("-"), without the empty ones at its end.
 
     what: the file's role in errors.
     """
-    with _opened(path, what) as file:
-        return list(_lines(path, file))
+    return _lines(path, _opened(path, what))
 
 
 def _lines(path, file, encoding=None, skips=False):

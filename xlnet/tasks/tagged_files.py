@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import bisect
 import functools
+import itertools
 import json
 import logging
 import re
@@ -23,7 +24,7 @@ from typing import Any, NamedTuple, Optional, Union
 from xlnet import files
 from xlnet.errors import UserError, did_you_mean
 from xlnet.tasks import readers, schemes
-from xlnet.tasks.faults import refuse
+from xlnet.tasks.faults import Found
 from xlnet.tasks.results import Entity, Tagged
 from xlnet.tokenization import is_unspaced
 
@@ -68,8 +69,9 @@ def form_of(path: str) -> str:
 
 
 def read(path: str, form: str, word_column: str, tag_column: Optional[str],
-         need_tags: bool) -> list[Sentence]:
-    """The sentences of a file, "-" is the standard input.
+         need_tags: bool) -> Iterator[Sentence]:
+    """Yields the sentences of a file, "-" is the standard input. They may be used when all have
+    come: faults end the last one.
 
     Args:
       form: conll or jsonl.
@@ -99,15 +101,18 @@ class _ConllReader:
     def __init__(self, path, lines, word_column, tag_column, need_tags):
         self._path = path
         self._lines = lines
-        self._separator = "\t" if any("\t" in line for line in lines) else " "
+        self._separator = "\t" if any("\t" in text for text in lines.chunks()) else " "
         names = [name for name in (word_column, tag_column) if name and not name.isdecimal()]
         self._header = next((i for i, line in enumerate(lines) if line.strip(" \t")), None) \
             if names else None
-        first_row = next((i for i in range(len(lines)) if self._is_row(i)), None)
+        first_row = next((row for row in enumerate(lines) if self._is_row(*row)), None)
         if first_row is None:
             raise UserError("%s: no words" % path)
-        self._model = first_row if self._header is None else self._header  # has all columns
-        self._width = len(self._cells(lines[self._model]))
+        # The line that has all columns.
+        self._model, line = first_row if self._header is None else next(
+            itertools.islice(enumerate(lines), self._header, None))
+        self._columns = self._cells(line)
+        self._width = len(self._columns)
         self._word = self._position(word_column)
         self._tag = self._width - 1 if tag_column is None else self._position(
             tag_column, required=need_tags)
@@ -115,8 +120,7 @@ class _ConllReader:
             raise UserError("%s: column %s is that of the words and of the tags"
                             % (path, word_column))
 
-    def _is_row(self, i):
-        line = self._lines[i]
+    def _is_row(self, i, line):
         return bool(line.strip(" \t")) and i != self._header and not line.startswith("# ") \
             and not line.startswith(_DOCUMENT)
 
@@ -130,7 +134,7 @@ class _ConllReader:
         if column.isdecimal():
             known = [str(number) for number in range(1, self._width + 1)]
         else:
-            known = self._cells(self._lines[self._header])
+            known = self._columns
         if column in known:
             return known.index(column)
         if not required:
@@ -139,25 +143,19 @@ class _ConllReader:
             self._path, column, did_you_mean(column, known), ", ".join(known)))
 
     def read(self):
-        """The sentences, in order."""
-        sentences, faults = [], []
+        """Yields the sentences, in order."""
+        faults, held = Found(), None         # held: a sentence that lines may follow
         before: list[str] = []               # lines without a word
         rows: list[tuple] = []               # (number, line, cells)
-
-        def end():
-            if rows:
-                sentences.append(self._sentence(tuple(before), rows))
-                before.clear()
-                rows.clear()
-
         for i, line in enumerate(self._lines):
-            if not line.strip(" \t"):
-                end()
-                before.append("")
-                continue
-            if i == self._header or line.startswith(_DOCUMENT):
-                end()
-                before.append(line + self._separator + (
+            is_blank = not line.strip(" \t")
+            if is_blank or i == self._header or line.startswith(_DOCUMENT):
+                if rows:
+                    if held:
+                        yield held
+                    held = self._sentence(tuple(before), rows)
+                    before, rows = [], []
+                before.append("" if is_blank else line + self._separator + (
                     ADDED if i == self._header else schemes.OUTSIDE))
                 continue
             cells = self._cells(line)
@@ -166,13 +164,13 @@ class _ConllReader:
             elif not rows and line.startswith("#"):
                 before.append(line)
             else:
-                faults.append(("%s:%d" % (self._path, i + 1), self._row_fault(cells)))
-        end()
-        refuse(faults)
-        if before:
-            last = sentences[-1]
-            sentences[-1] = last._replace(source=last.source._replace(after=tuple(before)))
-        return sentences
+                faults.add("%s:%d" % (self._path, i + 1), self._row_fault(cells))
+        faults.refuse()
+        if held and rows:
+            yield held
+        if rows:
+            held, before = self._sentence(tuple(before), rows), []
+        yield held._replace(source=held.source._replace(after=tuple(before)))
 
     def _row_fault(self, cells):
         if len(cells) != self._width:
@@ -188,52 +186,66 @@ class _ConllReader:
             numbers=numbers, source=Lines(before, lines, (), self._separator, self._width))
 
 
-def conll_text(sources: Iterable[Lines], tags: Iterable[Sequence[str]]) -> str:
-    """The lines of a file with one column more: the tags of each sentence."""
-    lines: list[str] = []
+def conll_lines(sources: Iterable[Lines], tags: Iterable[Sequence[str]]) -> Iterator[str]:
+    """Yields the lines of a file with one column more: the tags of each sentence."""
     for source, column in zip(sources, tags):
-        lines += source.before
-        lines += [row + source.separator + tag for row, tag in zip(source.rows, column)]
-        lines += source.after
-    return "\n".join(lines) + "\n"
+        for line in source.before:
+            yield line + "\n"
+        for row, tag in zip(source.rows, column):
+            yield row + source.separator + tag + "\n"
+        for line in source.after:
+            yield line + "\n"
 
 
 # ---- JSON lines ----
 
 def _read_json(path, lines, text_key, entities_key, need_tags):
-    sentences, faults, notes = [], [], _Notes()
+    faults, notes = Found(), _Notes()
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
-            sentences.append(_json_sentence(number, line, text_key, entities_key, need_tags, notes))
+            sentence = _json_sentence(number, line, text_key, entities_key, need_tags, notes)
         except ValueError as e:
-            faults.append(("%s:%d" % (path, number), str(e)))
-    refuse(faults)
+            faults.add("%s:%d" % (path, number), str(e))
+        else:
+            yield sentence
+    faults.refuse()
     notes.say(path)
-    return sentences
 
 
 class _Notes:
     """What is not as a file has it: lines where entities are taken otherwise."""
 
     def __init__(self):
-        self.widened = []
-        self.left_out = []
+        self.widened = LineNumbers()
+        self.left_out = LineNumbers()
 
     def say(self, path):
         for numbers, what in (
                 (self.widened, "begin or end inside of a word and are taken with the whole of it"),
                 (self.left_out, "share a word with the one before and are left out")):
-            if numbers:
-                _log.warning("note: %s: %d entities %s: line %s", path, len(numbers), what,
-                             listed(numbers))
+            if numbers.count:
+                _log.warning("note: %s: %d entities %s: line %s", path, numbers.count, what,
+                             numbers)
 
 
-def listed(numbers: Sequence[int]) -> str:
-    """The first of some line numbers, in words."""
-    different = list(dict.fromkeys(numbers))
-    return ", ".join(map(str, different[:10])) + (", ..." if len(different) > 10 else "")
+class LineNumbers:
+    """Where something was found: how often, and the first lines, in words."""
+    _LISTED = 10
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._first: list[int] = []
+
+    def add(self, number: int) -> None:
+        self.count += 1
+        if len(self._first) <= self._LISTED and number not in self._first:
+            self._first.append(number)
+
+    def __str__(self) -> str:
+        return ", ".join(map(str, self._first[:self._LISTED])) + (
+            ", ..." if len(self._first) > self._LISTED else "")
 
 
 def _json_sentence(number, line, text_key, entities_key, need_tags, notes):
@@ -336,9 +348,9 @@ def _tags_of_entities(text, words, entities, number, notes):
         end -= len(part) - len(part.rstrip())
         first, last = bisect.bisect_right(ends, start), bisect.bisect_left(starts, end)
         if (starts[first], ends[last - 1]) != (start, end):
-            notes.widened.append(number)
+            notes.widened.add(number)
         if first < free:
-            notes.left_out.append(number)
+            notes.left_out.add(number)
             continue
         spans.append((first, last, label))
         free = last
@@ -374,12 +386,11 @@ def kind_of(char):
     return "letter" if category == "L" and not is_unspaced(char) else "single"
 
 
-def json_text(sources: Iterable[JsonLine], spans: Iterable[Sequence[schemes.Span]]) -> str:
-    """JSON lines with one key more: the entities of each text, [start, end, label]."""
-    lines = []
+def json_lines(sources: Iterable[JsonLine],
+               spans: Iterable[Sequence[schemes.Span]]) -> Iterator[str]:
+    """Yields JSON lines with one key more: the entities of each text, [start, end, label]."""
     for source, entities in zip(sources, spans):
         value: dict[str, Any] = json.loads(source.line)
         value[ADDED] = [[source.starts[first], source.ends[last - 1], label]
                         for first, last, label in entities]
-        lines.append(json.dumps(value, ensure_ascii=False) + "\n")
-    return "".join(lines)
+        yield json.dumps(value, ensure_ascii=False) + "\n"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import functools
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Optional
 
 import numpy as np
@@ -16,6 +17,7 @@ from xlnet.tasks import encoding, entity_metrics, faults, schemes, tagged_files,
 from xlnet.tasks.classification import weights_of
 from xlnet.tasks.kind import THRESHOLD, Answers, Kind, LossOptions, mean_over_windows
 from xlnet.tasks.prediction_files import PredictionFile
+from xlnet.tasks.row_store import Mapped, kept
 from xlnet.tasks.task import Asked, Row, Task
 from xlnet.tokenization import is_unspaced
 
@@ -97,10 +99,13 @@ class Tagging(Kind):
         """With the tags, the scheme, the tags' column, and whether words stand between spaces."""
         form = tagged_files.form_of(path)
         tag_column = task.label[0] if task.label else None
-        sentences = tagged_files.read(path, form, task.text_a[0], tag_column, need_tags=True)
         given = self.scheme if self.is_scheme_given else None
-        _refuse_tags(path, sentences, lambda tag: schemes.tag_fault(tag, given))
-        sequences = [sentence.tags or () for sentence in sentences]
+        found = faults.Found()
+        sentences = kept(_checked(path, tagged_files.read(
+            path, form, task.text_a[0], tag_column, need_tags=True),
+            functools.cache(lambda tag: schemes.tag_fault(tag, given)), found))
+        found.refuse()
+        sequences = Mapped(lambda sentence: sentence.tags, sentences)
         labels = schemes.labels_of(sequences)
         if not labels:
             raise UserError("%s: all tags are O; expected some entities" % path)
@@ -131,38 +136,25 @@ class Tagging(Kind):
 
     # ---- files and records
 
-    def read_rows(self, task: Task, path: str, need_labels: bool, form: Optional[str]) -> list:
+    def read_rows(self, task: Task, path: str, need_labels: bool,
+                  form: Optional[str]) -> Sequence[Row]:
         form = form or tagged_files.form_of(path)
         sentences = tagged_files.read(path, form, task.text_a[0],
                                       task.label[0] if task.label else None, need_labels)
         labels = schemes.labels_of([task.class_names])
-
         scheme = tagged_files.JSON_SCHEME if form == "jsonl" else self.scheme
 
+        @functools.cache
         def fault(tag):
             return schemes.tag_fault(tag, scheme) or schemes.unknown_label(tag, labels)
-        if need_labels:
-            _refuse_tags(path, sentences, fault)
-            self._check_legal(path, sentences, scheme)
-        return [self._row(i, sentence, fault) for i, sentence in enumerate(sentences)]
 
-    def _check_legal(self, path, sentences, scheme):
-        """Refuses a file of another scheme; notes what is repaired of one that has some faults."""
-        numbers, illegal, count = [], [], 0
-        for sentence in sentences:
-            count += sum(tag != schemes.OUTSIDE for tag in sentence.tags)
-            for i in schemes.illegal(sentence.tags, scheme):
-                numbers.append(sentence.numbers[i])
-                illegal.append((
-                    "%s:%d" % (path, sentence.numbers[i]),
-                    "tag '%s' after '%s' is illegal in scheme %s; with --scheme=%s such tags are "
-                    "repaired" % (sentence.tags[i], sentence.tags[i - 1] if i else "(beginning)",
-                                  scheme, scheme)))
-        if len(illegal) > max(1, _MOST_ILLEGAL * count) and not self.is_scheme_given:
-            faults.refuse(illegal)
-        if illegal:
-            _log.warning("note: %s: %d of %d tags are illegal in scheme %s and repaired: line %s",
-                         path, len(illegal), count, scheme, tagged_files.listed(numbers))
+        found, legality = faults.Found(), _Legality(path, scheme)
+        if need_labels:
+            sentences = legality.checked(_checked(path, sentences, fault, found))
+        rows = kept(self._row(i, sentence, fault) for i, sentence in enumerate(sentences))
+        found.refuse()
+        legality.tell(self.is_scheme_given)
+        return rows
 
     def _row(self, index, sentence, fault):
         tags = sentence.tags
@@ -172,12 +164,15 @@ class Tagging(Kind):
         between = " " if self.is_spaced else ""
         return Row(str(index), ((between.join(sentence.words), None),), tags, source=sentence)
 
-    def examples(self, task: Task, rows: Sequence[Row]) -> list:
+    def examples(self, task: Task, rows: Sequence[Row]) -> Collection:
         position = {tag: id for id, tag in enumerate(task.class_names)}
-        return [word_encoding.Example(
-            row.source.words,
-            list(map(int, row.source.after_space or [self.is_spaced] * len(row.source.words))),
-            None if row.label is None else [position[tag] for tag in row.label]) for row in rows]
+
+        def example(row):
+            words, after_space = row.source.words, row.source.after_space
+            return word_encoding.Example(
+                words, list(map(int, after_space or [self.is_spaced] * len(words))),
+                None if row.label is None else [position[tag] for tag in row.label])
+        return Mapped(example, rows)
 
     def label_features(self, task: Task, length: int) -> tuple:
         return word_encoding.features(length)
@@ -306,16 +301,15 @@ class Tagging(Kind):
     def prediction_files(self, task: Task, rows: Sequence[Row], values: Any,
                          threshold: float = THRESHOLD) -> list:
         """The rows as they stand in their file, with one column or key more."""
-        sources = [row.source for row in rows]
-        _check_lengths(values, [source.words for source in sources])
-        spans = list(map(schemes.spans, self.decide(task, values)))
+        _check_lengths(values, Mapped(lambda row: row.source.words, rows))
         _log.info("%s: %s", task.name, _repairs(values))
-        places = [source.source for source in sources]
-        if isinstance(places[0], tagged_files.JsonLine):
-            return [PredictionFile("jsonl", None, [tagged_files.json_text(places, spans)])]
-        tags = [schemes.tags_of(found, len(source.words), self.scheme)
-                for found, source in zip(spans, sources)]
-        return [PredictionFile("conll", None, [tagged_files.conll_text(places, tags)])]
+        spans = Mapped(schemes.spans, self.decide(task, values))
+        places = Mapped(lambda row: row.source.source, rows)
+        if isinstance(next(iter(places)), tagged_files.JsonLine):
+            return [PredictionFile("jsonl", None, tagged_files.json_lines(places, spans))]
+        tags = Mapped(lambda row, found: schemes.tags_of(
+            found, len(row.source.words), self.scheme), rows, spans)
+        return [PredictionFile("conll", None, tagged_files.conll_lines(places, tags))]
 
     def words(self, task: Task) -> str:
         return "entities %s, scheme %s" % (
@@ -329,18 +323,53 @@ def _repairs(values):
         "{:,}".format(count) for count in (changed, sum(map(len, values))))
 
 
-def _refuse_tags(path, sentences, fault):
-    """Raises UserError for the tags that have a fault by the function `fault`."""
-    known = {tag: fault(tag) for sentence in sentences for tag in set(sentence.tags)}
-    if any(known.values()):
-        faults.refuse([("%s:%d" % (path, number), known[tag]) for sentence in sentences
-                       for tag, number in zip(sentence.tags, sentence.numbers) if known[tag]])
+def _checked(path, sentences, fault, found):
+    """Yields the sentences; adds the tags that have a fault, by the function `fault`, to `found`."""
+    for sentence in sentences:
+        if any(map(fault, sentence.tags)):
+            for tag, number in zip(sentence.tags, sentence.numbers):
+                if fault(tag):
+                    found.add("%s:%d" % (path, number), fault(tag))
+        yield sentence
+
+
+class _Legality:
+    """Which tags of a file are illegal in its scheme."""
+
+    def __init__(self, path, scheme):
+        self._path, self._scheme = path, scheme
+        self._count = 0                         # of tags but O
+        self._numbers = tagged_files.LineNumbers()
+        self._found = faults.Found()
+
+    def checked(self, sentences):
+        """Yields the sentences."""
+        for sentence in sentences:
+            tags = sentence.tags
+            self._count += sum(tag != schemes.OUTSIDE for tag in tags)
+            for i in schemes.illegal(tags, self._scheme):
+                self._numbers.add(sentence.numbers[i])
+                self._found.add("%s:%d" % (self._path, sentence.numbers[i]), (
+                    "tag '%s' after '%s' is illegal in scheme %s; with --scheme=%s such tags are "
+                    "repaired" % (tags[i], tags[i - 1] if i else "(beginning)", self._scheme,
+                                  self._scheme)))
+            yield sentence
+
+    def tell(self, is_scheme_given):
+        """Refuses a file of another scheme; notes what is repaired of one that has some faults."""
+        illegal = self._numbers.count
+        if illegal > max(1, _MOST_ILLEGAL * self._count) and not is_scheme_given:
+            self._found.refuse()
+        if illegal:
+            _log.warning("note: %s: %d of %d tags are illegal in scheme %s and repaired: line %s",
+                         self._path, illegal, self._count, self._scheme, self._numbers)
 
 
 def _is_spaced(sentences):
     """Whether words stand between spaces: those of most scripts do."""
-    begin = [is_unspaced(word) for sentence in sentences for word in sentence.words]
-    return sum(begin) <= len(begin) / 2
+    unspaced = collections.Counter(
+        is_unspaced(word) for sentence in sentences for word in sentence.words)
+    return unspaced[True] <= unspaced[False]
 
 
 def _check_lengths(values, expected):
