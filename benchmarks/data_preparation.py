@@ -17,15 +17,16 @@ import memory
 from repository import ROOT
 
 from xlnet import cli
-from xlnet.config import required, setting
+from xlnet.config import CorpusSettings, as_in, required, setting
 from xlnet.records.manifest import Manifest
 
 
 @dataclasses.dataclass(frozen=True)
 class BenchmarkSettings:
     """data_preparation.py: what to prepare, how often."""
-    input_glob: str = required("plain text, a sentence a line; repeated up to `megabytes`")
+    input_glob: str = required("files of one form, repeated up to `megabytes`")
     sp_path: str = required("SentencePiece model")
+    text_format: str = as_in(CorpusSettings, "text_format")
     megabytes: int = setting(100, "size of the text [10^6 bytes]", minimum=1)
     workers: str = setting("1,2", "numbers of worker processes, comma-separated")
     repeats: int = setting(3, "runs of each, in turn; the table has the median", minimum=1)
@@ -34,14 +35,15 @@ class BenchmarkSettings:
 def main(settings):
     from xlnet.text import reading
     with tempfile.TemporaryDirectory() as folder:
-        text = os.path.join(folder, "text.txt")
-        size = repeat_text(reading.find_files(settings.input_glob), text, settings.megabytes * 1e6)
+        paths = reading.find_files(settings.input_glob)
+        text = os.path.join(folder, "text" + os.path.splitext(paths[0])[1])
+        size = repeat_text(paths, text, settings.megabytes * 1e6)
         print("text: %.0f MB" % (size / 1e6), flush=True)
         counts = [int(word) for word in settings.workers.split(",")]
         runs = {count: [] for count in counts}
         for _ in range(settings.repeats):
             for count in counts:
-                runs[count].append(measure(text, settings.sp_path, folder, count))
+                runs[count].append(measure(settings, text, folder, count))
     print("| workers | seconds | tokens/s | tokens per CPU second "
           "| peak memory of a process [MB] |")
     print("|---|---|---|---|---|")
@@ -63,13 +65,14 @@ def repeat_text(paths, target, least):
     return size
 
 
-def measure(text, spiece, folder, workers):
+def measure(settings, text, folder, workers):
     """Runs data_utils.py; returns (seconds, CPU seconds, tokens, peak memory of a process)."""
     out = os.path.join(folder, "records")
     began, busy = time.time(), _cpu_seconds()
     process = subprocess.Popen(
         [sys.executable, os.path.join(ROOT, "data_utils.py"), "--input_glob=" + text,
-         "--save_dir=" + out, "--sp_path=" + spiece, "--num_workers=%d" % workers],
+         "--save_dir=" + out, "--sp_path=" + settings.sp_path, "--num_workers=%d" % workers,
+         "--text_format=" + settings.text_format],
         stdout=subprocess.DEVNULL)
     peak = PeakMemory(process.pid)
     status = process.wait()

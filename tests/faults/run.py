@@ -1,11 +1,13 @@
 """The fault tests in full: `python tests/faults/run.py damage`, `text`, `killed`, `disks`,
-`folders` or `clocks`.
+`folders`, `clocks` or `long`.
 
 damage: --count mutations, spread over all subjects of `helpers.subjects` (or --only one), from
-  --seed on. text: the laws of `test_hostile_text.py` for --minutes. The others: each program of
-  `helpers.programs` (or --only those of such a name) is disturbed --times (`helpers.trials`): killed, on a disk that
-  is too small, in a folder that vanishes, by a clock that jumps. Prints what was tried and what
-  came of it; the exit status is 1 where something was found.
+  --seed on. text: the laws of `test_hostile_text.py` for --minutes. long: --share of each long run
+  of `helpers.long_runs` (or of --only one), pictures to --pictures. The others: each program of
+  `helpers.programs` (or --only those of such a name) is disturbed --times (`helpers.trials`):
+  killed, on a disk that is too small, in a folder that vanishes, by a clock that jumps.
+
+Prints what was tried and what came of it; the exit status is 1 where something was found.
 """
 
 import argparse
@@ -60,16 +62,24 @@ def trials(arguments):
                           arguments.only)
 
 
+def long(arguments):
+    from helpers import long_runs
+    return long_runs.try_all(arguments.only, arguments.share, arguments.pictures)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("what", choices=("damage", "text", "killed", "disks", "folders", "clocks"))
+    parser.add_argument("what", choices=(
+        "damage", "text", "killed", "disks", "folders", "clocks", "long"))
     parser.add_argument("--count", type=int, default=2400)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--times", type=int, default=50)
+    parser.add_argument("--share", type=float, default=1)
+    parser.add_argument("--pictures", default="long_runs")
     parser.add_argument("--only")
     arguments = parser.parse_args()
-    try_it = {"damage": damage, "text": text}.get(arguments.what, trials)
+    try_it = {"damage": damage, "text": text, "long": long}.get(arguments.what, trials)
     sys.exit(bool(try_it(arguments)))
 
 

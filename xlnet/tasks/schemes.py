@@ -18,7 +18,7 @@ Spans are (first word, word after the last, label).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Optional
 
 import numpy as np
@@ -136,7 +136,7 @@ def strict_spans(tags: Sequence[str], scheme: str) -> list[Span]:
 
 # ---- the scheme of a file ----
 
-def detect(sequences: Sequence[Sequence[str]]) -> str:
+def detect(sequences: Collection[Sequence[str]]) -> str:
     """The scheme in which the fewest tags are illegal; each tag is without a `tag_fault`.
 
     Raises:

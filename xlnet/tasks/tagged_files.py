@@ -170,6 +170,7 @@ class _ConllReader:
             yield held
         if rows:
             held, before = self._sentence(tuple(before), rows), []
+        assert held, "there is a row, and no fault"
         yield held._replace(source=held.source._replace(after=tuple(before)))
 
     def _row_fault(self, cells):

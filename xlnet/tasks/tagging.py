@@ -324,7 +324,7 @@ def _repairs(values):
 
 
 def _checked(path, sentences, fault, found):
-    """Yields the sentences; adds the tags that have a fault, by the function `fault`, to `found`."""
+    """Yields the sentences; adds tags that have a fault, by the function `fault`, to `found`."""
     for sentence in sentences:
         if any(map(fault, sentence.tags)):
             for tag, number in zip(sentence.tags, sentence.numbers):

@@ -291,9 +291,9 @@ def _texts(f, longest, faults, may_be_blank, stand_alone):
     """
     begin = 0
     if faults.begin:
-        begin = None if stand_alone else _line_before(f, faults.begin, longest)
-        if begin is None:                    # or so long that it is bad
-            begin = faults.begin - 1
+        before = None if stand_alone else _line_before(f, faults.begin, longest)
+        begin = faults.begin - 1 if before is None else before
+        if before is None:                   # or so long that it is bad
             yield begin, None
             f.seek(begin)
             begin += _skip_line(f, faults.end - begin)
