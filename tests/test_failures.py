@@ -41,7 +41,7 @@ def of_graph(error, node, reason):
      "/m/model.ckpt-5.data-00000-of-00001: Input/output error; nothing was changed"),
     (tf.errors.NotFoundError(None, None, "/m/ours.partial-7/x.ckpt.data-00000.tempstate94; No such "
                              "file or directory"),
-     "/m/ours/x.ckpt.data-00000: no such file or directory; was its directory moved, or a disk"),
+     "/m/ours/x.ckpt.data-00000: its directory is gone; was it moved, or a disk taken away?"),
     (OSError(errno.ESTALE, "Stale file handle", "/m/x"),
      "/m/x: Stale file handle; nothing was changed: start again when the disk"),
     (MemoryError("Unable to allocate 3.2 GiB"), "out of memory: Unable to allocate 3.2 GiB; what"),

@@ -77,9 +77,9 @@ _CASES = (
          r"|too many open files|cannot allocate memory)",
          "{file}: {answer}; nothing was changed: start again when the disk, the network or this "
          "machine is well, or remove what stays so"),
-    Case(("OpError",), r"(?i)no such file or directory",
-         "{file}: no such file or directory; was its directory moved, or a disk taken away? start "
-         "again when it is there"),
+    Case(("OpError",), r"(?i)(_temp/|\.tempstate|\.partial-).*no such file or directory",
+         "{file}: its directory is gone; was it moved, or a disk taken away? start again when it "
+         "is there"),
     Case(("MemoryError",), "", "out of memory: {reason}; what helps: " + _LESS_MEMORY),
     Case(("DataLossError",), "",
          "records: {records} is damaged: {reason}; remove it and start again, it is made anew"),
