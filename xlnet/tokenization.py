@@ -432,11 +432,21 @@ def _half_characters_refused(texts):
     try:
         yield
     except (TypeError, RuntimeError, UnicodeError):
-        halves = [text for text in texts if re.search("[\ud800-\udfff]", text)]
+        halves = [text for text in texts if not is_text(text)]
         if not halves:
             raise
         raise UserError("the text %.80r has half a character, which no file can hold"
                         % halves[0]) from None
+
+
+def is_text(text: str) -> bool:
+    """Whether `text` can be written as UTF-8: not if it has half a surrogate pair, which is a byte
+    that could not be decoded, or what JSON made of an escape."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _is_digit_comma(piece):

@@ -23,9 +23,9 @@ from xlnet.serving.attention import Attention
 from xlnet.serving.language_model import LanguageModel
 from xlnet.serving.loaded import LoadedModel, TunedFor
 from xlnet.serving.settings import FillingSettings, GenerationSettings, stop_texts
-from xlnet.tasks import decoding, encoding, ranking, results
+from xlnet.tasks import encoding, ranking, results
 from xlnet.tasks.task import Asked, Row
-from xlnet.tokenization import Tokenizer
+from xlnet.tokenization import Tokenizer, is_text
 
 _log = logging.getLogger(__name__)
 
@@ -405,7 +405,7 @@ def _pair(item):
 def _str(text):
     if not isinstance(text, str):
         raise UserError("found %s, expected a text: str" % type(text).__name__)
-    if not decoding.is_text(text):
+    if not is_text(text):
         raise UserError("found %r, expected a text: it has code points that are no characters"
                         % text[:40])
     return str(text)                                # not NumPy's

@@ -129,16 +129,6 @@ class Lines:
             _log.warning("note: %s: not UTF-8%s", self._path, hint)
 
 
-def is_text(text: str) -> bool:
-    """Whether `text` can be written as UTF-8: not if it has half a surrogate pair, which is a byte
-    that `Lines` could not decode, or what JSON made of an escape."""
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def check_encoding(name: str) -> None:
     """Raises UserError unless there is an encoding of text of this name."""
     try:

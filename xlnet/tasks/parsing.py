@@ -15,10 +15,11 @@ from typing import Optional
 import numpy as np
 
 from xlnet.errors import UserError, did_you_mean
-from xlnet.tasks import decoding, faults, readers
+from xlnet.tasks import faults, readers
 from xlnet.tasks.readers import to_text
 from xlnet.tasks.row_store import digest, kept
 from xlnet.tasks.task import Row, Task, expand_split
+from xlnet.tokenization import is_text
 
 _log = logging.getLogger(__name__)
 
@@ -257,7 +258,7 @@ def _checked_pairs(task, text_a, text_b, choices):
 
 
 def _checked_characters(pairs):
-    if not all(decoding.is_text(text) for pair in pairs for text in pair if text):
+    if not all(is_text(text) for pair in pairs for text in pair if text):
         return None, "not UTF-8: bytes or escapes that are no characters"
     return pairs, None
 

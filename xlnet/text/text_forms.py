@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from xlnet.config import InputSettings
 from xlnet.text.sentences import sentences_and_joints
+from xlnet.tokenization import is_text
 
 LONGEST_LINE = 1 << 20       # [bytes] some 200,000 words: beyond any paragraph, far below memory
 
@@ -109,20 +110,12 @@ def _field_of(text, field, offset, faults):
                           "field '%s' is %s, expected text" % (field, type(document).__name__))
     if "\0" in document:
         return faults.add(offset, "NUL byte", "a NUL character in field '%s'" % field)
-    if not _is_unicode(document):
+    if not is_text(document):
         return faults.add(offset, "not UTF-8", "half of a surrogate pair in field '%s'" % field)
     if any(len(line) > LONGEST_LINE for line in document.split("\n")):
         return faults.add(offset, "line too long", "a line of more than %d characters in field '%s'"
                           % (LONGEST_LINE, field))
     return document
-
-
-def _is_unicode(text):
-    """Whether a text has no half of a surrogate pair."""
-    try:
-        return bool(text.encode("utf-8")) or not text
-    except UnicodeEncodeError:
-        return False
 
 
 _ESCAPE = re.compile(r" @([-,.])@ ")
