@@ -24,8 +24,9 @@ from xlnet.text import reading
 from xlnet.tokenization import Tokenizer
 
 # raw_text: (directory, its text_format). tasks: by name, (directory, split to evaluate, epochs).
-# more_text: tasks whose texts are read, and nothing else. steps: of pretraining.
-Language = collections.namedtuple("Language", "raw_text tasks more_text steps")
+# more_text: tasks whose texts are read, and nothing else. pieces: of the vocabulary; entities in
+# Chinese are tagged character by character: what is learned of longer pieces would serve nothing.
+Language = collections.namedtuple("Language", "raw_text tasks more_text pieces")
 
 LANGUAGES = {
     "english": Language(
@@ -35,12 +36,12 @@ LANGUAGES = {
                "ag_news": ("ag_news_csv", "test", 4), "qqp": ("glue/QQP", "dev", 3),
                "conll2003": ("conll2003", "dev", 5), "squad1": ("squad", "dev", 8),
                "squad2": ("squad", "dev", 5)},
-        more_text={"imdb": "aclImdb", "race": "RACE"}, steps=4000),
+        more_text={"imdb": "aclImdb", "race": "RACE"}, pieces="unigram"),
     "chinese": Language(
         raw_text=(("pretrain_zh", "paragraphs"),),
         tasks={"chnsenticorp": ("ChnSentiCorp", "dev", 3), "msra_ner": ("msra_ner", "test", 10),
                "resume_ner": ("ResumeNER", "dev", 10)},
-        more_text={"tnews": "clue/tnews", "afqmc": "clue/afqmc"}, steps=2000),
+        more_text={"tnews": "clue/tnews", "afqmc": "clue/afqmc"}, pieces="char"),
 }
 ARCHITECTURE = dict(n_layer=2, d_model=192, n_head=4, d_head=48, d_inner=768,
                     ff_activation="gelu", untie_r=True)
@@ -68,8 +69,7 @@ class TransferSettings:
     languages: str = setting(",".join(LANGUAGES), "languages, comma-separated")
     tasks: str = setting("all", "tasks of these languages, comma-separated, or all")
     vocab_size: int = setting(8000, "pieces of a language's vocabulary", minimum=100)
-    pretrain_steps: int = setting(0, "pretraining steps of each language; 0: " + ", ".join(
-        "%d of %s" % (language.steps, name) for name, language in LANGUAGES.items()), minimum=0)
+    pretrain_steps: int = setting(4000, "pretraining steps of each language", minimum=1)
     num_seeds: int = setting(3, "fine-tunings of a task from each start", minimum=1)
 
 
@@ -100,7 +100,8 @@ def pretrain(settings, name, language, out):
         print("%s: %d documents in %s" % (name, count, text), flush=True)
     if not os.path.exists(spiece):
         stage("%s: vocabulary" % name, "scripts/train_sentencepiece.py", input_glob=text,
-              sp_path=spiece, vocab_size=settings.vocab_size, language=name)
+              sp_path=spiece, vocab_size=settings.vocab_size, model_type=language.pieces,
+              language=name)
     flags = {}
     for split, flag, streams in (("train", "record_info_dir", 32),
                                  ("heldout", "eval_record_info_dir", 16)):
@@ -113,7 +114,7 @@ def pretrain(settings, name, language, out):
     stage("%s: pretraining" % name, "train_gpu.py", INIT_STD,
           model_dir=os.path.join(out, "pretrained"),
           model_config_path=os.path.join(out, "config.json"),
-          train_steps=settings.pretrain_steps or language.steps, **flags, **PRETRAINING)
+          train_steps=settings.pretrain_steps, **flags, **PRETRAINING)
 
 
 def write_text(data_dir, language, path):

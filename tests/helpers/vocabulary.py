@@ -41,7 +41,8 @@ ODD_TEXTS = (
     "\u0301start", "a", "", "   ", "\u0301", "''", "▁ a ▁", "<eop> <unk> <cls> 3,",
 )
 
-# Vocabularies that know all characters, few of them, few and bytes; that normalize otherwise.
+# Vocabularies that know all characters, few of them, few and bytes; that normalize otherwise; whose
+# pieces are single characters.
 ODD_MODELS = {
     "all": dict(vocab_size=400, character_coverage=1.0),
     "few": dict(vocab_size=90, character_coverage=0.98),
@@ -49,6 +50,7 @@ ODD_MODELS = {
     "identity": dict(vocab_size=400, character_coverage=1.0, normalization_rule_name="identity"),
     "bare": dict(vocab_size=300, add_dummy_prefix=False, normalization_rule_name="nmt_nfkc_cf",
                  remove_extra_whitespaces=False),
+    "characters": dict(vocab_size=150, character_coverage=1.0, model_type="char"),
 }
 
 

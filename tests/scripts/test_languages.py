@@ -96,6 +96,19 @@ def test_a_vocabulary_by_language(tmp_path, language, size, words, sentence, cle
         "uncased": False, "keep_accents": language != "english"}
 
 
+def test_a_vocabulary_of_characters(tmp_path):
+    """It has the text's characters, or the most frequent ones, and no limit to reach."""
+    text = sentences_of("宝玉 黛玉 贾母 说 道 来 去 不".split(), 200, "")
+    tokenizer, said = train(tmp_path, "all", text, language="chinese", model_type="char",
+                            vocab_size=500)
+    assert tokenizer.vocab_size == 9 + 1 + 10 and ": 20 pieces, cased" in said
+    assert tokenizer.pieces("宝玉来") == [WORD_START, "宝", "玉", "来"]
+    fewer, said = train(tmp_path, "fewer", text, language="chinese", model_type="char",
+                        vocab_size=15)
+    assert fewer.vocab_size == 15 and ": 15 pieces, cased" in said
+    assert fewer.id_to_piece(9) == tokenizer.id_to_piece(9) == "玉"
+
+
 def test_the_presets_are_only_defaults(tmp_path):
     text = sentences_of("Ｔｏｋｙｏ Straße ÉTÉ côté été".split(), 200, " ")
     tokenizer, said = train(tmp_path, "own", text, language="english", uncased=True,

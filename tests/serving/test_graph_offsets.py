@@ -15,7 +15,7 @@ pytest.importorskip("tensorflow_text", reason="raw text in the graph needs tenso
 
 # How the vocabularies clean: uncased, keep_accents.
 CLEANINGS = dict(zip(ODD_MODELS, ((True, False), (False, False), (False, True), (True, True),
-                                  (False, False))))
+                                  (False, False), (False, True))))
 MORE = ("a \ufdd0 \uffff\U0001fffe b", "\u2026.. 3, <eop>3,\u2026", "\u00a8 \u00a8x  \u00a8",
         "\ufdfa a", "\u1100\u1161\u11a8 \uac01", "`` `x``` '''' y'",
         "\u03a3\u0391\u03a3 \u0130 a\u0345 b")

@@ -18,7 +18,7 @@ from xlnet import cli, files
 from xlnet.config import InputSettings, required, setting
 from xlnet.errors import UserError
 
-ABOUT = """trains a SentencePiece unigram model on the text that data_utils.py will encode with it.
+ABOUT = """trains a SentencePiece model on the text that data_utils.py will encode with it.
 
 The special symbols get the ids they have in released models, <unk> 0 to <eop> 8. Beside the model,
 in <sp_path>.json, it writes how text is cleaned for it; every later program obeys that.
@@ -46,7 +46,11 @@ _SECONDS_BETWEEN_LINES = 30
 class VocabularySettings(InputSettings):
     """train_sentencepiece.py: text to a SentencePiece model."""
     sp_path: str = required("the SentencePiece model to write")
-    vocab_size: int = setting(32000, "pieces, special symbols included")
+    vocab_size: int = setting(32000, "pieces, special symbols included; of characters at most")
+    model_type: str = setting(
+        "unigram", "unigram: pieces of any length; char: each character is a piece, for tasks that "
+                   "tag or cut text character by character, as in Chinese",
+        choices=("unigram", "char"))
     language: str = setting("english", "what the text is written in", choices=tuple(LANGUAGES))
     uncased: bool = setting(False, "lower-case the text")
     keep_accents: Optional[bool] = setting(
@@ -81,14 +85,14 @@ def main(settings: VocabularySettings) -> None:
           flush=True)
     with telling_time("training"):
         model = train(sentences, settings)
-    check_special_pieces(model)
+    vocab_size = check_special_pieces(model)
     describe(settings.sp_path, hashlib.sha256(model).hexdigest(), settings.uncased,
              bool(settings.keep_accents))
     with files.replacing(settings.sp_path) as temporary:
         with open(temporary, "wb") as f:
             f.write(model)
     print("%s: %d pieces, %s, accents %s, character coverage %g" % (
-        settings.sp_path, settings.vocab_size, "uncased" if settings.uncased else "cased",
+        settings.sp_path, vocab_size, "uncased" if settings.uncased else "cased",
         "kept" if settings.keep_accents else "stripped", settings.character_coverage or 0))
 
 
@@ -168,8 +172,10 @@ def train(sentences: Iterable[str], settings: VocabularySettings) -> bytes:
     model = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(sentences), model_writer=model, model_type="unigram",
-            vocab_size=settings.vocab_size, character_coverage=settings.character_coverage,
+            sentence_iterator=iter(sentences), model_writer=model,
+            model_type=settings.model_type, vocab_size=settings.vocab_size,
+            hard_vocab_limit=settings.model_type != "char",   # a text has the characters it has
+            character_coverage=settings.character_coverage,
             normalization_rule_name=settings.normalization,
             unk_id=0, bos_id=1, eos_id=2, pad_id=-1,
             # Control symbols are never found in text; <eop> is, being written by hand.
@@ -193,14 +199,16 @@ def _advice(message, vocab_size):
     return "SentencePiece: " + " ".join(message.split())
 
 
-def check_special_pieces(model: bytes) -> None:
-    """Raises UserError unless the special symbols have the ids of released models."""
+def check_special_pieces(model: bytes) -> int:
+    """Returns the number of pieces; raises UserError unless the special symbols have the ids of
+    released models."""
     import sentencepiece
     processor = sentencepiece.SentencePieceProcessor(model_proto=model)
     found = tuple(processor.id_to_piece(i) for i in range(len(SPECIAL_PIECES)))
     if found != SPECIAL_PIECES:
         raise UserError("SentencePiece numbered the special symbols %s, expected %s; use another "
                         "version of sentencepiece" % (" ".join(found), " ".join(SPECIAL_PIECES)))
+    return processor.vocab_size()
 
 
 EXAMPLES = (
