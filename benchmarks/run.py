@@ -1,8 +1,9 @@
-"""Times this library and Hugging Face's XLNet on the same work: tables for benchmarks/README.md.
+"""Times this library and others' XLNets on the same work: tables for benchmarks/README.md.
 
     python benchmarks/run.py
-    bash scripts/setup_benchmark.sh
-    python benchmarks/run.py --huggingface=.venv-benchmark/bin/python
+    bash scripts/setup_benchmark.sh huggingface kerashub
+    python benchmarks/run.py --huggingface=.venv-benchmark/bin/python --compiled \\
+        --kerashub=.venv-kerashub/bin/python
 
 Each measurement has a process of its own; the systems take turns.
 """
@@ -26,6 +27,7 @@ from xlnet.config import setting
 from xlnet.errors import UserError
 
 PRECISIONS = ("fp32", "bf16")
+OURS = "this library"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,14 +44,22 @@ class BenchmarkSettings:
     huggingface: Optional[str] = setting(
         None, "Python with torch and transformers, see scripts/setup_benchmark.sh; none: only "
               "this library")
+    compiled: bool = setting(False, "also time Hugging Face's model as torch.compile makes it")
+    kerashub: Optional[str] = setting(
+        None, "Python with keras-hub, TensorFlow and JAX, from the same script; it has no "
+              "pretraining")
     repeats: int = setting(5, "steps that are timed", minimum=1)
     warm_up: int = setting(2, "steps before them", minimum=0)
 
 
 def main(settings):
     """Prints the table; wrong settings are refused before anything is timed."""
-    if settings.huggingface and not os.access(settings.huggingface, os.X_OK):
-        raise UserError("huggingface: %s is not a program" % settings.huggingface)
+    for name in ("huggingface", "kerashub"):
+        python = getattr(settings, name)
+        if python and not os.access(python, os.X_OK):
+            raise UserError("%s: %s is not a program" % (name, python))
+    if settings.compiled and not settings.huggingface:
+        raise UserError("compiled: also needs --huggingface")
     for name in settings.works.split(","):
         chosen_work(name, settings)
     for precision in settings.precisions.split(","):
@@ -83,22 +93,40 @@ def chosen_work(name, settings):
 def compare(name, work, precision, architecture, settings):
     """Times one work on all systems, prints their rows and ratios; returns the versions."""
     base = dict(work=dataclasses.asdict(work), config=architecture, precision=precision,
-                repeats=settings.repeats, warm_up=settings.warm_up, recompute=False)
+                repeats=settings.repeats, warm_up=settings.warm_up, recompute=False, compiled=False)
     title = "%s %d × %d, %s" % (name, work.batch, work.length, precision)
-    ours = measure(sys.executable, "time_xlnet.py", base)
+    results = {}
+    for system, python, worker, options in systems(work.kind, settings):
+        try:
+            results[system] = measure(python, worker, dict(base, **options))
+        except UserError as error:
+            if system == OURS:
+                raise
+            print("| %s | %s | %s |" % (title, system, error), flush=True)
+    ours = results[OURS]
     operations = costs.step_operations(architecture, work)
     products = operations / ours["matrix_rate"], operations / ours["matrix_rate_processor"]
-    results = {"this library": ours}
-    if settings.recompute and work.kind != "infer":
-        results["this library, recompute"] = measure(
-            sys.executable, "time_xlnet.py", dict(base, recompute=True))
-    if settings.huggingface:
-        results["Hugging Face"] = measure(settings.huggingface, "time_huggingface.py", base)
     for system, result in results.items():
         print(row(title, system, result, work, products), flush=True)
     for system in list(results)[1:]:
         print(ratios(title, system, results[system], ours), flush=True)
     return {result["version"] for result in results.values()}
+
+
+def systems(kind, settings):
+    """Who does a kind of work: yields (name, Python, worker, its options), this library first."""
+    yield OURS, sys.executable, "time_xlnet.py", {}
+    if settings.recompute and kind != "infer":
+        yield OURS + ", recompute", sys.executable, "time_xlnet.py", {"recompute": True}
+    if settings.huggingface:
+        yield "Hugging Face", settings.huggingface, "time_huggingface.py", {}
+    if settings.compiled:
+        yield ("Hugging Face, compiled", settings.huggingface, "time_huggingface.py",
+               {"compiled": True})
+    if settings.kerashub and kind != "pretrain":
+        for backend in ("tensorflow", "jax"):
+            yield ("KerasHub on " + backend, settings.kerashub, "time_kerashub.py",
+                   {"backend": backend})
 
 
 def measure(python, worker, options):

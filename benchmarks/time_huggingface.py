@@ -31,7 +31,7 @@ def permutation_inputs(arrays):
 class Step:
     """One step of `work`, as a function without arguments."""
 
-    def __init__(self, work, config, precision):
+    def __init__(self, work, config, precision, compiled):
         self.work, self.precision = work, precision
         theirs = model_config(config)
         if work.kind == "pretrain":
@@ -44,6 +44,8 @@ class Step:
         if work.kind == "infer" and precision == "bf16":
             self.model.to(torch.bfloat16)
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4, weight_decay=0.01)
+        if compiled:
+            self.model = torch.compile(self.model)
         self.inputs = self._inputs(works.batch(work, config["n_token"]), config)
 
     def _inputs(self, arrays, config):
@@ -85,7 +87,8 @@ class Step:
 def main():
     options = works.arguments()
     torch.manual_seed(0)
-    step = Step(works.Work(**options["work"]), options["config"], options["precision"])
+    step = Step(works.Work(**options["work"]), options["config"], options["precision"],
+                options["compiled"])
     times = works.seconds(step, options["repeats"], options["warm_up"])
     works.report(times, version="torch %s, transformers %s" % (
         torch.__version__, transformers.__version__))

@@ -13,7 +13,7 @@ from tensorflow.python.compiler.xla import xla
 
 import xlnet
 from xlnet.errors import UserError
-from xlnet.network import attention, heads, modeling, ops
+from xlnet.network import attention, heads, modeling, ops, relative_shift
 from xlnet.tasks.kind import LossOptions
 from xlnet.tasks.registry import KINDS
 from xlnet.tasks.spans import Spans
@@ -183,8 +183,8 @@ def test_relative_shift_reads_the_cell_of_the_distance(graph):
     rows = np.take_along_axis(x, positions[:, None, :, None], axis=2)
     whole = tf.constant(x)
     some = tf.constant(rows)
-    y = attention.relative_shift(whole, keys)
-    z = attention.relative_shift_at(some, keys, tf.constant(length - positions))
+    y = relative_shift.relative_shift(whole, keys)
+    z = relative_shift.relative_shift_at(some, keys, tf.constant(length - positions))
     with tf.Session() as session:
         y, z = session.run([y, z])
     np.testing.assert_array_equal(y, expected)
@@ -202,7 +202,7 @@ def plain_attention(q, q_r, k, v, k_r, bias, first_distance):
 
 
 @pytest.mark.parametrize("slots, shared, recompute, most_blocks, on_accelerator, softmaxes", (
-    (False, True, False, 16, False, 3), (False, False, True, 2, False, 2),
+    (False, True, False, 16, False, 3), (False, False, True, 16, False, 3),
     (True, False, False, 16, False, 1), (False, True, False, 16, True, 2)))
 def test_attention_and_its_gradients(graph, monkeypatch, slots, shared, recompute, most_blocks,
                                      on_accelerator, softmaxes):
@@ -230,13 +230,79 @@ def test_attention_and_its_gradients(graph, monkeypatch, slots, shared, recomput
         assert_close(mine, wanted, name)
 
 
+@pytest.mark.parametrize("shared, recompute, rate", (
+    (True, True, 0.), (False, False, 0.), (True, True, .4), (False, False, .4)))
+def test_attention_of_long_rows_is_a_loop(graph, monkeypatch, shared, recompute, rate):
+    """It gives what blocks of their own give; with dropout, forward and backward pass have the same
+    noise, which is read off values that tell the keys apart."""
+    monkeypatch.setattr(attention, "BLOCK", 8)
+    batch, heads_, length, keys, width = 2, 3, 37, 40, 40
+    random = np.random.RandomState(0)
+    q, q_r = (tf.constant(random.randn(batch, heads_, length, 4), tf.float32) for _ in range(2))
+    k = tf.constant(random.randn(batch, heads_, keys, 4), tf.float32)
+    k_r = tf.constant(random.randn(1 if shared else batch, heads_, keys + length - 2, 4),
+                      tf.float32)
+    v = tf.tile(tf.eye(keys, width)[None, None], [batch, heads_, 1, 1])
+    bias = tf.constant(np.where(random.rand(batch, 1, length, keys) < .3, -1e30, 0.), tf.float32)
+    weight = tf.constant(random.randn(batch, heads_, length, width), tf.float32)
+    inputs = [q, q_r, k, v, k_r]
+
+    def attend(most_blocks, rate):
+        monkeypatch.setattr(attention, "MOST_BLOCKS", most_blocks)
+        return attention.attend(*inputs, bias, rate=rate, seed=tf.constant([1, 2]),
+                                recompute=recompute)
+    ours, plain = attend(2, rate), attend(16, 0.)
+    assert any(op.type.endswith("While") for op in graph.get_operations())
+    keep = tf.stop_gradient(tf.cast((ours > 0) | (plain < 1e-9), tf.float32))
+    scale = 1 / (1 - round(rate * 2 ** 16) / 2 ** 16)
+    results = [[y] + tf.gradients(y * weight, [q, q_r, k, k_r])
+               for y in (ours, plain * keep * scale if rate else plain)]
+    with tf.Session() as session:
+        (ours, plain), kept = session.run([results, keep])
+    assert kept.min() == (0 if rate else 1) and kept[0, 0].mean() != kept[1, 2].mean() or not rate
+    for name, mine, wanted in zip(("y", "q", "q_r", "k", "k_r"), ours, plain):
+        assert_close(mine, wanted, name)
+
+
+def test_a_loop_over_long_rows_under_xla(graph, monkeypatch):
+    monkeypatch.setattr(attention, "BLOCK", 8)
+    monkeypatch.setattr(attention, "MOST_BLOCKS", 1)
+    random = np.random.RandomState(0)
+    inputs = [tf.constant(random.randn(*shape), tf.float32) for shape in (
+        *[(2, 3, 20, 4)] * 2, *[(2, 3, 24, 4)] * 2, (1, 3, 44, 4))]
+
+    def step(*inputs):
+        y = attention.attend(*inputs, rate=.3, seed=tf.constant([1, 2]), recompute=True)
+        return [y] + tf.gradients(y * y, list(inputs))
+    with tf.Session() as session:
+        plain, compiled = session.run([step(*inputs), xla.compile(step, inputs)])
+    for mine, wanted in zip(compiled, plain):
+        assert_close(mine, wanted)
+
+
+def test_noise_of_long_rows_is_that_of_the_example(graph, monkeypatch):
+    """The second of two examples has the same one alone, as the second of the batch."""
+    monkeypatch.setattr(attention, "BLOCK", 8)
+    monkeypatch.setattr(attention, "MOST_BLOCKS", 1)
+    random = np.random.RandomState(0)
+    q, k, v = (tf.constant(random.randn(2, 2, 20, 4), tf.float32) for _ in range(3))
+    k_r = tf.constant(random.randn(1, 2, 40, 4), tf.float32)
+    both, second = (
+        attention.attend(q[first:], q[first:], k[first:], v[first:], k_r, rate=.5,
+                         seed=tf.constant([1, 2]), first_row=tf.constant(first + 7))
+        for first in (0, 1))
+    with tf.Session() as session:
+        both, second = session.run([both, second])
+    np.testing.assert_array_equal(both[1], second[0])
+
+
 @pytest.mark.parametrize("rows, keys, on_accelerator, size", (
     (512, 896, False, 128), (512, 896, True, 512), (100, 100, True, 100),
-    (2048, 2048, True, 683), (8192, 8192, False, 512), (8192, 8192, True, 512)))
+    (2048, 2048, True, 683), (8192, 8192, True, 512)))
 def test_blocks_are_those_of_the_device(rows, keys, on_accelerator, size):
     """Of XLNet-Base, 12 heads."""
-    k_r = tf.zeros([1, 12, rows + keys, 1])
-    blocks, _ = attention._blocks(rows, keys, k_r, None, on_accelerator)
+    assert attention._block_rows(rows, 12 * keys, on_accelerator) == size
+    blocks = attention._blocks(rows, keys, size)
     assert blocks[0].stop == min(size, rows) and blocks[-1].stop == rows
 
 

@@ -64,9 +64,13 @@ def test_scaling_is_what_the_program_writes():
 
 
 def test_benchmark_prints_its_table():
-    done = subprocess.run(RUN + ["--batch=2", "--length=16", "--repeats=1", "--warm_up=1"],
-                          capture_output=True, text=True)
+    """A rival that cannot do the work, here a Python that has none, has a row that says why."""
+    rivals = ["--%s=%s" % (name, sys.executable) for name in ("huggingface", "kerashub")]
+    done = subprocess.run(RUN + rivals + ["--batch=2", "--length=16", "--repeats=1",
+                                          "--warm_up=1"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+    for system in ("KerasHub on tensorflow", "KerasHub on jax"):
+        assert "| infer 2 × 16, fp32 | %s | time_kerashub.py with" % system in done.stdout
     line = next(line for line in done.stdout.splitlines() if "this library" in line)
     cells = [cell.strip() for cell in line.strip("|").split("|")]
     assert cells[0] == "infer 2 × 16, fp32" and float(cells[5]) > 0
@@ -92,7 +96,8 @@ def test_operators_are_counted_with_what_they_read_and_write(capsys):
 @pytest.mark.parametrize("flag, message", (
     ("--works=sleep", "works: 'sleep' is unknown, expected some of pretrain"),
     ("--precisions=fp8", "precisions: 'fp8' is unknown, expected some of fp32, bf16"),
-    ("--huggingface=/no/such/python", "/no/such/python")))
+    ("--compiled", "compiled: also needs --huggingface"),
+    ("--kerashub=/no/such/python", "kerashub: /no/such/python is not a program")))
 def test_wrong_flags_are_named(flag, message):
     done = subprocess.run([sys.executable, RUN[1], flag], capture_output=True, text=True)
     assert done.returncode == 1 and message in done.stderr

@@ -8,6 +8,7 @@ block, R' the distances that a block meets.
 from __future__ import annotations
 
 import collections
+import functools
 import math
 from typing import Optional
 
@@ -15,20 +16,27 @@ import tensorflow.compat.v1 as tf
 
 from xlnet.network.noise import fold_in
 from xlnet.network.ops import count_to, dropout_keep, dropout_scale, shape_of
+from xlnet.network.relative_shift import (
+    relative_shift,
+    relative_shift_at,
+    shift_back,
+    shift_back_at,
+)
 
-# Rows worked on together, so that their scores stay in the processor's cache; more of them where
-# the blocks would be so many that the graph takes minutes to build. A GPU or TPU has no such cache,
-# and is the faster the more it has at once: all rows, as long as the scores of an example are few
-# enough for its memory [cells of N x rows x K].
+# Rows worked on together, so that their scores stay in the processor's cache. A GPU or TPU has no
+# such cache, and is the faster the more it has at once: all rows, as long as the scores of an
+# example are few enough for its memory [cells of N x rows x K]. Of more blocks than these the graph
+# would be large and slow to build: a GPU then takes larger ones, a processor a loop.
 BLOCK = 128
 MOST_BLOCKS = 16
 MOST_CELLS = 2 ** 24
 
-# Rows start to stop of a stream, and the distances that they meet: low to high of R. is_all: there
-# is no other block.
-_Block = collections.namedtuple("_Block", "index start stop low high is_all")
+# In a loop: the scores of one head in one example [cells of rows x K], and how many iterations may
+# run at once.
+LOOP_CELLS = 2 ** 21
+LOOP_PARALLEL = 2
 
-# The inputs of `attend` that have gradients.
+# The inputs of `attend` that have gradients: of all rows, or of those of a block.
 _Inputs = collections.namedtuple("_Inputs", "q q_r k v k_r")
 
 
@@ -54,51 +62,49 @@ def attend(q: tf.Tensor, q_r: tf.Tensor, k: tf.Tensor, v: tf.Tensor, k_r: tf.Ten
     Returns:
       [B,N,T,H]. The softmax is float32 whatever the dtype.
     """
-    parts = _Parts(shape_of(k)[2], bias, first_distance, rate, seed, first_row)
-    blocks, k_r = _blocks(shape_of(q)[2], parts.num_keys, k_r, first_distance, on_accelerator)
-
-    @tf.custom_gradient
-    def run(*inputs):
-        inputs, kept = _Inputs(*inputs), []
-        outputs: list[tf.Tensor] = []
-        for block in blocks:
-            with tf.control_dependencies(outputs[-1:]):
-                kept.append(parts.probabilities(block, inputs))
-                outputs.append(parts.output(kept[-1], inputs.v))
-        output = _joined(outputs)
-
-        def gradient(dy):
-            return parts.gradient(blocks, [None] * len(blocks) if recompute else kept, inputs,
-                                  output, dy)
-        return output, gradient
-    return run(q, q_r, k, v, k_r)
-
-
-def _blocks(rows, num_keys, k_r, first_distance, on_accelerator):
-    """Cuts the rows into `_Block`s; returns them, and k_r with all the distances they look up.
-
-    Slots, and rows whose count is not known yet, make one block.
-    """
-    distances = shape_of(k_r)[2]
+    rows, num_keys, distances = (shape_of(x)[2] for x in (q, k, k_r))
+    parts = _Parts(num_keys, first_distance, rate)
+    dropout = _Dropout(rate, seed, first_row)
+    # Slots, and rows whose count is not known yet, make one block.
     if first_distance is not None or not all(
             isinstance(size, int) for size in (rows, num_keys, distances)):
-        return [_Block(0, 0, rows, 0, distances, True)], k_r
-    beyond = rows + num_keys - distances    # "uni": distances of keys that nobody may see
-    if beyond:
-        k_r = tf.pad(k_r, [[0, 0], [0, 0], [0, beyond], [0, 0]])
+        return _run(_Blocks(parts, [_Block(0, 0, rows, 0, distances, True)], bias, dropout),
+                    recompute, q, q_r, k, v, k_r)
+    if rows > BLOCK * MOST_BLOCKS and not on_accelerator:
+        size = max(16, min(2 * BLOCK, LOOP_CELLS // num_keys))
+        spare = -rows % size                    # rows of a last block that nobody asked for
+        q, q_r = (_padded(x, 0, spare) for x in (q, q_r))
+        if bias is not None and bias.shape[2] != 1:
+            bias = _padded(bias, 0, spare)
+        k_r = _padded(k_r, spare, rows + num_keys - distances)
+        looped = _run(_Loop(parts, size, bias, dropout), recompute, q, q_r, k, v, k_r)
+        return looped[:, :, :rows] if spare else looped
     size = _block_rows(rows, shape_of(k_r)[1] * num_keys, on_accelerator)
-    starts = range(0, rows, size)
-    stops = [min(start + size, rows) for start in starts]
-    # Row i reads the K distances from index Q - i on; `relative_shift` drops one before them.
-    return [_Block(index, start, stop, rows - stop, rows - start + num_keys, rows <= size)
-            for index, (start, stop) in enumerate(zip(starts, stops))], k_r
+    # "uni" lacks the distances of keys that nobody may see.
+    k_r = _padded(k_r, 0, rows + num_keys - distances)
+    return _run(_Blocks(parts, _blocks(rows, num_keys, size), bias, dropout),
+                recompute, q, q_r, k, v, k_r)
 
 
-def _block_rows(rows, cells, on_accelerator):
-    """Rows of a block; cells: those of one row, N * K."""
-    size = math.ceil(rows / math.ceil(rows * cells / MOST_CELLS)) if on_accelerator else BLOCK
-    return max(size, math.ceil(rows / MOST_BLOCKS))
+def _run(walk, recompute, *inputs):
+    """`attend` by one of the ways through its rows, `_Blocks` or `_Loop`."""
+    @tf.custom_gradient
+    def run(*inputs):
+        inputs = _Inputs(*inputs)
+        output, kept = walk.forward(inputs, keep=not recompute)
 
+        def gradient(dy):
+            return walk.backward(inputs, kept, output, dy)
+        return output, gradient
+    return run(*inputs)
+
+
+def _padded(x, before, after):
+    """With rows of zeros around those of x [*,*,T,*]."""
+    return tf.pad(x, [[0, 0], [0, 0], [before, after], [0, 0]]) if before or after else x
+
+
+# ---- a block of rows ----
 
 class _Parts:
     """The computation of one block.
@@ -106,43 +112,28 @@ class _Parts:
     Probabilities are signed: negative where dropout drops them. So one tensor holds both.
     """
 
-    def __init__(self, num_keys, bias, first_distance, rate, seed, first_row=None):
-        self.num_keys, self._bias, self._first_distance = num_keys, bias, first_distance
-        self._rate, self._seed, self._first_row = rate, seed, first_row
+    def __init__(self, num_keys, first_distance, rate):
+        self._num_keys, self._first_distance, self._rate = num_keys, first_distance, rate
         self._scale = dropout_scale(rate)
 
-    def probabilities(self, block, inputs):
-        """[B,N,rows,K], of the block's rows."""
-        q, q_r = _rows(inputs.q, block), _rows(inputs.q_r, block)
-        score = tf.matmul(q, inputs.k, transpose_b=True)                             # [B,N,rows,K]
-        score += self._shift(tf.matmul(q_r, _distances(inputs.k_r, block), transpose_b=True))
+    def probabilities(self, block, bias, noise):
+        """[B,N,rows,K], of the `_Inputs` of a block; k_r: [B or 1,N,R',H].
+
+        noise: function from the shape to which of them stay.
+        """
+        score = tf.matmul(block.q, block.k, transpose_b=True)                        # [B,N,rows,K]
+        score += self._shift(tf.matmul(block.q_r, block.k_r, transpose_b=True))
         score = tf.cast(score, tf.float32)
-        if self._bias is not None:
-            score += _rows(self._bias, block)
-        p = tf.cast(tf.nn.softmax(score), q.dtype)
-        if not self._rate:
-            return p
-        seed = fold_in(self._seed, block.index)
-        return tf.where_v2(dropout_keep(shape_of(p), self._rate, seed, self._first_row), p, -p)
+        if bias is not None:
+            score += bias
+        p = tf.cast(tf.nn.softmax(score), block.q.dtype)
+        return tf.where_v2(noise(shape_of(p)), p, -p) if self._rate else p
 
     def output(self, p, v):
         return tf.matmul(self._dropped(p), v) * self._scale
 
-    def gradient(self, blocks, kept, inputs, output, dy):
-        """Gradients of the inputs, in their order; block after block."""
-        dq, dq_r = [], []
-        shared: list[tf.Tensor] = []        # of k, v and k_r: sums over the blocks
-        for block, p in zip(blocks, kept):
-            with tf.control_dependencies(shared or [dy]):
-                own = self._block_gradient(block, p, inputs, _rows(output, block), _rows(dy, block))
-                dq.append(own.q)
-                dq_r.append(own.q_r)
-                shared = [before + more for before, more in zip(shared, own[2:])] if shared \
-                    else list(own[2:])
-        return [_joined(dq), _joined(dq_r)] + shared
-
-    def _block_gradient(self, block, p, inputs, output, dy):
-        """`_Inputs` of gradients: q and q_r those of the block's rows, the others whole.
+    def gradient(self, p, block, output, dy):
+        """The gradients of a block's `_Inputs`: [B,N,R',H] of the distances.
 
         For one row, with p the probabilities, d what dropout makes of them and o the output:
         dscore = d (v dy) - p sum(o dy).
@@ -152,34 +143,28 @@ class _Parts:
         = [-.05, .27, -.22], which sums to 0, as adding a constant to all scores changes nothing.
 
         Args:
-          p: [B,N,rows,K], signed; None: they are computed again. output, dy: [B,N,rows,H].
+          p: [B,N,rows,K], signed. output, dy: [B,N,rows,H].
         """
-        if p is None:
-            inputs = _Inputs(*(tf.identity(x) for x in inputs))   # else shared with the forward
-            p = self.probabilities(block, inputs)
         dropped, dv_out = self._dropped(p), dy * self._scale            # [B,N,rows,K], [..,H]
         share = tf.reduce_sum(tf.cast(output * dy, tf.float32),         # [B,N,rows,1]
                               axis=-1, keepdims=True)
-        dscore = (dropped * tf.matmul(dv_out, inputs.v, transpose_b=True)
+        dscore = (dropped * tf.matmul(dv_out, block.v, transpose_b=True)
                   - tf.abs(p) * tf.cast(share, p.dtype))                # [B,N,rows,K]
-        q, q_r, k_r = (_rows(inputs.q, block), _rows(inputs.q_r, block),
-                       _distances(inputs.k_r, block))                   # k_r [B or 1,N,R',H]
-        by_distance = self._shift_back(dscore, shape_of(k_r)[2])        # [B,N,rows,R']
-        dk_r = tf.matmul(by_distance, q_r, transpose_a=True)            # [B,N,R',H]
+        by_distance = self._shift_back(dscore, shape_of(block.k_r)[2])  # [B,N,rows,R']
         return _Inputs(
-            q=tf.matmul(dscore, inputs.k),                              # [B,N,rows,H+S]
-            q_r=tf.matmul(by_distance, k_r),                            # [B,N,rows,H]
-            k=tf.matmul(dscore, q, transpose_a=True),                   # [B,N,K,H+S]
+            q=tf.matmul(dscore, block.k),                               # [B,N,rows,H+S]
+            q_r=tf.matmul(by_distance, block.k_r),                      # [B,N,rows,H]
+            k=tf.matmul(dscore, block.q, transpose_a=True),             # [B,N,K,H+S]
             v=tf.matmul(dropped, dv_out, transpose_a=True),             # [B,N,K,H]
-            k_r=_into_distances(dk_r, block, inputs.k_r))               # [B or 1,N,R,H]
+            k_r=tf.matmul(by_distance, block.q_r, transpose_a=True))    # [B,N,R',H]
 
     def _dropped(self, p):
         return tf.nn.relu(p) if self._rate else p
 
     def _shift(self, x):
         if self._first_distance is None:
-            return relative_shift(x, self.num_keys)
-        return relative_shift_at(x, self.num_keys, self._first_distance)
+            return relative_shift(x, self._num_keys)
+        return relative_shift_at(x, self._num_keys, self._first_distance)
 
     def _shift_back(self, y, distances):
         if self._first_distance is None:
@@ -187,94 +172,219 @@ class _Parts:
         return shift_back_at(y, distances, self._first_distance)
 
 
+class _Dropout:
+    """Which probabilities stay, of any block."""
+
+    def __init__(self, rate, seed, first_row):
+        self._rate, self._seed, self._first_row = rate, seed, first_row
+
+    def of_block(self, index):
+        """Function from the shape of the block's probabilities."""
+        return lambda shape: dropout_keep(
+            shape, self._rate, fold_in(self._seed, index), self._first_row)
+
+    def of_example(self, index, example):
+        """The same, for a block of one example: the row of the batch is counted from there."""
+        first_row = example if self._first_row is None else self._first_row + example
+        return lambda shape: dropout_keep(
+            shape, self._rate, fold_in(self._seed, index), first_row)
+
+
+def _summed_if_shared(dk_r, k_r):
+    """The gradient [B,N,R,H] of distances, [1,N,R,H] where the batch shares them."""
+    return tf.reduce_sum(dk_r, axis=0, keepdims=True) if k_r.shape[0] == 1 else dk_r
+
+
+# ---- block after block, all heads and examples at once ----
+
+# Rows start to stop of a stream, and the distances that they meet: low to high of R. is_all: there
+# is no other block.
+_Block = collections.namedtuple("_Block", "index start stop low high is_all")
+
+
+def _blocks(rows, num_keys, size):
+    """Cuts the rows into `_Block`s."""
+    starts = range(0, rows, size)
+    stops = [min(start + size, rows) for start in starts]
+    # Row i reads the K distances from index Q - i on; `relative_shift` drops one before them.
+    return [_Block(index, start, stop, rows - stop, rows - start + num_keys, rows <= size)
+            for index, (start, stop) in enumerate(zip(starts, stops))]
+
+
+def _block_rows(rows, cells, on_accelerator):
+    """Rows of a block; cells: those of one row, N * K."""
+    if not on_accelerator:
+        return BLOCK
+    size = math.ceil(rows / math.ceil(rows * cells / MOST_CELLS))
+    return max(size, math.ceil(rows / MOST_BLOCKS))
+
+
+class _Blocks:
+    """Goes through the rows with operations of their own for each block."""
+
+    def __init__(self, parts, blocks, bias, dropout):
+        self._parts, self._blocks, self._bias, self._dropout = parts, blocks, bias, dropout
+
+    def forward(self, inputs, keep):
+        """[B,N,T,H], and the probabilities of the blocks if they shall be kept."""
+        kept: list[tf.Tensor] = []
+        outputs: list[tf.Tensor] = []
+        for block in self._blocks:
+            with tf.control_dependencies(outputs[-1:]):
+                kept.append(self._probabilities(block, inputs))
+                outputs.append(self._parts.output(kept[-1], inputs.v))
+        return _joined(outputs), kept if keep else [None] * len(kept)
+
+    def backward(self, inputs, kept, output, dy):
+        """Gradients of the inputs, in their order."""
+        dq, dq_r = [], []
+        shared: list[tf.Tensor] = []        # of k, v and k_r: sums over the blocks
+        for block, p in zip(self._blocks, kept):
+            with tf.control_dependencies(shared or [dy]):
+                if p is None:       # of other tensors, or the forward pass' would be taken
+                    inputs = _Inputs(*(tf.identity(x) for x in inputs))
+                    p = self._probabilities(block, inputs)
+                own = self._parts.gradient(p, _of_block(inputs, block), _rows(output, block),
+                                           _rows(dy, block))
+                dq.append(own.q)
+                dq_r.append(own.q_r)
+                more = [own.k, own.v, _into_distances(own.k_r, block, inputs.k_r)]
+                shared = [a + b for a, b in zip(shared, more)] if shared else more
+        return [_joined(dq), _joined(dq_r)] + shared
+
+    def _probabilities(self, block, inputs):
+        bias = None if self._bias is None else _rows(self._bias, block)
+        return self._parts.probabilities(_of_block(inputs, block), bias,
+                                         self._dropout.of_block(block.index))
+
+
+def _of_block(inputs, block):
+    """The `_Inputs` that the block's rows and distances meet."""
+    k_r = inputs.k_r if block.is_all else inputs.k_r[:, :, block.low:block.high]
+    return inputs._replace(q=_rows(inputs.q, block), q_r=_rows(inputs.q_r, block), k_r=k_r)
+
+
 def _rows(x, block):
     """The block's rows of x [*,*,T or 1,*]."""
     return x if block.is_all or x.shape[2] == 1 else x[:, :, block.start:block.stop]
 
 
-def _distances(k_r, block):
-    """The distances that the block meets, of k_r [*,N,R,H]."""
-    return k_r if block.is_all else k_r[:, :, block.low:block.high]
-
-
 def _into_distances(dk_r, block, k_r):
-    """Puts the gradient of a block's distances among zeros; summed if the batch shares k_r."""
-    if k_r.shape[0] == 1:
-        dk_r = tf.reduce_sum(dk_r, axis=0, keepdims=True)
-    if block.is_all:
-        return dk_r
-    return tf.pad(dk_r, [[0, 0], [0, 0], [block.low, shape_of(k_r)[2] - block.high], [0, 0]])
+    """Puts the gradient of a block's distances among zeros."""
+    dk_r = _summed_if_shared(dk_r, k_r)
+    return dk_r if block.is_all else _padded(dk_r, block.low, shape_of(k_r)[2] - block.high)
 
 
 def _joined(blocks):
     return blocks[0] if len(blocks) == 1 else tf.concat(blocks, axis=2)
 
 
-# ---- from distances to keys ----
+# ---- long rows: a loop over heads and blocks ----
 
-def relative_shift(x: tf.Tensor, num_keys: int) -> tf.Tensor:
-    """Reads off, for query i and key j, the score at their distance (Transformer-XL, appendix B).
-
-    Args:
-      x: [B,N,Q,R], scores of query i with the distance of index r; distance d has index K - d.
-      num_keys: K.
-
-    Returns:
-      [B,N,Q,K] with `y[i, j] = x[i, Q - i + j]`, as key j is M + i - j away from query i.
-
-    In memory, one row further is R cells on and the wanted column one to the left: after dropping
-    the first Q cells every row is R - 1 cells long and starts at its first wanted column. With
-    Q = 2, K = 2, R = 4: `a b c d | e f g h` -> drop 2 -> `c d e | f g h` -> `c d | f g`.
+class _Loop:
+    """Goes through the rows of one head in one example after the other, `size` rows at a time, in a
+    loop of the graph: then neither the graph nor, beside inputs and outputs, its memory grows with
+    the number of rows. T is a multiple of `size`.
     """
-    batch, heads, length, distances = shape_of(x)
-    y = tf.reshape(x, [batch, heads, length * distances])[:, :, length:]          # [B,N,Q*(R-1)]
-    return tf.reshape(y, [batch, heads, length, distances - 1])[..., :num_keys]   # [B,N,Q,K]
+
+    def __init__(self, parts, size, bias, dropout):
+        self._parts, self._size, self._bias, self._dropout = parts, size, bias, dropout
+
+    def forward(self, inputs, keep):
+        """[B,N,T,H], and the probabilities of the blocks if they shall be kept: a `TensorArray`."""
+        batch, heads, rows, _ = shape_of(inputs.q)
+        num_keys, width = inputs.v.shape[2:]
+        count = rows // self._size
+        shapes = [[self._size, width], [1, 1, self._size, num_keys]]
+
+        def body(index, *arrays):
+            pair, block = index // count, index % count
+            own = self._of_block(inputs, pair, block)
+            p = self._probabilities(own, pair, block, heads, count)
+            values = self._parts.output(p, own.v)[0, 0], p
+            return index + 1, *(array.write(index, value) for array, value in zip(arrays, values))
+        number = batch * heads * count
+        arrays = _loop(number, body, tf.zeros([], tf.int32), *(
+            _array(inputs.q.dtype, number, shape) for shape in shapes[:1 + keep]))
+        output = tf.reshape(arrays[0].stack(), [batch, heads, rows, width])
+        return output, arrays[1] if keep else None
+
+    def backward(self, inputs, kept, output, dy):
+        """Gradients of the inputs, in their order."""
+        batch, heads, rows, _ = shape_of(inputs.q)
+        count = rows // self._size
+
+        def of_block(pair, block, dq, dq_r, dk, dv, dk_r):
+            index, own = pair * count + block, self._of_block(inputs, pair, block)
+            p = kept.read(index) if kept is not None else self._probabilities(
+                own, pair, block, heads, count)
+            found = self._parts.gradient(p, own, *(
+                self._rows_of(x, pair, block) for x in (output, dy)))
+            places = self._low(block, count) + count_to(own.k_r.shape[2], tf.int32)      # [R']
+            return (block + 1, dq.write(index, found.q[0, 0]), dq_r.write(index, found.q_r[0, 0]),
+                    dk + found.k[0, 0], dv + found.v[0, 0],
+                    tf.tensor_scatter_nd_add(dk_r, places[:, None], found.k_r[0, 0]))
+
+        def of_pair(pair, dq, dq_r, *shared):
+            dq, dq_r, *sums = _loop(
+                count, functools.partial(of_block, pair), tf.zeros([], tf.int32), dq, dq_r,
+                *(tf.zeros(x.shape[2:], x.dtype) for x in inputs[2:]))
+            return pair + 1, dq, dq_r, *(
+                array.write(pair, value) for array, value in zip(shared, sums))
+        with tf.control_dependencies([dy]):     # not before the backward pass is here
+            first = tf.zeros([], tf.int32)
+        pairs = batch * heads
+        arrays = _loop(pairs, of_pair, first, *(
+            _array(x.dtype, pairs * count, [self._size, x.shape[3]]) for x in inputs[:2]), *(
+            _array(x.dtype, pairs, x.shape[2:]) for x in inputs[2:]))
+        found = _Inputs(*(tf.reshape(array.stack(), [batch, heads, *x.shape[2:]])
+                          for array, x in zip(arrays, inputs)))
+        return list(found._replace(k_r=_summed_if_shared(found.k_r, inputs.k_r)))
+
+    def _probabilities(self, own, pair, block, heads, count):
+        """[1,1,size,K]. The noise is a function of the example, the head and the block."""
+        bias, example, head = self._bias, pair // heads, pair % heads
+        if bias is not None:
+            bias = bias[0 if bias.shape[0] == 1 else example]                # [1,T or 1,K]
+            bias = bias if bias.shape[1] == 1 else self._rows_of(bias[None], 0, block)
+        return self._parts.probabilities(
+            own, bias, self._dropout.of_example(head * count + block, example))
+
+    def _of_block(self, inputs, pair, block):
+        """The `_Inputs` of a block, [1,1,*,*]."""
+        _, heads, rows, _ = shape_of(inputs.q)
+        low = self._low(block, rows // self._size)
+        k_r = _pair(inputs.k_r, pair % heads if inputs.k_r.shape[0] == 1 else pair)
+        num_keys = inputs.k.shape[2]
+        return _Inputs(
+            q=self._rows_of(inputs.q, pair, block), q_r=self._rows_of(inputs.q_r, pair, block),
+            k=_pair(inputs.k, pair)[None, None], v=_pair(inputs.v, pair)[None, None],
+            k_r=_cut(k_r, low, self._size + num_keys))
+
+    def _rows_of(self, x, pair, block):
+        """A block's rows of x [B,N,T,*]: [1,1,size,*]."""
+        return _cut(_pair(x, pair), block * self._size, self._size)
+
+    def _low(self, block, count):
+        """Where the distances of a block begin, see `_blocks`."""
+        return (count - 1 - block) * self._size
 
 
-def shift_back(y: tf.Tensor, distances: int) -> tf.Tensor:
-    """The gradient of `relative_shift`, the same steps backward: [B,N,Q,K] -> [B,N,Q,R].
-
-    With Q = 2, K = 2, R = 4: `c d | f g` -> `c d 0 | f g 0` -> `0 0 c d | 0 f g 0`.
-    """
-    batch, heads, length, num_keys = shape_of(y)
-    x = tf.pad(y, [[0, 0], [0, 0], [0, 0], [0, distances - 1 - num_keys]])        # [B,N,Q,R-1]
-    x = tf.reshape(x, [batch, heads, length * (distances - 1)])
-    x = tf.pad(x, [[0, 0], [0, 0], [length, 0]])                                  # [B,N,Q*R]
-    return tf.reshape(x, [batch, heads, length, distances])
+def _pair(x, pair):
+    """[*,*], of a head in an example of x [B,N,*,*]; shares its memory."""
+    return tf.reshape(x, [-1, *x.shape[2:]])[pair]
 
 
-def relative_shift_at(x: tf.Tensor, num_keys: int, first_distance: tf.Tensor) -> tf.Tensor:
-    """`relative_shift` for some rows of the window, e.g. those of the prediction slots.
-
-    x [B,N,P,R] -> y [B,N,P,K] with `y[p, j] = x[p, first_distance[p] + j]`; `first_distance` int
-    [B,P] is Q - i for a row that stands at position i.
-    """
-    return take(x, first_distance[:, :, None] + count_to(num_keys, first_distance.dtype))
+def _cut(x, start, size):
+    """[1,1,size,*], from x [*,*]; shares its memory."""
+    return tf.slice(x, [start, 0], [size, x.shape[1]])[None, None]
 
 
-def shift_back_at(y: tf.Tensor, distances: int, first_distance: tf.Tensor) -> tf.Tensor:
-    """The gradient of `relative_shift_at`: a shift back, with zeros where it did not read.
-
-    y [B,N,P,K] -> [B,N,P,R]. A row with first_distance 1 of K = 2, R = 4: `a b` -> `0 a b 0`.
-    """
-    num_keys = shape_of(y)[-1]
-    index = count_to(distances, first_distance.dtype) - first_distance[:, :, None]     # [B,P,R]
-    beyond = tf.cast(num_keys, index.dtype)
-    unread = (index < 0) | (index >= beyond)
-    index = tf.where_v2(unread, beyond, index)                             # cell K is padded
-    return take(tf.pad(y, [[0, 0], [0, 0], [0, 0], [0, 1]]), index)
+def _array(dtype, size, shape):
+    return tf.TensorArray(dtype, size, element_shape=shape, clear_after_read=False)
 
 
-def take(x: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
-    """x [B,N,P,R] at index [B or 1,P,K]: [B,N,P,K].
-
-    The rows of a head are read as one long row, in which the cells of all heads have the same
-    places: so there is one index for them all.
-    """
-    batch, heads, slots, width = shape_of(x)
-    count = shape_of(index)[-1]
-    begins = count_to(slots, index.dtype) * tf.cast(width, index.dtype)               # [P]
-    places = tf.broadcast_to(index + begins[:, None], [batch, slots, count])
-    y = tf.gather(tf.reshape(x, [batch, heads, slots * width]),
-                  tf.reshape(places, [batch, slots * count]), axis=2, batch_dims=1)
-    return tf.reshape(y, [batch, heads, slots, count])
+def _loop(count, body, first, *values):
+    """The values after `count` calls of body(index, *values), which returns all for the next."""
+    return tf.while_loop(lambda index, *_: index < count, body, [first, *values],
+                         parallel_iterations=LOOP_PARALLEL, back_prop=False)[1:]

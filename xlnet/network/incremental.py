@@ -17,8 +17,8 @@ import tensorflow.compat.v1 as tf
 
 from xlnet.config import RunConfig, XLNetConfig
 from xlnet.network import heads, modeling
-from xlnet.network.attention import take
 from xlnet.network.ops import dense, layer_norm, shape_of
+from xlnet.network.relative_shift import take
 
 # Placeholders. ids: int32 [B,T]. asked: int32 scalar, P. first_slot: int32 scalar, the tokens take
 # slots first_slot to first_slot + T - 1. hidden: bool [T+P,S], True where a row (the tokens, then
