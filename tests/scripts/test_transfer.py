@@ -42,7 +42,8 @@ def data(tmp_path_factory):
 def small(monkeypatch):
     """One language, one task, a tiny network, programs run in this process."""
     monkeypatch.setattr(script, "LANGUAGES", {"english": script.Language(
-        raw_text=(("raw", "lines"),), tasks={"sst-2": ("sst", "dev", 1)}, more_text={}, steps=3)})
+        raw_text=(("raw", "lines"),), tasks={"sst-2": ("sst", "dev", 1)}, more_text={},
+        pieces="unigram")})
     monkeypatch.setattr(script, "ARCHITECTURE", dict(
         script.ARCHITECTURE, d_model=8, n_head=2, d_head=4, d_inner=16))
 
@@ -54,7 +55,7 @@ def small(monkeypatch):
 
 def test_the_table(data, small, tmp_path, capsys):
     settings = script.TransferSettings(data_dir=str(data), out_dir=str(tmp_path), vocab_size=50,
-                                       num_seeds=1, languages="english")
+                                       pretrain_steps=3, num_seeds=1, languages="english")
     script.main(settings)
     header, _, row = [line.strip("| ").split(" | ")
                       for line in capsys.readouterr().out.split("\n") if line.startswith("| ")]

@@ -24,6 +24,9 @@ from xlnet.records.window_reader import WindowReader
 POOL_BATCHES = 32         # batches that are sorted by length together
 DRAWN_TOGETHER = 64       # windows; the fixed cost of NumPy's calls is shared by so many
 
+# For functions of datasets: without it, TensorFlow reads and rewrites their source at each start.
+_as_written = tf.autograph.experimental.do_not_convert
+
 
 def steps_per_epoch(manifest: Union[Manifest, LegacyManifest], batch_size: int) -> int:
     """Steps in which every window is seen once.
@@ -80,6 +83,7 @@ def pretraining_batches(directory: str, manifest: Union[Manifest, LegacyManifest
     together = max(1, DRAWN_TOGETHER // source.num_rows)
     drawing = _Drawing(permutation, special_ids, seed, source, legacy_word_start)
 
+    @_as_written
     def one_round(round_index):
         """The windows of R streams side by side, by their indices; `round_index` counts through
         the epochs."""
@@ -88,6 +92,7 @@ def pretraining_batches(directory: str, manifest: Union[Manifest, LegacyManifest
         return tf.data.Dataset.range(skipped, last).batch(together).map(
             lambda window: (round_index, window))
 
+    @_as_written
     def draw(round_index, window):
         parsed = source.parse(round_index % source.groups, window)
         return _by_step(dict(parsed, **drawing(parsed, round_index, window)), source.num_rows)
@@ -264,12 +269,13 @@ def for_replicas(dataset: tf.data.Dataset, replicas: int) -> tf.data.Dataset:
     if replicas == 1:
         return dataset
 
-    def part(value):
-        lengths = [-1 if size is None else size for size in value.shape.as_list()[1:]]
-        return tf.reshape(value, [replicas, value.shape[0] // replicas] + lengths)
+    @_as_written
+    def parts(features):
+        return {name: tf.reshape(value, [replicas, value.shape[0] // replicas] + [
+            -1 if size is None else size for size in value.shape.as_list()[1:]])
+            for name, value in features.items()}
 
-    return dataset.map(lambda features: {name: part(value) for name, value in features.items()}
-                       ).unbatch().prefetch(2 * replicas)
+    return dataset.map(parts).unbatch().prefetch(2 * replicas)
 
 
 def finetuning_batches(path: str, features: Sequence[Feature], *, batch_size: int, row_length: int,
@@ -308,6 +314,7 @@ def finetuning_batches(path: str, features: Sequence[Feature], *, batch_size: in
         order = tf.argsort(_lengths(parsed["input_mask"], row_length), stable=True)
         return {name: tf.gather(values, order) for name, values in parsed.items()}
 
+    @_as_written
     def cut(pool_index, pool):
         """The batches of a pool; in training in an order of their own."""
         pool = sort(*pool)
@@ -322,9 +329,9 @@ def finetuning_batches(path: str, features: Sequence[Feature], *, batch_size: in
     dataset = pools.enumerate(first_pool).flat_map(cut).skip(rest)
     if multiple < row_length:
         by_token = ("input_ids", "input_mask", "segment_ids", *token_features)
-        dataset = dataset.map(
-            lambda batch: _without_padding(batch, row_length, multiple, pads, by_token),
-            num_parallel_calls=2)
+        dataset = dataset.map(_as_written(functools.partial(
+            _without_padding, row_length=row_length, multiple=multiple, pads=pads,
+            by_token=by_token)), num_parallel_calls=2)
     return dataset.prefetch(4)
 
 
@@ -332,6 +339,7 @@ def _shuffled_pools(path, size, seed, first_pool):
     """A dataset of pools without end, (index int64 [size], serialized string [size])."""
     records = _Shuffled(path, size, seed)
 
+    @_as_written
     def draw(pool_index):
         index, serialized = tf.numpy_function(records, [pool_index], [tf.int64, tf.string])
         return tf.ensure_shape(index, [size]), tf.ensure_shape(serialized, [size])

@@ -134,11 +134,12 @@ def _slots(is_target, num_predict):
     if count.max() > num_predict:
         raise ValueError("a window has %d targets, more than num_predict=%d"
                          % (count.max(), num_predict))
-    positions = np.argsort(~is_target, axis=1, kind="stable")[:, :num_predict]    # [B,P]
-    last = np.where(count, np.take_along_axis(positions, np.maximum(count - 1, 0), axis=1),
-                    is_target.shape[1] - 1)                                       # [B,1]
     is_used = np.arange(num_predict) < count                                      # [B,P]
-    return np.where(is_used, positions, last).astype(np.int32), is_used.astype(np.float32)
+    targets = np.nonzero(is_target)[1]          # row by row, as `is_used` takes them
+    positions = np.full(is_used.shape, is_target.shape[1] - 1, np.int32)          # [B,P]
+    positions[is_used] = targets
+    last = positions[np.arange(len(count)), np.maximum(count[:, 0] - 1, 0)]       # [B]
+    return np.where(is_used, positions, last[:, None]), is_used.astype(np.float32)
 
 
 # ---- orders ----
@@ -229,7 +230,9 @@ def sample_targets(random: Random, is_special: np.ndarray, word_start: np.ndarra
     np.put_along_axis(place, order, np.arange(length)[None], axis=1)
     tokens = np.maximum(words.tokens, 1)                                 # [B,1], of the ring
     arc = (dice[:, 1:2] * tokens).astype(np.int64)                       # [B,1], its first place
-    picked = ((place - arc) % tokens < budget[:, None]) & ~is_special    # [B,T]
+    ahead = place - arc
+    ahead += tokens * (ahead < 0)                                        # [B,T], places from there
+    picked = (ahead < budget[:, None]) & ~is_special                     # [B,T]
     edges = (arc + [[0, -1]] + budget[:, None] * [[0, 1]]) % tokens      # [B,2], places
     ends = np.take_along_axis(order, edges, axis=1)                      # [B,2], tokens
     return _mend(picked, words, ends, dice[:, 2:])
@@ -253,8 +256,10 @@ class _Words:
             [np.ones_like(is_special[:, :1]), is_special[:, :-1]], axis=1)
         self.starts = (word_start | self.after_special) & ~is_special
         self._count()
-        self.starts |= (self.length > LONGEST_WORD) & ~is_special
-        self._count()
+        is_long = (self.length > LONGEST_WORD) & ~is_special
+        if is_long.any():
+            self.starts |= is_long
+            self._count()
         self.count = self.starts.sum(axis=1, keepdims=True)
         self.tokens = np.count_nonzero(~is_special, axis=1)[:, None]
 
@@ -286,7 +291,7 @@ def _ngrams(words, sizes, lap_start, mask_mode):
     """
     if mask_mode == "token":
         return words.index
-    size = _SIZES[np.searchsorted(_CUMULATIVE[:-1], sizes, side="right")]         # [B,T], n
+    size = sum((sizes >= limit).astype(np.int32) for limit in (0, *_CUMULATIVE[:-1]))   # [B,T], n
     begin = np.cumsum(size, axis=1) - size                                        # [B,T], in words
     rows, columns = np.nonzero(begin < words.count)                               # [n-grams] each
     count = words.count[rows, 0]                                                  # [n-grams]
@@ -310,7 +315,8 @@ def _deal(uniform, step):
     step = min(step, length)
     padded = np.pad(uniform, [[0, 0], [0, -length % step]], constant_values=1.)
     hands = padded.reshape(len(uniform), -1, step)                # [B,hands,step]
-    rounds = np.argsort(np.argsort(hands, axis=2), axis=2)        # [B,hands,step], 0 to step - 1
+    rounds = sum((hands[:, :, i, None] < hands).astype(np.int32)  # [B,hands,step], 0 to step - 1
+                 for i in range(step))
     return (rounds + hands).reshape(len(uniform), -1)[:, :length]
 
 
@@ -330,19 +336,25 @@ def _mend(picked, words, ends, dice):
       picked: bool [B,T]. ends: int [B,2], the first and the last token of the arc. dice: [B,2]
         in [0, 1).
     """
+    rows, columns = np.arange(len(picked))[:, None, None], picked.shape[1]
+    near = ends[:, :, None] + np.arange(1 - LONGEST_WORD, LONGEST_WORD)           # [B,2,19], tokens
+    is_token = (near >= 0) & (near < columns)
+    near = np.clip(near, 0, columns - 1)
     own = np.take_along_axis(words.index, ends, axis=1)                           # [B,2], words
-    is_in = (words.index[:, None] == own[:, :, None]) & ~words.is_special[:, None]    # [B,2,T]
-    size = is_in.sum(axis=2)                                                      # [B,2]
-    some = (is_in & picked[:, None]).sum(axis=2)                                  # [B,2], picked
+    is_in = is_token & (words.index[rows, near] == own[:, :, None]) & ~words.is_special[rows, near]
+    size = np.take_along_axis(words.length, ends, axis=1)                         # [B,2]
+    some = (is_in & picked[rows, near]).sum(axis=2)                               # [B,2], picked
     up = np.minimum(size[:, 0] - some[:, 0], some[:, 1])                          # [B]
     down = np.minimum(some[:, 0], size[:, 1] - some[:, 1])                        # [B]
     move = np.where(dice[:, 0] * (up + down) < down, up, -down) * (own[:, 0] != own[:, 1])    # [B]
     some = some + move[:, None] * [[1, -1]]                                       # [B,2]
-    start = np.argmax(is_in, axis=2)                                              # [B,2], tokens
-    turn = (dice[:, 1:] * size).astype(np.int64)                                  # [B,2]
-    index = np.arange(picked.shape[1]) - (start + turn)[:, :, None]               # [B,2,T]
-    again = is_in & (index % np.maximum(size, 1)[:, :, None] < some[:, :, None])  # [B,2,T]
-    return (picked & ~is_in.any(axis=1)) | again.any(axis=1)
+    turn = (dice[:, 1:] * size).astype(np.int64)                                  # [B,2], tokens
+    index = np.cumsum(is_in, axis=2) - 1 - turn[:, :, None]                       # [B,2,19]
+    index += size[:, :, None] * (index < 0)                 # of the word's tokens, from the turn on
+    mended = picked.copy()
+    which, _, _ = np.nonzero(is_in)
+    mended[which, near[is_in]] = (index < some[:, :, None])[is_in]
+    return mended
 
 
 # ---- targets: the reference's rule ----
