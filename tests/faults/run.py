@@ -1,17 +1,19 @@
-"""The fault tests in full: `python tests/faults/run.py damage`, `text`, `killed`, `disks`,
-`folders`, `clocks` or `long`.
+"""The fault tests in full: `python tests/faults/run.py damage`, `text`, `coverage`, `killed`,
+`disks`, `folders`, `clocks` or `long`.
 
 damage: --count mutations, spread over all subjects of `helpers.subjects` (or --only one), from
-  --seed on. text: the laws of `test_hostile_text.py` for --minutes. long: --share of each long run
-  of `helpers.long_runs` (or of --only one), pictures to --pictures. The others: each program of
-  `helpers.programs` (or --only those of such a name) is disturbed --times (`helpers.trials`):
-  killed, on a disk that is too small, in a folder that vanishes, by a clock that jumps.
+  --seed on. text: the laws of `test_hostile_text.py` for --minutes; coverage: the same by atheris,
+  which has to be installed. long: --share of each long run of `helpers.long_runs` (or of --only
+  one), pictures to --pictures. The others: each program of `helpers.programs` (or --only those of
+  such a name) is disturbed --times (`helpers.trials`): killed, on a disk that is too small, in a
+  folder that vanishes, by a clock that jumps.
 
 Prints what was tried and what came of it; the exit status is 1 where something was found.
 """
 
 import argparse
 import collections
+import importlib.util
 import os
 import pathlib
 import sys
@@ -56,6 +58,14 @@ def text(arguments):
     return hostile.try_for(60 * arguments.minutes, arguments.only)
 
 
+def coverage(arguments):
+    """The same laws, for a share of the time each, with draws that atheris chooses."""
+    from helpers import coverage
+    if not importlib.util.find_spec("atheris"):
+        sys.exit("run.py: coverage needs atheris, which is not installed; pip install atheris")
+    return coverage.try_for(60 * arguments.minutes, arguments.only)
+
+
 def trials(arguments):
     from helpers import trials
     return trials.try_all(trials.KINDS[arguments.what], arguments.times, arguments.seed,
@@ -70,7 +80,7 @@ def long(arguments):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("what", choices=(
-        "damage", "text", "killed", "disks", "folders", "clocks", "long"))
+        "damage", "text", "coverage", "killed", "disks", "folders", "clocks", "long"))
     parser.add_argument("--count", type=int, default=2400)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--minutes", type=float, default=10)
@@ -79,7 +89,8 @@ def main():
     parser.add_argument("--pictures", default="long_runs")
     parser.add_argument("--only")
     arguments = parser.parse_args()
-    try_it = {"damage": damage, "text": text, "long": long}.get(arguments.what, trials)
+    try_it = {"damage": damage, "text": text, "coverage": coverage, "long": long}.get(
+        arguments.what, trials)
     sys.exit(bool(try_it(arguments)))
 
 

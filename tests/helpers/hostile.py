@@ -275,9 +275,10 @@ LAWS = {
 }
 
 
-def try_law(name, place, examples, seed=0):
-    """Tries a law with so many texts; raises where one breaks it, the shortest that was found."""
+def draws(name, place, examples, seed=0):
+    """A law as a function that tries so many draws; raises where one breaks it."""
     law, strategy = LAWS[name]
+    logging.getLogger("xlnet").setLevel(logging.CRITICAL)
 
     @hypothesis.seed(seed)
     @hypothesis.settings(max_examples=examples, deadline=None, database=None,
@@ -285,11 +286,15 @@ def try_law(name, place, examples, seed=0):
     @hypothesis.given(strategy)
     def holds(drawn):
         law(drawn, place)
+    return holds
+
+
+def try_law(name, place, examples, seed=0):
+    """Tries a law with so many texts; raises where one breaks it, the shortest that was found."""
     log = logging.getLogger("xlnet")
     before = log.level
-    log.setLevel(logging.CRITICAL)
     try:
-        holds()
+        draws(name, place, examples, seed)()
     finally:
         log.setLevel(before)
 

@@ -65,28 +65,33 @@ def attend(q: tf.Tensor, q_r: tf.Tensor, k: tf.Tensor, v: tf.Tensor, k_r: tf.Ten
     rows, num_keys, distances = (shape_of(x)[2] for x in (q, k, k_r))
     parts = _Parts(num_keys, first_distance, rate)
     dropout = _Dropout(rate, seed, first_row)
+    inputs = _Inputs(q, q_r, k, v, k_r)
     # Slots, and rows whose count is not known yet, make one block.
     if first_distance is not None or not all(
             isinstance(size, int) for size in (rows, num_keys, distances)):
-        return _run(_Blocks(parts, [_Block(0, 0, rows, 0, distances, True)], bias, dropout),
-                    recompute, q, q_r, k, v, k_r)
-    if rows > BLOCK * MOST_BLOCKS and not on_accelerator:
-        size = max(16, min(2 * BLOCK, LOOP_CELLS // num_keys))
-        spare = -rows % size                    # rows of a last block that nobody asked for
-        q, q_r = (_padded(x, 0, spare) for x in (q, q_r))
-        if bias is not None and bias.shape[2] != 1:
-            bias = _padded(bias, 0, spare)
-        k_r = _padded(k_r, spare, rows + num_keys - distances)
-        looped = _run(_Loop(parts, size, bias, dropout), recompute, q, q_r, k, v, k_r)
-        return looped[:, :, :rows] if spare else looped
-    size = _block_rows(rows, shape_of(k_r)[1] * num_keys, on_accelerator)
+        blocks = [_Block(0, 0, rows, 0, distances, True)]
+        return _run(_Blocks(parts, blocks, bias, dropout), recompute, inputs)
     # "uni" lacks the distances of keys that nobody may see.
-    k_r = _padded(k_r, 0, rows + num_keys - distances)
-    return _run(_Blocks(parts, _blocks(rows, num_keys, size), bias, dropout),
-                recompute, q, q_r, k, v, k_r)
+    inputs = inputs._replace(k_r=_padded(k_r, 0, rows + num_keys - distances))
+    if rows > BLOCK * MOST_BLOCKS and not on_accelerator:
+        return _run_in_a_loop(parts, bias, dropout, recompute, inputs)
+    size = _block_rows(rows, shape_of(k_r)[1] * num_keys, on_accelerator)
+    return _run(_Blocks(parts, _blocks(rows, num_keys, size), bias, dropout), recompute, inputs)
 
 
-def _run(walk, recompute, *inputs):
+def _run_in_a_loop(parts, bias, dropout, recompute, inputs):
+    """`attend`, for which the rows of the last block that nobody asked for are zeros."""
+    rows, num_keys = inputs.q.shape[2], inputs.k.shape[2]
+    size = max(16, min(2 * BLOCK, LOOP_CELLS // num_keys))
+    spare = -rows % size
+    if bias is not None and bias.shape[2] != 1:
+        bias = _padded(bias, 0, spare)
+    inputs = inputs._replace(q=_padded(inputs.q, 0, spare), q_r=_padded(inputs.q_r, 0, spare),
+                             k_r=_padded(inputs.k_r, spare, 0))
+    return _run(_Loop(parts, size, bias, dropout), recompute, inputs)[:, :, :rows]
+
+
+def _run(walk, recompute, inputs):
     """`attend` by one of the ways through its rows, `_Blocks` or `_Loop`."""
     @tf.custom_gradient
     def run(*inputs):
@@ -241,10 +246,11 @@ class _Blocks:
         shared: list[tf.Tensor] = []        # of k, v and k_r: sums over the blocks
         for block, p in zip(self._blocks, kept):
             with tf.control_dependencies(shared or [dy]):
+                again = inputs
                 if p is None:       # of other tensors, or the forward pass' would be taken
-                    inputs = _Inputs(*(tf.identity(x) for x in inputs))
-                    p = self._probabilities(block, inputs)
-                own = self._parts.gradient(p, _of_block(inputs, block), _rows(output, block),
+                    again = _Inputs(*(tf.identity(x) for x in inputs))
+                    p = self._probabilities(block, again)
+                own = self._parts.gradient(p, _of_block(again, block), _rows(output, block),
                                            _rows(dy, block))
                 dq.append(own.q)
                 dq_r.append(own.q_r)
