@@ -39,8 +39,8 @@ LANGUAGES = {
         more_text={"imdb": "aclImdb", "race": "RACE"}, pieces="unigram"),
     "chinese": Language(
         raw_text=(("pretrain_zh", "paragraphs"),),
-        tasks={"chnsenticorp": ("ChnSentiCorp", "dev", 3), "msra_ner": ("msra_ner", "test", 10),
-               "resume_ner": ("ResumeNER", "dev", 10)},
+        tasks={"chnsenticorp": ("ChnSentiCorp", "dev", 3), "msra_ner": ("msra_ner", "test", 3),
+               "resume_ner": ("ResumeNER", "dev", 2)},
         more_text={"tnews": "clue/tnews", "afqmc": "clue/afqmc"}, pieces="char"),
 }
 ARCHITECTURE = dict(n_layer=2, d_model=192, n_head=4, d_head=48, d_inner=768,
@@ -71,6 +71,8 @@ class TransferSettings:
     vocab_size: int = setting(8000, "pieces of a language's vocabulary", minimum=100)
     pretrain_steps: int = setting(4000, "pretraining steps of each language", minimum=1)
     num_seeds: int = setting(3, "fine-tunings of a task from each start", minimum=1)
+    epochs: int = setting(0, "passes over a task's training file; 0: each task's own number",
+                          minimum=0)
 
 
 def main(settings):
@@ -151,6 +153,7 @@ def task_documents(name, directory):
 
 def compare(settings, out, task, part, split, epochs):
     """Yields the rows of a task, one for each of its two first metrics."""
+    epochs = settings.epochs or epochs
     data_dir = os.path.join(settings.data_dir, part)
     known_task = custom.complete(known.find_task(task), data_dir)
     kind = known_task.kind
@@ -168,7 +171,7 @@ def compare(settings, out, task, part, split, epochs):
 
 def fine_tune(program, out, task, data_dir, split, epochs, start, seed, flags):
     """Fine-tunes once; returns the metrics after the last step."""
-    model_dir = os.path.join(out, task, "%s_%d" % (start, seed))
+    model_dir = os.path.join(out, task, "%s_%d_of_%d_epochs" % (start, seed, epochs))
     stage("%s from %s, seed %d" % (task, start, seed), program, INIT_STD,
           task_name=task, data_dir=data_dir, output_dir=os.path.join(out, task, "records"),
           model_dir=model_dir, spiece_model_file=os.path.join(out, "spiece.model"),

@@ -55,7 +55,8 @@ def small(monkeypatch):
 
 def test_the_table(data, small, tmp_path, capsys):
     settings = script.TransferSettings(data_dir=str(data), out_dir=str(tmp_path), vocab_size=50,
-                                       pretrain_steps=3, num_seeds=1, languages="english")
+                                       pretrain_steps=3, num_seeds=1, epochs=2,
+                                       languages="english")
     script.main(settings)
     header, _, row = [line.strip("| ").split(" | ")
                       for line in capsys.readouterr().out.split("\n") if line.startswith("| ")]
@@ -63,7 +64,8 @@ def test_the_table(data, small, tmp_path, capsys):
     assert values["task"] == "sst-2" and values["rows"] == "120"
     assert values["evaluated"] == "40 dev" and values["majority"] == "0.500"
     assert values["words alone"] == "1.000"        # one word decides
-    for start, folder in (("from scratch", "scratch_0"), ("pretrained", "pretrained_0")):
+    for start, folder in (("from scratch", "scratch_0_of_2_epochs"),
+                          ("pretrained", "pretrained_0_of_2_epochs")):
         path = tmp_path / "english" / "sst-2" / folder / "eval_results_dev.json"
         result, = json.loads(path.read_text())["checkpoints"]
         assert values[start] == "%.3f" % result["accuracy"]
