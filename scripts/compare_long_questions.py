@@ -40,6 +40,7 @@ class ComparisonSettings:
 def main(settings):
     ways = chosen("ways", settings.ways, "long_document", WAYS)
     write_set(settings)
+    write_network(settings)
     print_table(("long_document", "F1", "exact match", "loss", "minutes"),
                 [run(settings, way) for way in ways])
 
@@ -54,6 +55,16 @@ def write_set(settings):
                          "".join(json.dumps(row) + "\n" for row in part))
     files.write_text(os.path.join(settings.out_dir, "text.txt"),
                      "".join(row["context"] + "\n" for row in parts["train"]))
+
+
+def write_network(settings):
+    """Writes spiece.model, each letter a piece, and config.json."""
+    out = os.path.abspath(settings.out_dir)
+    spiece = os.path.join(out, "spiece.model")
+    stage("vocabulary", "scripts/train_sentencepiece.py", sp_path=spiece, model_type="char",
+          input_glob=os.path.join(out, "text.txt"))
+    files.write_json(os.path.join(out, "config.json"),
+                     dict(NETWORK, n_token=Tokenizer(spiece).vocab_size))
 
 
 def made_up(draw, number):
@@ -71,17 +82,13 @@ def made_up(draw, number):
 def run(settings, way):
     """Fine-tunes and evaluates one way; returns its row of the table."""
     out, began = os.path.abspath(settings.out_dir), time.time()
-    spiece, config = os.path.join(out, "spiece.model"), os.path.join(out, "config.json")
-    if not os.path.exists(spiece):
-        stage("vocabulary", "scripts/train_sentencepiece.py", sp_path=spiece, model_type="char",
-              input_glob=os.path.join(out, "text.txt"))
-    files.write_json(config, dict(NETWORK, n_token=Tokenizer(spiece).vocab_size))
     model_dir = os.path.join(out, way)
     stage("long_document=" + way, "run_squad.py", train_file=os.path.join(out, "train.jsonl"),
           predict_file=os.path.join(out, "dev.jsonl"), answer_start_column="answer_start",
           output_dir=os.path.join(out, "records"), model_dir=model_dir, long_document=way,
-          max_segments=4, spiece_model_file=spiece, model_config_path=config, do_train=True,
-          do_eval=True, max_seq_length=16, doc_stride=6, max_query_length=2, max_answer_length=1,
+          max_segments=4, spiece_model_file=os.path.join(out, "spiece.model"),
+          model_config_path=os.path.join(out, "config.json"), do_train=True, do_eval=True,
+          max_seq_length=16, doc_stride=6, max_query_length=2, max_answer_length=1,
           train_batch_size=32, train_steps=settings.train_steps, learning_rate=5e-3,
           warmup_share=0.1, dropout=0, dropatt=0, init_std=0.2, seed=settings.seed,
           eval_steps=0, save_steps=settings.train_steps, log_steps=100)

@@ -25,7 +25,7 @@ from xlnet.tokenization import Tokenizer
 
 # raw_text: (directory, its text_format). tasks: by name, (directory, split to evaluate, epochs).
 # more_text: tasks whose texts are read, and nothing else. pieces: of the vocabulary; entities in
-# Chinese are tagged character by character: what is learned of longer pieces would serve nothing.
+# Chinese are tagged character by character.
 Language = collections.namedtuple("Language", "raw_text tasks more_text pieces")
 
 LANGUAGES = {
