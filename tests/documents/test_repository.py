@@ -37,6 +37,22 @@ def test_the_version_is_said_everywhere_alike(yaml):
     assert paper["url"] == "https://arxiv.org/abs/1906.08237" and len(paper["authors"]) == 6
 
 
+def test_badges_are_true():
+    """What each shows, what it is called and what the repository says are the same."""
+    badges = re.findall(r"^\[!\[(.+?) (\S.*?)\]\(https://img\.shields\.io/badge/(.+?)-blue\)\]",
+                        (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    for name, value, picture in badges:
+        assert picture == "%s-%s" % (name, value.replace("-", "--").replace(" ", "_"))
+    low, high = re.search(r'requires-python = ">=3\.(\d+),<3\.(\d+)"',
+                          (ROOT / "pyproject.toml").read_text(encoding="utf-8")).groups()
+    tensorflow = re.search(r"tensorflow\S*==(\d+\.\d+)",
+                           (ROOT / "requirements.txt").read_text(encoding="utf-8"))[1]
+    assert [badge[:2] for badge in badges] == [
+        ("version", xlnet.__version__), ("Python", "3.%s to 3.%d" % (low, int(high) - 1)),
+        ("TensorFlow", tensorflow), ("Licence", "Apache-2.0")]
+    assert "Apache License" in (ROOT / "LICENSE").read_text(encoding="utf-8")
+
+
 def test_workflows_and_templates_are_read(yaml):
     workflows = [yaml.safe_load(path.read_text(encoding="utf-8"))
                  for path in sorted((ROOT / ".github" / "workflows").glob("*.yml"))]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Optional, Protocol
 
 import tensorflow.compat.v1 as tf
@@ -62,8 +61,7 @@ class Saving(tf.train.SessionRunHook):
         self._is_needed = is_needed
         self._save_start = save_start
         self._stop = StopSignal()
-        self.stopped_at: Optional[int] = None    # the step in which the run was told to stop
-        self.stopped_by: Optional[str] = None    # the name of the signal
+        self._is_told = False       # by any host, in a step
 
     def begin(self) -> None:
         for kept in self._beside:
@@ -90,11 +88,10 @@ class Saving(tf.train.SessionRunHook):
     def after_run(self, run_context: tf.train.SessionRunContext,
                   run_values: tf.train.SessionRunValues) -> None:
         self._step += 1
-        is_told = run_values.results > 0
-        if is_told or self._is_due(self._step):
-            self._save(run_context.session, is_told)
-        if is_told:
-            self.stopped_at, self.stopped_by = self._step, self._stop.name
+        self._is_told = bool(run_values.results > 0)
+        if self._is_told or self._is_due(self._step):
+            self._save(run_context.session)
+        if self._is_told:
             run_context.request_stop()
 
     def end(self, session: tf.Session) -> None:
@@ -105,16 +102,20 @@ class Saving(tf.train.SessionRunHook):
         """Gives signals back to whom they had; also to be called where training failed."""
         self._stop.end()
 
-    def _save(self, session, is_last=False):
+    def stopped(self) -> Optional[tuple[str, int]]:
+        """Once training has ended: the name of the signal that told it to stop, and the step, which
+        may be the last one; None if it was not told."""
+        return (self._stop.name, self._step) if self._is_told or self._stop.is_asked else None
+
+    def _save(self, session):
         for kept in self._beside:
             kept.save(session, self._step)
         self._saved = self._step
         if not self._is_chief:
             return
         checkpoint.write(self._saver, session, self._model_dir, self._step)
-        if not is_last:
-            with self._stop.cutting_off():
-                self._after_save(self._step)
+        if not self._is_told:
+            self._stop.cuts_off(lambda: self._after_save(self._step))
         checkpoint.keep_some(self._model_dir, self._max_save, self._keep_every, self._is_needed)
         for kept in self._beside:
             kept.forget()
@@ -147,6 +148,11 @@ class StopSignal:
                             if signal.getsignal(signum) != signal.SIG_IGN}
 
     @property
+    def is_asked(self) -> bool:
+        """Whether a signal came to this host."""
+        return self._asked is not None
+
+    @property
     def name(self) -> str:
         """What the run was stopped by; on a host that heard of it from another, SIGTERM."""
         return signal.Signals(self._asked or signal.SIGTERM).name
@@ -159,12 +165,13 @@ class StopSignal:
             self._cuts = False
             raise _CutOff()
 
-    @contextlib.contextmanager
-    def cutting_off(self) -> Iterator[None]:
-        """Where a signal comes while what is inside runs, that ends at once."""
-        self._cuts = True
+    def cuts_off(self, work: Callable[[], None]) -> None:
+        """Calls `work`, which ends at once where a signal comes, and is left where one came."""
         try:
-            yield
+            self._cuts = True
+            if self._asked:
+                raise _CutOff()
+            work()
         except _CutOff:
             _log.info("note: the evaluation is cut off; it is made up when the run goes on")
         finally:

@@ -214,9 +214,10 @@ class Trainer:
 
     def _say_end(self, saver):
         """Says why training ended before its last step, if it did; returns as `train`."""
-        if saver.stopped_at is not None:
+        stopped = saver.stopped()
+        if stopped:
             _log.info("stopped by %s at step %d, saved; the same command goes on from there",
-                      saver.stopped_by, saver.stopped_at)
+                      *stopped)
             return False
         if self._selection.is_over():
             _log.info("stopped at step %d: no better %s in %d evaluations",
