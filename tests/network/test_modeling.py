@@ -122,7 +122,7 @@ def test_causal_transformer_xl(graph, golden, name):
 def test_heads(graph, golden, config_name, kind_name):
     case = golden("%s.head.%s" % (config_name, kind_name))
     config = xlnet.XLNetConfig(**case.settings["config"])
-    run = xlnet.RunConfig(**RUN)
+    run = xlnet.RunConfig(**dict(RUN, is_training=True))
     inputs = constants(case.group("in/"))
     choices = case["out/logits"].shape[1] if kind_name == "multiple_choice" else 1
     length = case["in/input_ids"].shape[1] // choices
@@ -329,17 +329,19 @@ KERNEL = np.random.RandomState(2).randn(6, 6).astype(np.float32)
 
 
 def activated_dense(activation):
-    return lambda x: ops.activated_dense(x, tf.constant(KERNEL), tf.fill([6], 0.5), activation)
+    return lambda x: tf.reshape(ops.activated_dense(
+        ops.in_rows(x), tf.constant(KERNEL), tf.fill([6], 0.5), activation), x.shape)
 
 
 def test_dropped_activations_have_the_gradient_of_their_noise(graph):
     """With one unit a row of the kernel, dropout is read off the output and held fixed."""
-    x = tf.constant(np.random.RandomState(0).rand(4, 50, 6) + 1., tf.float32)
+    x = tf.constant(np.random.RandomState(0).rand(200, 6) + 1., tf.float32)
     kernel, bias = tf.constant(np.diag(np.arange(1., 7.)), tf.float32), tf.zeros([6])
-    weight = tf.constant(np.random.RandomState(1).randn(4, 50, 6), tf.float32)
-    ours = ops.activated_dense(x, kernel, bias, ops.gelu, 0.5, tf.constant([1, 2]))
+    weight = tf.constant(np.random.RandomState(1).randn(200, 6), tf.float32)
+    ours = ops.activated_dense(x, kernel, bias, ops.gelu, 0.5,
+                               ops.dropout_keep([200, 6], 0.5, tf.constant([1, 2])))
     keep = tf.stop_gradient(tf.cast(ours > 0, tf.float32))
-    plain = tf.tensordot(ops.gelu(x) * keep * 2., kernel, 1) + bias
+    plain = tf.tensordot(ops.gelu(x)[0] * keep * 2., kernel, 1) + bias
     with tf.Session() as session:
         kept = session.run(keep)
         ours, plain = session.run([[y] + tf.gradients(y * weight, [x, kernel, bias])
@@ -347,6 +349,32 @@ def test_dropped_activations_have_the_gradient_of_their_noise(graph):
     assert 0.4 < kept.mean() < 0.6
     for mine, wanted in zip(ours, plain):
         assert_close(mine, wanted)
+
+
+def joined(fetch, feed):
+    """What TensorFlow does within the products that `fetch` needs."""
+    metadata = tf.RunMetadata()
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        session.run(fetch, feed, tf.RunOptions(output_partition_graphs=True), metadata)
+    return [list(node.attr["fused_ops"].list.s) for part in metadata.partition_graphs
+            for node in part.node if "fused_ops" in node.attr]
+
+
+@pytest.mark.parametrize("shape", ((2, 8), (None, None)))
+def test_inference_computes_the_activation_within_the_product(graph, shape):
+    kernel, ids = tf.get_variable("kernel", [8, 8]), tf.placeholder(tf.int64, shape)
+    feed = {ids: np.ones([2, 8])}
+    bias = tf.get_variable("bias", [8])
+    product = tf.nn.bias_add(tf.matmul(tf.cast(tf.reshape(ids, [2, 8]), tf.float32), kernel), bias)
+    together = [b"BiasAdd", b"GeluApproximate"]
+    if together not in joined(tf.matmul(ops.ACTIVATIONS["gelu"][0](product), kernel), feed):
+        pytest.skip("TensorFlow uses oneDNN's kernels on processors with AVX512 VNNI alone")
+    config = xlnet.XLNetConfig(n_layer=2, d_model=8, n_head=2, d_head=4, d_inner=16,
+                               ff_activation="gelu", untie_r=True, n_token=9)
+    outputs = modeling.transformer_xl(config, xlnet.RunConfig(**RUN), input_ids=ids,
+                                      hidden=(ids < 0)[:, None])
+    assert joined(outputs.sequence, feed).count(together) == config.n_layer
 
 
 @pytest.mark.parametrize("kernel, plain", (

@@ -29,7 +29,9 @@ from xlnet.network.ops import (
     count_to,
     dense,
     dropout,
+    dropout_keep,
     gather_rows,
+    in_rows,
     layer_norm,
     lookup,
     recomputed,
@@ -463,7 +465,7 @@ def _relative_attention(net, weights, x, keys, streams, sinusoids):
 def project_back(merged: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
     """[B,rows,N*H] and kernel [D,N*H] -> [B,rows,D]."""
     sizes = shape_of(merged)
-    output = tf.matmul(tf.reshape(merged, [-1, sizes[-1]]), kernel, transpose_b=True)
+    output = tf.matmul(in_rows(merged), kernel, transpose_b=True)
     return tf.reshape(output, sizes[:-1] + [kernel.shape[0]])
 
 
@@ -495,11 +497,23 @@ def _attend_stream(net, q, k, v, k_r, stream, weights):
 
 def feed_forward(net: Network, weights: _Weights, x: tf.Tensor) -> tf.Tensor:
     """Position-wise feed-forward sub-layer; [B,rows,D] -> [B,rows,D]."""
-    rate = net.run.dropout
-    kernel, bias = weights.outer
-    output = activated_dense(dense(x, *weights.inner), kernel, bias,
-                             ACTIVATIONS[net.config.ff_activation], **net.noise(rate))
-    return layer_norm(x + net.dropout(output, rate), *weights.feed_forward_norm)
+    inner = dense(in_rows(x), *weights.inner)                                     # [B*rows,F]
+    infer, train = ACTIVATIONS[net.config.ff_activation]
+    if net.run.is_training:
+        rate = net.run.dropout
+        keep = _kept_units(net, shape_of(x), rate)
+        output = activated_dense(inner, *weights.outer, train, rate, keep)        # [B*rows,D]
+    else:
+        output = dense(infer(inner), *weights.outer)
+    output = net.dropout(tf.reshape(output, shape_of(x)), net.run.dropout)
+    return layer_norm(x + output, *weights.feed_forward_norm)
+
+
+def _kept_units(net, sizes, rate):
+    """Which inner units dropout leaves: bool [B*rows,F]; None without dropout."""
+    if not rate:
+        return None
+    return in_rows(dropout_keep([*sizes[:2], net.config.d_inner], **net.noise(rate)))
 
 
 def update_memory(h: tf.Tensor, memory: Optional[tf.Tensor], mem_len: Optional[int],

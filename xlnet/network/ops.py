@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Callable, Optional, Union
+from typing import Any, Callable, Optional
 
 import numpy as np
+import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from xlnet.network.noise import bits16
@@ -130,11 +131,15 @@ def _dropped_of_65536(rate):
 
 def dense(x: tf.Tensor, kernel: tf.Tensor, bias: Optional[tf.Tensor] = None) -> tf.Tensor:
     """`x [..., I] @ kernel [I, O] + bias [O]`."""
-    sizes = shape_of(x)
-    y = tf.matmul(tf.reshape(x, [-1, sizes[-1]]), kernel)
+    y = tf.matmul(in_rows(x), kernel)
     if bias is not None:
         y = tf.nn.bias_add(y, bias)
-    return tf.reshape(y, sizes[:-1] + [kernel.shape[1]])
+    return y if len(x.shape) == 2 else tf.reshape(y, shape_of(x)[:-1] + [kernel.shape[1]])
+
+
+def in_rows(x: tf.Tensor) -> tf.Tensor:
+    """x [...,D] as a matrix [rows,D]."""
+    return x if len(x.shape) == 2 else tf.reshape(x, [-1, x.shape[-1]])
 
 
 def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> tf.Tensor:
@@ -187,24 +192,20 @@ def negative_log_likelihood(logits: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
 
 def activated_dense(z: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor,
                     activation: Callable[..., Any], rate: float = 0.,
-                    seed: Optional[tf.Tensor] = None,
-                    first_row: Optional[tf.Tensor] = None) -> tf.Tensor:
+                    keep: Optional[tf.Tensor] = None) -> tf.Tensor:
     """dropout(activation(z)) kernel + bias, keeping z and what dropout dropped, no more.
 
     The activation is computed again in the backward pass, which needs its parts for the slope: the
     widest tensor of a layer is kept once instead of twice.
 
     Args:
-      z: [B,T,F]. kernel: [F,D]. bias: [D].
-      activation: of `ACTIVATIONS`.
-      rate, seed, first_row: see `dropout_keep`.
+      z: [rows,F]. kernel: [F,D]. bias: [D].
+      activation: function of z that returns its value and its slope.
+      rate, keep: of dropout, and which elements of z stay, `dropout_keep`'s [rows,F]. 0: all.
 
     Returns:
-      [B,T,D].
+      [rows,D].
     """
-    sizes, keep = shape_of(z), None
-    if rate:
-        keep = tf.reshape(dropout_keep(sizes, rate, seed, first_row), [-1, sizes[-1]])
     scale, zero = dropout_scale(rate), tf.zeros([], z.dtype)
 
     def dropped(x):
@@ -214,50 +215,47 @@ def activated_dense(z: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor,
     def run(z, kernel, bias):
         def gradient(dy):
             with tf.control_dependencies([dy]):     # else it would share the forward's, and keep it
-                value, slope = activation(tf.identity(z), with_slope=True)
+                value, slope = activation(tf.identity(z))
             scaled = dy * scale
             dz = dropped(tf.matmul(scaled, kernel, transpose_b=True)) * slope
             return (dz, tf.matmul(dropped(value), scaled, transpose_a=True),
                     tf.reduce_sum(dy, axis=0))
         # Scaled here, where the tensor is narrow.
-        return tf.matmul(dropped(activation(z)), kernel) * scale + bias, gradient
-    y = run(tf.reshape(z, [-1, sizes[-1]]), kernel, bias)
-    return tf.reshape(y, sizes[:-1] + [kernel.shape[1]])
+        return tf.matmul(dropped(activation(z)[0]), kernel) * scale + bias, gradient
+    return run(z, kernel, bias)
 
 
-def gelu(x: tf.Tensor, with_slope: bool = False) -> Union[tf.Tensor, tuple[tf.Tensor, tf.Tensor]]:
-    """Gaussian error linear unit, tanh form (https://arxiv.org/abs/1606.08415, section 2).
+def gelu(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Gaussian error linear unit, tanh form (https://arxiv.org/abs/1606.08415, section 2), and its
+    slope.
 
-    0.5 x (1 + tanh(u)) = x sigmoid(2 u), with u = sqrt(2 / pi) (x + 0.044715 x^3). Returns the
-    value, with the slope if asked for.
+    0.5 x (1 + tanh(u)) = x sigmoid(2 u), with u = sqrt(2 / pi) (x + 0.044715 x^3).
     """
     linear = 2. * math.sqrt(2. / math.pi)
     cubic = 0.044715 * linear
     square = x * x
     gate = tf.sigmoid(x * (linear + cubic * square))
     value = x * gate
-    if not with_slope:
-        return value
     return value, gate + value * (1. - gate) * (linear + 3. * cubic * square)
 
 
-def gelu_erf(x: tf.Tensor, with_slope: bool = False
-             ) -> Union[tf.Tensor, tuple[tf.Tensor, tf.Tensor]]:
-    """Gaussian error linear unit, exact form: x P(X <= x) of a standard normal X, by the error
-    function; what Hugging Face's library calls `gelu`. Returns the value, with the slope if asked
-    for.
+def gelu_erf(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Gaussian error linear unit, exact form, and its slope: x P(X <= x) of a standard normal X, by
+    the error function; what Hugging Face's library calls `gelu`.
     """
     below = 0.5 * (1. + tf.math.erf(x * math.sqrt(0.5)))
-    value = x * below
-    if not with_slope:
-        return value
-    return value, below + x * tf.exp(-0.5 * x * x) * (1. / math.sqrt(2. * math.pi))
+    return x * below, below + x * tf.exp(-0.5 * x * x) * (1. / math.sqrt(2. * math.pi))
 
 
-def relu(x: tf.Tensor, with_slope: bool = False) -> Union[tf.Tensor, tuple[tf.Tensor, tf.Tensor]]:
-    """The positive part of x; with the slope if asked for."""
-    value = tf.nn.relu(x)
-    return (value, tf.cast(x > 0, x.dtype)) if with_slope else value
+def relu(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """The positive part of x, and its slope."""
+    return tf.nn.relu(x), tf.cast(x > 0, x.dtype)
 
 
-ACTIVATIONS = {"relu": relu, "gelu": gelu, "gelu_erf": gelu_erf}
+# By name: for inference, the value in the form that TensorFlow on a CPU computes within the product
+# before it; for training, value and slope.
+ACTIVATIONS = {
+    "relu": (tf.nn.relu, relu),
+    "gelu": (lambda x: tf2.nn.gelu(x, approximate=True), gelu),
+    "gelu_erf": (lambda x: tf2.nn.gelu(x, approximate=False), gelu_erf),
+}
