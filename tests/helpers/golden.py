@@ -30,7 +30,7 @@ _ROUNDING = 5e-8    # of such terms: the reference's gradients that are zero are
 
 
 def assert_close(actual, expected, name="", rtol=1e-5):
-    """Largest difference at most `rtol` of the tensor's largest expected magnitude, and rounding."""
+    """Differences of at most `rtol` of the tensor's largest expected magnitude, and rounding."""
     actual, expected = np.asarray(actual), np.asarray(expected)
     assert actual.shape == expected.shape, (name, actual.shape, expected.shape)
     scale = np.abs(expected).max(initial=0)

@@ -502,7 +502,8 @@ def feed_forward(net: Network, weights: _Weights, x: tf.Tensor) -> tf.Tensor:
     if net.run.is_training:
         rate = net.run.dropout
         keep = _kept_units(net, shape_of(x), rate)
-        output = activated_dense(inner, *weights.outer, train, rate, keep)        # [B*rows,D]
+        kernel, bias = weights.outer
+        output = activated_dense(inner, kernel, bias, train, rate, keep)          # [B*rows,D]
     else:
         output = dense(infer(inner), *weights.outer)
     output = net.dropout(tf.reshape(output, shape_of(x)), net.run.dropout)
