@@ -6,8 +6,20 @@ import os
 import pytest
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
+ON_GPU = os.environ.get("XLNET_TEST_GPU") == "1"
+if ON_GPU:      # shared by the processes of a test run, and no TF32: golden values have 1e-5
+    os.environ.update(TF_FORCE_GPU_ALLOW_GROWTH="true", NVIDIA_TF32_OVERRIDE="0")
+else:
+    os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 pytest.register_assert_rewrite("helpers")
+
+
+def pytest_sessionstart():
+    """Tests that were to run on a GPU do not pass on a CPU unnoticed."""
+    if ON_GPU:
+        from xlnet.engine import gpus
+        if not gpus.found():
+            pytest.exit("XLNET_TEST_GPU=1: no GPU: %s" % gpus.why_none(), returncode=1)
 
 
 @pytest.fixture

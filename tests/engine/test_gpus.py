@@ -1,11 +1,15 @@
 """Which devices a run gets, and what it says of those that it does not get. No GPU is here: what
 TensorFlow and the driver would say of one stands in."""
 
+import os
+import subprocess
+import sys
 import types
 
 import pytest
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
+from helpers.paths import ROOT
 from helpers.pretraining import train
 
 from xlnet.config import DeviceSettings, NetworkSettings
@@ -258,3 +262,15 @@ def test_an_exhausted_memory_is_one_line(place, monkeypatch):
         "train_gpu.py: out of memory on CPU:0, for a tensor [1073741824,131072]; what helps: ")
     for flag in ("grad_accum_steps", "precision", "recompute", "max_seq_length"):
         assert "--" + flag in done.stderr
+
+
+def test_tests_for_a_gpu_do_not_run_without_one():
+    if gpus.in_machine():
+        pytest.skip("this machine has a GPU")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/test_files.py"],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+        env=dict({name: value for name, value in os.environ.items()
+                  if name != "CUDA_VISIBLE_DEVICES"}, XLNET_TEST_GPU="1"))
+    assert done.returncode == 1 and "passed" not in done.stdout
+    assert "XLNET_TEST_GPU=1: no GPU: " in done.stdout + done.stderr
