@@ -166,12 +166,11 @@ class StopSignal:
             raise _CutOff()
 
     def cuts_off(self, work: Callable[[], None]) -> None:
-        """Calls `work`, which ends at once where a signal comes, and is left where one came."""
+        """Calls `work`, which ends at once where a signal comes; not where one has come."""
         try:
             self._cuts = True
-            if self._asked:
-                raise _CutOff()
-            work()
+            if not self._asked:
+                work()
         except _CutOff:
             _log.info("note: the evaluation is cut off; it is made up when the run goes on")
         finally:
