@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 import sys
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -38,7 +39,9 @@ def require_tensorflow_text() -> Any:
       UserError: it is not there.
     """
     try:
-        import tensorflow_text
+        with warnings.catch_warnings():     # what it imports warns of what that imports
+            warnings.simplefilter("ignore")
+            import tensorflow_text
     except ImportError:
         raise UserError("raw text needs tensorflow-text in the graph, which is not installed: "
                         "pip install 'tensorflow-text==2.15.*' 'tensorflow-hub==0.15.*', or export "

@@ -16,6 +16,7 @@ import tensorflow.compat.v1 as tf
 
 from xlnet import failures, files
 from xlnet.errors import UserError
+from xlnet.serving.graph_tokenizer import require_tensorflow_text
 
 DEFAULT = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 
@@ -53,8 +54,8 @@ class SavedModel:
     def __init__(self, path: str):
         self.path = newest_version(path)
         tf.logging.set_verbosity(tf.logging.ERROR)
-        with contextlib.suppress(ImportError):      # its operations, if there are any in the graph
-            import tensorflow_text  # noqa: F401
+        with contextlib.suppress(UserError):    # its operations, if there are any in the graph
+            require_tensorflow_text()
         self._session = tf.Session(graph=tf.Graph())
         with self._session.graph.as_default():
             damaged = _check_graph(self.path)
