@@ -146,8 +146,12 @@ def with_links_of_the_site(text, source, site):
         return posixpath.relpath(place, posixpath.dirname(site) or ".") + mark + anchor
 
     def change(part):
-        part = _IMAGE.sub(lambda match: match[1] + moved(match[2]), part)
-        return _LINK.sub(lambda match: "%s[%s](%s)" % (match[1], match[2], moved(match[3])), part)
+        return links(_IMAGE.sub(lambda match: match[1] + moved(match[2]), part))
+
+    def links(part):
+        """What a link stands on may be a picture, which is one, too."""
+        return _LINK.sub(lambda match: "%s[%s](%s)" % (
+            match[1], links(match[2]), moved(match[3])), part)
     return outside_of_blocks(text, change)
 
 

@@ -28,10 +28,16 @@ def anchors(text):
             for heading in headings} | set(re.findall(r'id="([^"]+)"', text))
 
 
+def targets(text):
+    """Where links lead, and the pictures that they stand on."""
+    for _, label, target in hooks._LINK.findall(text):
+        yield from (target, *targets(label))
+
+
 @pytest.mark.parametrize("page", MARKDOWN)
 def test_links_lead_to_what_is_there(page):
     text = (ROOT / page).read_text(encoding="utf-8")
-    for _, _, target in hooks._LINK.findall(hooks._FENCED.sub("", text)):
+    for target in targets(hooks._FENCED.sub("", text)):
         path, _, anchor = target.partition("#")
         if re.match(r"[a-z]+:", target):
             assert target.startswith(("https://", "mailto:")), target
@@ -111,12 +117,12 @@ def test_a_module_without_advice_is_named():
 
 
 def test_links_and_marks_as_the_site_shows_them():
-    text = ("[a](../../README.md#install) [b](rank.md) ![c](../images/masks.png) "
-            "[d](../../xlnet/config.py)\n\n<!-- not run: two machines -->\n```bash\n[e](../x.md)\n"
-            "```\nend")
+    text = ("[a](../../README.md#install) [b](rank.md) "
+            "[![c](../../docs/images/masks.png)](rank.md) [d](../../xlnet/config.py)\n\n"
+            "<!-- not run: two machines -->\n```bash\n[e](../x.md)\n```\nend")
     assert hooks.say_marks(hooks.with_links_of_the_site(
         text, "docs/how_to/tag.md", "how_to/tag.md")) == (
-        "[a](../index.md#install) [b](rank.md) ![c](../images/masks.png) "
+        "[a](../index.md#install) [b](rank.md) [![c](../images/masks.png)](rank.md) "
         "[d](../source/xlnet/config.py.md)\n\n<!-- not run: two machines -->\n```bash\n[e](../x.md)"
         "\n```\n\n<small>Not run by the checks: two machines.</small>\n\nend")
 
