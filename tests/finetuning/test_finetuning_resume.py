@@ -46,6 +46,7 @@ def check_same(place, name):
 def test_sigterm_saves_and_exits(place, monkeypatch, trials, told):
     """Told to stop in step 1 or in the last one, before it is evaluated; no prediction and no
     second trial follows."""
+
     def stop(self, step, values):
         if step == told:
             os.kill(os.getpid(), signal.SIGTERM)
