@@ -28,6 +28,7 @@ from xlnet.network.ops import (
     activated_dense,
     count_to,
     dense,
+    dense_rows,
     dropout,
     dropout_keep,
     gather_rows,
@@ -497,7 +498,7 @@ def _attend_stream(net, q, k, v, k_r, stream, weights):
 
 def feed_forward(net: Network, weights: _Weights, x: tf.Tensor) -> tf.Tensor:
     """Position-wise feed-forward sub-layer; [B,rows,D] -> [B,rows,D]."""
-    inner = dense(in_rows(x), *weights.inner)                                     # [B*rows,F]
+    inner = dense_rows(in_rows(x), *weights.inner)                                # [B*rows,F]
     infer, train = ACTIVATIONS[net.config.ff_activation]
     if net.run.is_training:
         rate = net.run.dropout
@@ -505,7 +506,7 @@ def feed_forward(net: Network, weights: _Weights, x: tf.Tensor) -> tf.Tensor:
         kernel, bias = weights.outer
         output = activated_dense(inner, kernel, bias, train, rate, keep)          # [B*rows,D]
     else:
-        output = dense(infer(inner), *weights.outer)
+        output = dense_rows(infer(inner), *weights.outer)
     output = net.dropout(tf.reshape(output, shape_of(x)), net.run.dropout)
     return layer_norm(x + output, *weights.feed_forward_norm)
 

@@ -131,15 +131,20 @@ def _dropped_of_65536(rate):
 
 def dense(x: tf.Tensor, kernel: tf.Tensor, bias: Optional[tf.Tensor] = None) -> tf.Tensor:
     """`x [..., I] @ kernel [I, O] + bias [O]`."""
-    y = tf.matmul(in_rows(x), kernel)
-    if bias is not None:
-        y = tf.nn.bias_add(y, bias)
-    return y if len(x.shape) == 2 else tf.reshape(y, shape_of(x)[:-1] + [kernel.shape[1]])
+    y = dense_rows(in_rows(x), kernel, bias)
+    return tf.reshape(y, shape_of(x)[:-1] + [kernel.shape[1]])
+
+
+def dense_rows(x: tf.Tensor, kernel: tf.Tensor, bias: Optional[tf.Tensor] = None) -> tf.Tensor:
+    """`dense` of a matrix. TensorFlow may compute what follows it within the product, and rounds
+    otherwise then."""
+    y = tf.matmul(x, kernel)
+    return y if bias is None else tf.nn.bias_add(y, bias)
 
 
 def in_rows(x: tf.Tensor) -> tf.Tensor:
     """x [...,D] as a matrix [rows,D]."""
-    return x if len(x.shape) == 2 else tf.reshape(x, [-1, x.shape[-1]])
+    return tf.reshape(x, [-1, x.shape[-1]])
 
 
 def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> tf.Tensor:
