@@ -58,11 +58,13 @@ def check(case, fetches, loss):
         assert_close(value, wanted[name], "gradient of " + name)
 
 
+@pytest.mark.parametrize("is_training", (False, True))
 @pytest.mark.parametrize("name", files("finetune"))
-def test_finetuning_forward_and_summaries(graph, golden, name):
+def test_finetuning_forward_and_summaries(graph, golden, name, is_training):
     case = golden(name)
     config = xlnet.XLNetConfig(**case.settings["config"])
-    run = xlnet.RunConfig(clamp_len=case.settings["clamp_len"], **RUN)
+    run = xlnet.RunConfig(clamp_len=case.settings["clamp_len"],
+                          **dict(RUN, is_training=is_training))
     inputs = constants(case.group("in/"))
     model = xlnet.XLNetModel(config, run, **inputs)
     fetches = {"sequence_output": model.get_sequence_output()}
@@ -77,11 +79,11 @@ def test_finetuning_forward_and_summaries(graph, golden, name):
     check(case, fetches, loss)
 
 
-def time_major_model(case, inputs):
+def time_major_model(case, inputs, is_training=False):
     settings = case.settings
     run = xlnet.RunConfig(mem_len=settings["mem_len"], reuse_len=settings["reuse_len"],
                           bi_data=settings["bi_data"], clamp_len=settings.get("clamp_len", -1),
-                          **RUN)
+                          **dict(RUN, is_training=is_training))
     tensors = dict(inputs)
     mems = tensors.pop("mems", None)
     model_inputs = {k: v for k, v in tensors.items() if k not in ("target", "target_mask")}
@@ -89,11 +91,12 @@ def time_major_model(case, inputs):
                             mems=None if mems is None else tf.unstack(mems), **model_inputs)
 
 
+@pytest.mark.parametrize("is_training", (False, True))
 @pytest.mark.parametrize("name", files("pretrain"))
-def test_pretraining_two_streams(graph, golden, name):
+def test_pretraining_two_streams(graph, golden, name, is_training):
     case = golden(name)
     inputs = constants(case.group("in/"))
-    model = time_major_model(case, inputs)
+    model = time_major_model(case, inputs, is_training)
     losses, total = pretraining_losses(model, inputs)
     fetches = {"sequence_output": model.get_sequence_output(), "lm_loss": losses,
                "total_loss": total}
