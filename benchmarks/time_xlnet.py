@@ -54,8 +54,9 @@ def build(work, config, options):
 def fetches_of(work, config, run, inputs):
     step = tf.train.get_or_create_global_step()
     seed = training.dropout_seed(7, step)
-    with tf.variable_scope("model"):
-        if work.kind == "infer":
+    is_training = work.kind != "infer"
+    with training.model_scope(kept_in="fp32" if is_training else run.precision):
+        if not is_training:
             return classifier(config, run, inputs, None).logits
         if work.kind == "finetune":
             loss, update = tf.reduce_mean(classifier(config, run, inputs, seed).loss), tf.no_op()

@@ -26,6 +26,9 @@ from xlnet.errors import UserError
 from xlnet.network import modeling, noise
 from xlnet.tokenization import SPIECE_NAME, Tokenizer
 
+# The matrices of the network, by the name of the variable.
+_MATRIX = re.compile("/transformer/.*(/kernel|/lookup_table)$")
+
 _STEP = "training_step"    # the graph's collection of `Step`s, one of each replica
 _M_ARENA_MAX = -8          # of malloc.h
 _CORES_OF_A_HEAP = 32
@@ -151,16 +154,32 @@ def on_device(features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
             for name, value in features.items()}
 
 
-def model_scope() -> tf.variable_scope:
+def model_scope(kept_in: str = "fp32") -> tf.variable_scope:
     """The variable scope of the network. A weight starts from numbers that its name and the seed
-    of the graph decide: the same for any devices and micro-batches."""
+    of the graph decide: the same for any devices and micro-batches.
+
+    Args:
+      kept_in: the number format of its matrices, for those who do not train: that of the products,
+        which round them to it anyway; so they take less memory and are not rounded each time. What
+        is added, and what the output layer multiplies, is float32 all the same.
+    """
     def named(getter, name, *args, initializer=None, **kwargs):
         if isinstance(initializer, (tf.initializers.random_normal,
                                     tf.initializers.random_uniform)):
             initializer = type(initializer).from_config(
                 dict(initializer.get_config(), seed=zlib.crc32(name.encode()) >> 1))
+        if kept_in != "fp32" and _MATRIX.search(name):
+            kwargs["dtype"] = modeling.DTYPES[kept_in]
+            initializer = _rounding(initializer)
         return getter(name, *args, initializer=initializer, **kwargs)
     return tf.variable_scope("model", custom_getter=named, reuse=tf.AUTO_REUSE)
+
+
+def _rounding(initializer):
+    """An initializer that draws in float32 whatever the variable's type."""
+    def draw(shape, dtype):
+        return tf.cast(initializer(shape, tf.float32), dtype)
+    return draw
 
 
 def start_from(init_checkpoint: Optional[str], config: XLNetConfig, model_dir: str) -> None:

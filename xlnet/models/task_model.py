@@ -32,13 +32,13 @@ class TaskModel:
 
     def predictions(self, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """What the kind of task answers: dict of tensors [B, ...]. No label is read."""
-        with training.model_scope():
+        with self._scope():
             nn, logits = self._logits(features, None)
             return self.task.kind.answers(nn, self.task, logits)
 
     def answers(self, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """The same with the `loss` of each record, and its `index` and `is_real_example`, [B]."""
-        with training.model_scope():
+        with self._scope():
             nn, logits = self._logits(features, None)
             return dict(self.task.kind.answers(nn, self.task, logits),
                         loss=self.task.kind.loss(nn, self.task, logits, features, None),
@@ -50,6 +50,10 @@ class TaskModel:
         with training.model_scope():
             nn, logits = self._logits(features, seed)
             return self.task.kind.loss(nn, self.task, logits, features, options)
+
+    def _scope(self):
+        """The variable scope of those who do not train."""
+        return training.model_scope(kept_in=self.network.run_config(False).precision)
 
     def _logits(self, features, seed):
         """(`heads.Layers`, the output layer's logits); seed None: no training."""

@@ -5,6 +5,7 @@ They know tensors only, no variables and no settings. Shape letters as in `model
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any, Callable, Optional
@@ -197,7 +198,7 @@ def negative_log_likelihood(logits: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
 
 def activated_dense(z: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor,
                     activation: Callable[..., Any], rate: float = 0.,
-                    keep: Optional[tf.Tensor] = None) -> tf.Tensor:
+                    keep: Optional[tf.Tensor] = None, in_loops: bool = False) -> tf.Tensor:
     """dropout(activation(z)) kernel + bias, keeping z and what dropout dropped, no more.
 
     The activation is computed again in the backward pass, which needs its parts for the slope: the
@@ -207,27 +208,67 @@ def activated_dense(z: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor,
       z: [rows,F]. kernel: [F,D]. bias: [D].
       activation: function of z that returns its value and its slope.
       rate, keep: of dropout, and which elements of z stay, `dropout_keep`'s [rows,F]. 0: all.
+      in_loops: whether activation and dropout are one `loop` for each pass.
 
     Returns:
       [rows,D].
     """
-    scale, zero = dropout_scale(rate), tf.zeros([], z.dtype)
-
-    def dropped(x):
-        return tf.where_v2(keep, x, zero) if rate else x
+    scale = dropout_scale(rate)
+    forward, backward = _passes(activation, bool(rate))
+    if in_loops:
+        forward, backward = loop(forward), loop(backward)
+    kept = [keep] if rate else []
 
     @tf.custom_gradient
     def run(z, kernel, bias):
         def gradient(dy):
             with tf.control_dependencies([dy]):     # else it would share the forward's, and keep it
-                value, slope = activation(tf.identity(z))
+                again = tf.identity(z)
             scaled = dy * scale
-            dz = dropped(tf.matmul(scaled, kernel, transpose_b=True)) * slope
-            return (dz, tf.matmul(dropped(value), scaled, transpose_a=True),
-                    tf.reduce_sum(dy, axis=0))
+            dz, value = backward(again, tf.matmul(scaled, kernel, transpose_b=True), *kept)
+            return dz, tf.matmul(value, scaled, transpose_a=True), tf.reduce_sum(dy, axis=0)
         # Scaled here, where the tensor is narrow.
-        return tf.matmul(dropped(activation(z)[0]), kernel) * scale + bias, gradient
+        return tf.matmul(forward(z, *kept), kernel) * scale + bias, gradient
     return run(z, kernel, bias)
+
+
+@functools.cache
+def _passes(activation, drops):
+    """What `activated_dense` does to each element: forward, (z, keep) -> value, and backward,
+    (z, its value's gradient, keep) -> (gradient, value); without `keep` where nothing is dropped.
+    """
+    def dropped(x, kept):
+        return tf.where_v2(*kept, x, tf.zeros([], x.dtype)) if drops else x
+
+    def forward(z, *kept):
+        return dropped(activation(z)[0], kept)
+
+    def backward(z, dvalue, *kept):
+        value, slope = activation(z)
+        return dropped(dvalue, kept) * slope, dropped(value, kept)
+    return forward, backward
+
+
+def loop(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Makes one loop of a function of tensors whose elements do not depend on each other.
+
+    TensorFlow reads and writes memory for each operation; XLA compiles them to one loop over the
+    elements, for each shape once, in some tenths of a second. Numbers are float32 within it. The
+    loop is the same one wherever in a graph the function is called.
+    """
+    def wide(*tensors):
+        dtype = tensors[0].dtype
+        results = function(*(tf.cast(x, tf.float32) if x.dtype == dtype else x for x in tensors))
+        return tf.nest.map_structure(lambda x: tf.cast(x, dtype), results)
+
+    def call(*tensors):
+        graph = tf.get_default_graph()
+        if not hasattr(graph, "loops"):
+            graph.loops = {}
+        if function not in graph.loops:
+            graph.loops[function] = tf2.function(wide, jit_compile=True, autograph=False)
+        return graph.loops[function](*tensors)
+    return call
 
 
 def gelu(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

@@ -30,7 +30,8 @@ from xlnet.tokenization import SPIECE_NAME
 
 _log = logging.getLogger(__name__)
 
-DTYPES = {"float32": ("fp32", tf.float32), "bfloat16": ("bf16", tf.bfloat16)}
+# The number format of the network, by the type that its matrices are kept in.
+DTYPES = {"float32": "fp32", "bfloat16": "bf16"}
 
 # Files of a SavedModel beside the graph and the weights, for people and programs.
 LABELS_NAME, EXAMPLES_NAME = "labels.json", "examples.json"
@@ -65,13 +66,12 @@ def export(model_dir: str, export_dir: str, *, names: Optional[Sequence[str]] = 
         raise UserError("export_dir: %s is a file, expected a directory" % export_dir)
     files.require_writable(export_dir, "export_dir")
     training.set_up_process()
-    precision, kept = DTYPES[dtype]
     model = loaded.read(model_dir, use_checkpoint=use_checkpoint,
-                        network=NetworkSettings(precision=precision), **given)
+                        network=NetworkSettings(precision=DTYPES[dtype]), **given)
     target = os.path.join(export_dir, str(_next_version(export_dir)))
     os.makedirs(export_dir, exist_ok=True)
     with files.new_directory(target) as directory:
-        made = _write(model, directory, names, kept, dtype,
+        made = _write(model, directory, names, dtype,
                       os.path.basename(os.path.abspath(export_dir)))
     _log.info("exported %s to %s: signatures %s, %s, %s MB", model.prefix, target,
               ", ".join(made), dtype, "{:,.1f}".format(_size(target) / 1e6))
@@ -100,11 +100,11 @@ def _next_version(export_dir):
     return 1 + max([int(name) for name in names if name.isdecimal()], default=0)
 
 
-def _write(model, directory, names, kept, dtype, served_as):
+def _write(model, directory, names, dtype, served_as):
     with private_tf.gradients_forgotten(), tf.Graph().as_default(), tf.Session(
             config=distribution.session_config(distribution.connect(
                 DeviceSettings(device="cpu")))) as session:
-        made = _build(signatures.Signatures(model, kept), names)
+        made = _build(signatures.Signatures(model), names)
         variables = tf.global_variables()
         restore(session, model.prefix, variables)
         requests = {name: _request(signature.inputs, model) for name, signature in made.items()}

@@ -30,9 +30,9 @@ def build(config: XLNetConfig, network: NetworkSettings,
           is_causal: bool) -> tuple[Tensors, Tensors]:
     """The inputs and outputs of an `IncrementalNetwork`, by its names; the attention of layer i is
     `attention/i`."""
-    with training.model_scope():
-        made = IncrementalNetwork(config, network.run_config(is_training=False),
-                                  has_queries=not is_causal)
+    run = network.run_config(is_training=False)
+    with training.model_scope(kept_in=run.precision):
+        made = IncrementalNetwork(config, run, has_queries=not is_causal)
     return (dict(made.inputs._asdict(), size=made.size, parents=made.parents),
             {"log_probabilities": made.log_probabilities, "clear": made.clear,
              "select": made.select,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import collections
 import functools
-import re
 
 import tensorflow.compat.v1 as tf
 
@@ -22,7 +21,6 @@ from xlnet.serving.graph_tokenizer import GraphTokenizer
 from xlnet.serving.loaded import LoadedModel
 from xlnet.tasks.encoding import Layout
 
-_MATRIX = re.compile("/transformer/.*(/kernel|/lookup_table)$")
 _VECTOR_TOKENS = 512            # of a text, for models that do not say how long theirs are
 
 NAMES = ("ids", "text", "vectors")
@@ -32,15 +30,10 @@ Signature = collections.namedtuple("Signature", "inputs outputs")
 
 
 class Signatures:
-    """Builds the signatures of a model in the default graph.
+    """Builds the signatures of a model in the default graph."""
 
-    Args:
-      dtype: of the network's kernels and embeddings where they are kept: float32, or bfloat16.
-    """
-
-    def __init__(self, loaded: LoadedModel, dtype: tf.DType = tf.float32):
+    def __init__(self, loaded: LoadedModel):
         self._loaded = loaded
-        self._dtype = dtype
 
     @property
     def usual(self) -> tuple[str, ...]:
@@ -82,8 +75,7 @@ class Signatures:
     def _answers(self, features):
         tuned = self._tuned()
         kind = tuned.task.kind
-        with self._kept_weights():
-            answers = self._loaded.task_model().predictions(features)
+        answers = self._loaded.task_model().predictions(features)
         if WINDOW_OF in features:
             answers = kind.graph_join(tf, answers, features[WINDOW_OF])
         return kind.served(tf, tuned.task, answers, features, tuned.settings.predict_threshold)
@@ -95,25 +87,11 @@ class Signatures:
         texts = tf.placeholder(tf.string, [None], "text_a")
         features = GraphEncoder(self._tokenizer, Layout(length)).pairs(texts)
         padding = features["input_mask"]
-        with self._kept_weights(), training.model_scope():
+        run = network.run_config(False)
+        with training.model_scope(kept_in=run.precision):
             sequence = modeling.transformer_xl(
-                config, network.run_config(False), input_ids=features["input_ids"],
-                seg_ids=features["segment_ids"], hidden=padding[:, None] > 0).sequence
-        vector = modeling.summarize(
-            config, network.run_config(False), tf.cast(sequence, tf.float32), summary_type="mean",
-            padding=padding, use_proj=False)
+                config, run, input_ids=features["input_ids"], seg_ids=features["segment_ids"],
+                hidden=padding[:, None] > 0).sequence
+        vector = modeling.summarize(config, run, sequence, summary_type="mean", padding=padding,
+                                    use_proj=False)
         return Signature({"text_a": texts}, {"vector": vector})
-
-    def _kept_weights(self):
-        """A scope in which matrices of the network are variables of the chosen type.
-
-        The network rounds them to the type of its products anyway, so nothing is lost that bfloat16
-        products would have. What is added, and what the output layer multiplies, stays float32.
-        """
-        def get(getter, name, shape=None, dtype=None, initializer=None, **kwargs):
-            if self._dtype == tf.float32 or not _MATRIX.search(name):
-                return getter(name, shape=shape, dtype=dtype, initializer=initializer, **kwargs)
-            # Never drawn: a checkpoint has all of them.
-            return tf.cast(getter(name, shape=shape, dtype=self._dtype,
-                                  initializer=tf.initializers.zeros(), **kwargs), dtype)
-        return tf.variable_scope(tf.get_variable_scope(), custom_getter=get)

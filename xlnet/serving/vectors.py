@@ -27,18 +27,18 @@ def build(config: XLNetConfig, network: NetworkSettings) -> tuple[Tensors, Tenso
     inputs = {name: tf.placeholder(dtype, [None, None], "texts/" + name)
               for name, dtype in zip(IDS, (tf.int32, tf.float32, tf.int32))}
     ids, padding, segments = (inputs[name] for name in IDS)
-    with training.model_scope():
+    run = network.run_config(False, mem_len=_ALL)
+    with training.model_scope(kept_in=run.precision):
         # The memory of a layer is what enters it: the embeddings, then the layers but the last one.
         found = modeling.transformer_xl(
-            config, network.run_config(False, mem_len=_ALL), input_ids=ids, seg_ids=segments,
-            hidden=padding[:, None] > 0)
+            config, run, input_ids=ids, seg_ids=segments, hidden=padding[:, None] > 0)
     outputs = {}
     for layer, sequence in enumerate([*found.new_mems, found.sequence]):
         sequence = tf.cast(sequence, tf.float32)                                      # [B,T,D]
         for pooling in POOLINGS:
             outputs[_name(layer, pooling)] = sequence if pooling == "none" else \
-                modeling.summarize(config, network.run_config(False), sequence,
-                                   summary_type=pooling, padding=padding, use_proj=False)
+                modeling.summarize(config, run, sequence, summary_type=pooling, padding=padding,
+                                   use_proj=False)
     return inputs, outputs
 
 
