@@ -55,7 +55,7 @@ def fetches_of(work, config, run, inputs):
     step = tf.train.get_or_create_global_step()
     seed = training.dropout_seed(7, step)
     is_training = work.kind != "infer"
-    with training.model_scope(kept_in="fp32" if is_training else run.precision):
+    with training.model_scope(kept_in=None if is_training else run.precision):
         if not is_training:
             return classifier(config, run, inputs, None).logits
         if work.kind == "finetune":

@@ -1,6 +1,7 @@
 """Golden parity of the network, its heads and its documented API; laws of its parts."""
 
 import contextlib
+import dataclasses
 import glob
 import os
 
@@ -58,7 +59,14 @@ def check(case, fetches, loss):
         assert_close(value, wanted[name], "gradient of " + name)
 
 
-@pytest.mark.parametrize("is_training", (False, True))
+@pytest.fixture(params=("inference", "training", "training in loops"))
+def is_training(request, monkeypatch):
+    """The forms in which the network is computed; RUN has no dropout."""
+    if request.param == "training in loops":
+        monkeypatch.setattr(modeling, "LOOPS_FROM", 0)
+    return request.param != "inference"
+
+
 @pytest.mark.parametrize("name", files("finetune"))
 def test_finetuning_forward_and_summaries(graph, golden, name, is_training):
     case = golden(name)
@@ -91,7 +99,6 @@ def time_major_model(case, inputs, is_training=False):
                             mems=None if mems is None else tf.unstack(mems), **model_inputs)
 
 
-@pytest.mark.parametrize("is_training", (False, True))
 @pytest.mark.parametrize("name", files("pretrain"))
 def test_pretraining_two_streams(graph, golden, name, is_training):
     case = golden(name)
@@ -531,6 +538,45 @@ def train_run(**changes):
                                   mem_len=4, **changes))
 
 
+@pytest.mark.parametrize("recompute", (False, True))
+def test_loops_have_the_numbers_and_noise_of_operations(graph, monkeypatch, recompute):
+    run = train_run(recompute=recompute)
+    plain = pretraining_step(run)
+    assert not hasattr(graph, "loops")
+    monkeypatch.setattr(modeling, "LOOPS_FROM", 0)
+    in_loops = pretraining_step(run)
+    assert len(graph.loops) == 2        # forward and backward
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        plain, in_loops = session.run([plain, in_loops])
+    for name, value in plain.items():
+        assert_close(in_loops[name], value, name, rtol=2e-6)
+
+
+def test_a_loop_rounds_once(graph):
+    rounded = tf.constant(np.random.RandomState(0).randn(20000), tf.bfloat16)
+
+    def value(x):
+        return ops.gelu(x)[0]
+    with tf.Session() as session:
+        x, plain, in_loop = session.run([tf.cast(y, tf.float32) for y in (
+            rounded, value(rounded), ops.loop(value)(rounded))])
+    exact = 0.5 * x * (1. + np.tanh(np.sqrt(2. / np.pi) * (x + 0.044715 * x ** 3)))
+    error, plain_error = (np.abs(y / exact - 1.).max() for y in (in_loop, plain))
+    assert error < 2. ** -8 < plain_error
+
+
+def test_a_loop_is_for_training_of_wide_layers_on_a_processor(graph):
+    wide = dict(vars(tiny()), d_inner=modeling.LOOPS_FROM)
+
+    def in_loops(config, **changes):
+        return modeling.Network(config, dataclasses.replace(train_run(), **changes), None).in_loops
+    assert in_loops(xlnet.XLNetConfig(**wide))
+    assert not in_loops(tiny())
+    assert not in_loops(xlnet.XLNetConfig(**wide), is_training=False)
+    assert not in_loops(xlnet.XLNetConfig(**wide), on_accelerator=True)
+
+
 def test_recompute_changes_memory_not_gradients(graph):
     kept, again = (pretraining_step(train_run(recompute=flag)) for flag in (False, True))
     again_nodes = sum("recomputed" in op.name for op in graph.get_operations())
@@ -542,7 +588,9 @@ def test_recompute_changes_memory_not_gradients(graph):
         np.testing.assert_allclose(again[name], value, rtol=1e-6, atol=1e-7, err_msg=name)
 
 
-def test_xla_gives_the_same_step_and_noise(graph):
+@pytest.mark.parametrize("loops_from", (0, modeling.LOOPS_FROM))
+def test_xla_gives_the_same_step_and_noise(graph, monkeypatch, loops_from):
+    monkeypatch.setattr(modeling, "LOOPS_FROM", loops_from)
     plain = pretraining_step(train_run())
     names = sorted(plain)
 
@@ -557,9 +605,11 @@ def test_xla_gives_the_same_step_and_noise(graph):
         np.testing.assert_allclose(value, plain[name], rtol=1e-4, atol=2e-6, err_msg=name)
 
 
+@pytest.mark.parametrize("loops_from", (0, modeling.LOOPS_FROM))
 @pytest.mark.parametrize("precision, tolerance", (("bf16", 0.08), ("fp16", 0.01)))
-def test_half_precision_is_close_to_float32(graph, precision, tolerance):
+def test_half_precision_is_close_to_float32(graph, monkeypatch, precision, tolerance, loops_from):
     """Weights, loss and gradients stay float32; the gradient keeps its direction."""
+    monkeypatch.setattr(modeling, "LOOPS_FROM", loops_from)
     tf.set_random_seed(0)
     exact, rounded = (pretraining_step(train_run(precision=p)) for p in ("fp32", precision))
     assert all(x.dtype == tf.float32 for x in rounded.values())

@@ -245,6 +245,18 @@ def test_a_process_with_tensorflow_alone_gives_the_same_answers(quick_start, mod
         and "/transformer/" in name}
 
 
+@pytest.mark.parametrize("precision, kept", (
+    ("fp32", tf.float32), ("bf16", tf.bfloat16), ("fp16", tf.float16)))
+def test_matrices_of_a_model_that_answers_are_as_it_multiplies_them(models, precision, kept):
+    model = loaded.read(models("classification"), network=NetworkSettings(precision=precision))
+    with tf.Graph().as_default():
+        model.task_model().predictions(session.placeholders(model.tuned))
+        for variable in tf.global_variables():
+            is_matrix = "/transformer/" in variable.op.name and variable.op.name.endswith(
+                ("/kernel", "/lookup_table"))
+            assert variable.dtype == (kept if is_matrix else tf.float32), variable.op.name
+
+
 @has_text
 def test_a_process_without_this_library_answers_to_raw_text(quick_start, models, tmp_path):
     """As scripts/check_export.py finds, which also finds an answer that is another one."""

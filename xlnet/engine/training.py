@@ -154,21 +154,21 @@ def on_device(features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
             for name, value in features.items()}
 
 
-def model_scope(kept_in: str = "fp32") -> tf.variable_scope:
+def model_scope(kept_in: Optional[str] = None) -> tf.variable_scope:
     """The variable scope of the network. A weight starts from numbers that its name and the seed
     of the graph decide: the same for any devices and micro-batches.
 
     Args:
       kept_in: the number format of its matrices, for those who do not train: that of the products,
         which round them to it anyway; so they take less memory and are not rounded each time. What
-        is added, and what the output layer multiplies, is float32 all the same.
+        is added, and what the output layer multiplies, is float32 all the same. None: float32.
     """
     def named(getter, name, *args, initializer=None, **kwargs):
         if isinstance(initializer, (tf.initializers.random_normal,
                                     tf.initializers.random_uniform)):
             initializer = type(initializer).from_config(
                 dict(initializer.get_config(), seed=zlib.crc32(name.encode()) >> 1))
-        if kept_in != "fp32" and _MATRIX.search(name):
+        if kept_in not in (None, "fp32") and _MATRIX.search(name):
             kwargs["dtype"] = modeling.DTYPES[kept_in]
             initializer = _rounding(initializer)
         return getter(name, *args, initializer=initializer, **kwargs)

@@ -15,7 +15,7 @@ from typing import Optional
 import tensorflow.compat.v1 as tf
 
 from xlnet.network.noise import fold_in
-from xlnet.network.ops import count_to, dropout_keep, dropout_scale, shape_of
+from xlnet.network.ops import count_to, dropout_keep, dropout_scale, loop, shape_of
 from xlnet.network.relative_shift import (
     relative_shift,
     relative_shift_at,
@@ -44,7 +44,7 @@ def attend(q: tf.Tensor, q_r: tf.Tensor, k: tf.Tensor, v: tf.Tensor, k_r: tf.Ten
            bias: Optional[tf.Tensor] = None, *, first_distance: Optional[tf.Tensor] = None,
            rate: float = 0., seed: Optional[tf.Tensor] = None,
            first_row: Optional[tf.Tensor] = None, recompute: bool = False,
-           on_accelerator: bool = False) -> tf.Tensor:
+           on_accelerator: bool = False, in_loops: bool = False) -> tf.Tensor:
     """softmax(q k + shift(q_r k_r) + bias) v with dropout, one block of rows after the other.
 
     Args:
@@ -58,12 +58,13 @@ def attend(q: tf.Tensor, q_r: tf.Tensor, k: tf.Tensor, v: tf.Tensor, k_r: tf.Ten
         memory of one block instead of T rows.
       on_accelerator: whether this is for a GPU or TPU, see `MOST_CELLS`; the blocks decide which
         numbers are drawn for which probability.
+      in_loops: whether what is done to each score is one `ops.loop` for each pass.
 
     Returns:
       [B,N,T,H]. The softmax is float32 whatever the dtype.
     """
     rows, num_keys, distances = (shape_of(x)[2] for x in (q, k, k_r))
-    parts = _Parts(num_keys, first_distance, rate)
+    parts = _Parts(num_keys, first_distance, rate, in_loops)
     dropout = _Dropout(rate, seed, first_row)
     inputs = _Inputs(q, q_r, k, v, k_r)
     # Slots, and rows whose count is not known yet, make one block.
@@ -117,9 +118,10 @@ class _Parts:
     Probabilities are signed: negative where dropout drops them. So one tensor holds both.
     """
 
-    def __init__(self, num_keys, first_distance, rate):
+    def __init__(self, num_keys, first_distance, rate, in_loops):
         self._num_keys, self._first_distance, self._rate = num_keys, first_distance, rate
         self._scale = dropout_scale(rate)
+        self._each = loop if in_loops else lambda function: function
 
     def probabilities(self, block, bias, noise):
         """[B,N,rows,K], of the `_Inputs` of a block; k_r: [B or 1,N,R',H].
@@ -132,10 +134,10 @@ class _Parts:
         if bias is not None:
             score += bias
         p = tf.cast(tf.nn.softmax(score), block.q.dtype)
-        return tf.where_v2(noise(shape_of(p)), p, -p) if self._rate else p
+        return self._each(_signed)(p, noise(shape_of(p))) if self._rate else p
 
     def output(self, p, v):
-        return tf.matmul(self._dropped(p), v) * self._scale
+        return tf.matmul(tf.nn.relu(p), v) * self._scale
 
     def gradient(self, p, block, output, dy):
         """The gradients of a block's `_Inputs`: [B,N,R',H] of the distances.
@@ -150,11 +152,11 @@ class _Parts:
         Args:
           p: [B,N,rows,K], signed. output, dy: [B,N,rows,H].
         """
-        dropped, dv_out = self._dropped(p), dy * self._scale            # [B,N,rows,K], [..,H]
+        dv_out = dy * self._scale                                       # [B,N,rows,H]
         share = tf.reduce_sum(tf.cast(output * dy, tf.float32),         # [B,N,rows,1]
                               axis=-1, keepdims=True)
-        dscore = (dropped * tf.matmul(dv_out, block.v, transpose_b=True)
-                  - tf.abs(p) * tf.cast(share, p.dtype))                # [B,N,rows,K]
+        dscore, dropped = self._each(_score_gradient)(                  # [B,N,rows,K]
+            p, tf.matmul(dv_out, block.v, transpose_b=True), tf.cast(share, p.dtype))
         by_distance = self._shift_back(dscore, shape_of(block.k_r)[2])  # [B,N,rows,R']
         return _Inputs(
             q=tf.matmul(dscore, block.k),                               # [B,N,rows,H+S]
@@ -162,9 +164,6 @@ class _Parts:
             k=tf.matmul(dscore, block.q, transpose_a=True),             # [B,N,K,H+S]
             v=tf.matmul(dropped, dv_out, transpose_a=True),             # [B,N,K,H]
             k_r=tf.matmul(by_distance, block.q_r, transpose_a=True))    # [B,N,R',H]
-
-    def _dropped(self, p):
-        return tf.nn.relu(p) if self._rate else p
 
     def _shift(self, x):
         if self._first_distance is None:
@@ -175,6 +174,18 @@ class _Parts:
         if self._first_distance is None:
             return shift_back(y, distances)
         return shift_back_at(y, distances, self._first_distance)
+
+
+def _signed(p, stays):
+    """Probabilities, negative where dropout drops them."""
+    return tf.where_v2(stays, p, -p)
+
+
+def _score_gradient(p, dp, share):
+    """The gradient of the scores, and the probabilities with zeros where they were dropped, of
+    signed ones p, the gradient dp of what dropout makes of them, and sum(o dy)."""
+    dropped = tf.nn.relu(p)
+    return dropped * dp - tf.abs(p) * share, dropped
 
 
 class _Dropout:

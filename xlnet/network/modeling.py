@@ -41,6 +41,8 @@ from xlnet.network.ops import (
 
 NUM_SEGMENTS = 8        # segment ids are 0 ... 7; released models use 0 to 4
 MASK_BIAS = -1e30    # added to the score of a hidden key; scores are always float32
+# d_inner from which on the steps of a run gain more by `ops.loop` than it costs to compile it.
+LOOPS_FROM = 1024
 DTYPES = {"fp32": tf.float32, "bf16": tf.bfloat16, "fp16": tf.float16}
 
 # The rows that predict (paper, section 2.3). `positions` [B,P] int: what each slot predicts;
@@ -117,6 +119,8 @@ class Network:
         self.first_row = first_row
         assert run.precision, "a RunConfig has a number format from its making on"
         self.dtype = DTYPES[run.precision]
+        self.in_loops = (run.is_training and not run.on_accelerator
+                         and config.d_inner >= LOOPS_FROM)
         self._dropouts = 0
 
     def layer_seed(self, layer: int) -> Optional[tf.Tensor]:
@@ -451,7 +455,7 @@ def _relative_attention(net, weights, x, keys, streams, sinusoids):
     Content and query stream share every parameter and the keys; they differ in what they see.
     """
     config = net.config
-    q = split_heads(dense(x, weights.q) * _score_scale(config), config)   # [B,N,rows,H]
+    q = split_heads(dense(x, weights.q), config)                   # [B,N,rows,H]
     k = split_heads(dense(keys, weights.k), config)                # [B,N,K,H]
     v = split_heads(dense(keys, weights.v), config)                # [B,N,K,H]
     k_r = position_keys(net, weights.r, sinusoids)            # [B or 1,N,R,H]
@@ -470,31 +474,30 @@ def project_back(merged: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
     return tf.reshape(output, sizes[:-1] + [kernel.shape[0]])
 
 
-def _score_scale(config):
-    return 1. / math.sqrt(config.d_head)
-
-
 def _attend_stream(net, q, k, v, k_r, stream, weights):
     """Attention of one stream (paper, section 2.5 and appendix A.2): [B,N,rows,H].
 
-    score = (q + r_w) k + shift((q + r_r) k_r) + segment, over sqrt(H); q [B,N,rows,H] comes so
-    divided.
+    score = (q + r_w) k + shift((q + r_r) k_r) + segment, over sqrt(H).
 
     Segment: (q + r_s) times the vector for "same" or "different". Softmax ignores what is equal
     for all keys of a row, so it is (q + r_s)(same - different) where the segments agree, else 0;
     one-hot segment ids beside q and k let the first product add it.
     """
-    q_w, q_r, q_s = (None if bias is None else q + bias * _score_scale(net.config)  # [B,N,rows,H]
-                     for bias in (weights.r_w, weights.r_r, weights.r_s))
+    scale = 1. / math.sqrt(net.config.d_head)
+    q_w = (q + weights.r_w) * scale                                            # [B,N,rows,H]
     if stream.segments is not None:
-        same = tf.reduce_sum(q_s * weights.segment_difference, axis=-1, keepdims=True)
+        same = tf.reduce_sum((q + weights.r_s) * weights.segment_difference,   # [B,N,rows,1]
+                             axis=-1, keepdims=True)
         key_segments = tf.broadcast_to(net.cast(stream.key_segments),          # [B,N,K,S]
                                        shape_of(k)[:3] + [NUM_SEGMENTS])
-        q_w = tf.concat([q_w, same * net.cast(stream.segments)], axis=-1)
+        q_w = tf.concat([q_w, same * scale * net.cast(stream.segments)], axis=-1)
         k = tf.concat([k, key_segments], axis=-1)    # q_w [B,N,rows,H+S], k [B,N,K,H+S]
-    heads = attend(q_w, q_r, k, v, k_r, stream.score_bias,
+    # In float32 the scores' own operations are as fast as a loop.
+    heads = attend(q_w, (q + weights.r_r) * scale, k, v, k_r, stream.score_bias,
                    first_distance=stream.first_distance, recompute=net.run.recompute,
-                   on_accelerator=net.run.on_accelerator, **net.noise(net.run.dropatt))
+                   on_accelerator=net.run.on_accelerator,
+                   in_loops=net.in_loops and net.dtype != tf.float32,
+                   **net.noise(net.run.dropatt))
     return heads if stream.weights is None else heads * net.cast(stream.weights)[:, None, :, None]
 
 
@@ -509,7 +512,7 @@ def feed_forward(net: Network, weights: _Weights, x: tf.Tensor) -> tf.Tensor:
         keep = _kept_units(net, shape_of(x), rate)
         kernel, bias = weights.outer
         output = activated_dense(inner, kernel, bias, train, rate, keep,
-                                 in_loops=not net.run.on_accelerator)     # [B*rows,D]
+                                 in_loops=net.in_loops)                # [B*rows,D]
     else:
         output = dense_rows(infer(inner), *weights.outer)
     output = net.dropout(tf.reshape(output, shape_of(x)), net.run.dropout)

@@ -66,13 +66,13 @@ def shift_back_at(y: tf.Tensor, distances: int, first_distance: tf.Tensor) -> tf
 def take(x: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
     """x [B,N,P,R] at index [B or 1,P,K]: [B,N,P,K].
 
-    The rows of a head are read as one long row, in which the cells of all heads have the same
-    places: so there is one index for them all.
+    All heads are read at the same places, so their cells are laid side by side first: to gather
+    costs by the piece, not by what is in it.
     """
     batch, heads, slots, width = shape_of(x)
     count = shape_of(index)[-1]
-    begins = count_to(slots, index.dtype) * tf.cast(width, index.dtype)               # [P]
-    places = tf.broadcast_to(index + begins[:, None], [batch, slots, count])
-    y = tf.gather(tf.reshape(x, [batch, heads, slots * width]),
-                  tf.reshape(places, [batch, slots * count]), axis=2, batch_dims=1)
-    return tf.reshape(y, [batch, heads, slots, count])
+    cells = tf.reshape(tf.transpose(x, [0, 2, 3, 1]), [batch * slots * width, heads])
+    begins = count_to(batch * slots, index.dtype) * tf.cast(width, index.dtype)     # [B*P]
+    places = index + tf.reshape(begins, [batch, slots, 1])                          # [B,P,K]
+    y = tf.reshape(tf.gather(cells, tf.reshape(places, [-1])), [batch, slots, count, heads])
+    return tf.transpose(y, [0, 3, 1, 2])
