@@ -211,14 +211,13 @@ def plain_attention(q, q_r, k, v, k_r, bias, first_distance):
     return tf.matmul(tf.nn.softmax(tf.matmul(q, k, transpose_b=True) + by_distance + bias), v)
 
 
-@pytest.mark.parametrize("slots, shared, recompute, most_blocks, on_accelerator, softmaxes", (
-    (False, True, False, 16, False, 3), (False, False, True, 16, False, 3),
-    (True, False, False, 16, False, 1), (False, True, False, 16, True, 2)))
-def test_attention_and_its_gradients(graph, monkeypatch, slots, shared, recompute, most_blocks,
-                                     on_accelerator, softmaxes):
+@pytest.mark.parametrize("slots, shared, recompute, on_accelerator, in_loops, softmaxes", (
+    (False, True, False, False, False, 3), (False, False, True, False, True, 3),
+    (True, False, False, False, True, 1), (False, True, False, True, False, 2)))
+def test_attention_and_its_gradients(graph, monkeypatch, slots, shared, recompute, on_accelerator,
+                                     in_loops, softmaxes):
     """Blocks of rows give the values and the gradients that TensorFlow derives of the formula."""
     monkeypatch.setattr(attention, "BLOCK", 2)
-    monkeypatch.setattr(attention, "MOST_BLOCKS", most_blocks)
     monkeypatch.setattr(attention, "MOST_CELLS", 3 * 5 * 8 - 1)
     batch, heads_, length, keys, width = 2, 3, 5, 8, 4
     random = np.random.RandomState(0)
@@ -230,7 +229,8 @@ def test_attention_and_its_gradients(graph, monkeypatch, slots, shared, recomput
     rows = tf.constant([[4, 0, 2, 2, 1], [1, 2, 3, 4, 0]] if slots else [[0, 1, 2, 3, 4]] * batch)
     weight = tf.constant(random.randn(batch, heads_, length, width), tf.float32)
     ours = attention.attend(*inputs, bias, first_distance=length - rows if slots else None,
-                            recompute=recompute, on_accelerator=on_accelerator)
+                            recompute=recompute, on_accelerator=on_accelerator,
+                            in_loops=in_loops)
     assert len([op for op in graph.get_operations() if op.type == "Softmax"]) == softmaxes
     plain = plain_attention(*inputs, bias, length - rows)
     with tf.Session() as session:
@@ -240,9 +240,10 @@ def test_attention_and_its_gradients(graph, monkeypatch, slots, shared, recomput
         assert_close(mine, wanted, name)
 
 
-@pytest.mark.parametrize("shared, recompute, rate", (
-    (True, True, 0.), (False, False, 0.), (True, True, .4), (False, False, .4)))
-def test_attention_of_long_rows_is_a_loop(graph, monkeypatch, shared, recompute, rate):
+@pytest.mark.parametrize("shared, recompute, rate, in_loops", (
+    (True, True, 0., True), (False, False, 0., False), (True, True, .4, False),
+    (False, False, .4, False), (True, True, .4, True), (False, False, .4, True)))
+def test_attention_of_long_rows_is_a_loop(graph, monkeypatch, shared, recompute, rate, in_loops):
     """It gives what blocks of their own give; with dropout, forward and backward pass have the same
     noise, which is read off values that tell the keys apart."""
     monkeypatch.setattr(attention, "BLOCK", 8)
@@ -260,7 +261,7 @@ def test_attention_of_long_rows_is_a_loop(graph, monkeypatch, shared, recompute,
     def attend(most_blocks, rate):
         monkeypatch.setattr(attention, "MOST_BLOCKS", most_blocks)
         return attention.attend(*inputs, bias, rate=rate, seed=tf.constant([1, 2]),
-                                recompute=recompute)
+                                recompute=recompute, in_loops=in_loops)
     ours, plain = attend(2, rate), attend(16, 0.)
     assert any(op.type.endswith("While") for op in graph.get_operations())
     keep = tf.stop_gradient(tf.cast((ours > 0) | (plain < 1e-9), tf.float32))

@@ -121,7 +121,8 @@ class _Parts:
     def __init__(self, num_keys, first_distance, rate, in_loops):
         self._num_keys, self._first_distance, self._rate = num_keys, first_distance, rate
         self._scale = dropout_scale(rate)
-        self._each = loop if in_loops else lambda function: function
+        each = loop if in_loops else lambda function: function
+        self._sign, self._score_gradient = each(_signed), each(_score_gradient(bool(rate)))
 
     def probabilities(self, block, bias, noise):
         """[B,N,rows,K], of the `_Inputs` of a block; k_r: [B or 1,N,R',H].
@@ -134,10 +135,10 @@ class _Parts:
         if bias is not None:
             score += bias
         p = tf.cast(tf.nn.softmax(score), block.q.dtype)
-        return self._each(_signed)(p, noise(shape_of(p))) if self._rate else p
+        return self._sign(p, noise(shape_of(p))) if self._rate else p
 
     def output(self, p, v):
-        return tf.matmul(tf.nn.relu(p), v) * self._scale
+        return tf.matmul(tf.nn.relu(p) if self._rate else p, v) * self._scale
 
     def gradient(self, p, block, output, dy):
         """The gradients of a block's `_Inputs`: [B,N,R',H] of the distances.
@@ -155,7 +156,7 @@ class _Parts:
         dv_out = dy * self._scale                                       # [B,N,rows,H]
         share = tf.reduce_sum(tf.cast(output * dy, tf.float32),         # [B,N,rows,1]
                               axis=-1, keepdims=True)
-        dscore, dropped = self._each(_score_gradient)(                  # [B,N,rows,K]
+        dscore, dropped = self._score_gradient(                         # [B,N,rows,K]
             p, tf.matmul(dv_out, block.v, transpose_b=True), tf.cast(share, p.dtype))
         by_distance = self._shift_back(dscore, shape_of(block.k_r)[2])  # [B,N,rows,R']
         return _Inputs(
@@ -181,11 +182,14 @@ def _signed(p, stays):
     return tf.where_v2(stays, p, -p)
 
 
-def _score_gradient(p, dp, share):
-    """The gradient of the scores, and the probabilities with zeros where they were dropped, of
-    signed ones p, the gradient dp of what dropout makes of them, and sum(o dy)."""
-    dropped = tf.nn.relu(p)
-    return dropped * dp - tf.abs(p) * share, dropped
+@functools.cache
+def _score_gradient(drops):
+    """The gradient of the scores, and the probabilities with zeros where they were dropped: a
+    function of signed ones p, the gradient dp of what dropout makes of them, and sum(o dy)."""
+    def gradient(p, dp, share):
+        dropped = tf.nn.relu(p) if drops else p
+        return dropped * dp - tf.abs(p) * share, dropped
+    return gradient
 
 
 class _Dropout:
