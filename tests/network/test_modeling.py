@@ -571,11 +571,14 @@ def test_a_loop_is_for_training_of_wide_layers_on_a_processor(graph):
     wide = dict(vars(tiny()), d_inner=modeling.LOOPS_FROM)
 
     def in_loops(config, **changes):
-        return modeling.Network(config, dataclasses.replace(train_run(), **changes), None).in_loops
-    assert in_loops(xlnet.XLNetConfig(**wide))
-    assert not in_loops(tiny())
-    assert not in_loops(xlnet.XLNetConfig(**wide), is_training=False)
-    assert not in_loops(xlnet.XLNetConfig(**wide), on_accelerator=True)
+        net = modeling.Network(config, dataclasses.replace(train_run(), **changes), None)
+        return net.activates_in_loops, net.in_loops
+    assert in_loops(xlnet.XLNetConfig(**wide)) == (True, False)
+    for short in (dict(precision="bf16", use_bfloat16=True), dict(precision="fp16")):
+        assert in_loops(xlnet.XLNetConfig(**wide), **short) == (True, True)
+        assert in_loops(tiny(), **short) == (False, False)
+        for changes in (dict(is_training=False), dict(on_accelerator=True)):
+            assert in_loops(xlnet.XLNetConfig(**wide), **changes, **short) == (False, False)
 
 
 def test_recompute_changes_memory_not_gradients(graph):

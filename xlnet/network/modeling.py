@@ -119,8 +119,10 @@ class Network:
         self.first_row = first_row
         assert run.precision, "a RunConfig has a number format from its making on"
         self.dtype = DTYPES[run.precision]
-        self.in_loops = (run.is_training and not run.on_accelerator
-                         and config.d_inner >= LOOPS_FROM)
+        # What becomes one `ops.loop`: the activation, and what gains by it in short numbers alone.
+        self.activates_in_loops = (run.is_training and not run.on_accelerator
+                                   and config.d_inner >= LOOPS_FROM)
+        self.in_loops = self.activates_in_loops and self.dtype != tf.float32
         self._dropouts = 0
 
     def layer_seed(self, layer: int) -> Optional[tf.Tensor]:
@@ -140,7 +142,7 @@ class Network:
     def dropout(self, x: tf.Tensor, rate: float, has_rows: bool = True) -> tf.Tensor:
         """Each call site draws its own noise, a pure function of the seed (and the row)."""
         noise = self.noise(rate, has_rows)
-        return dropout(x, **noise) if noise["rate"] else x
+        return dropout(x, **noise, in_loops=self.in_loops) if noise["rate"] else x
 
     def noise(self, rate: float, has_rows: bool = True) -> dict[str, Any]:
         """The keywords `rate`, `seed` and `first_row` of one more dropout."""
@@ -492,11 +494,9 @@ def _attend_stream(net, q, k, v, k_r, stream, weights):
                                        shape_of(k)[:3] + [NUM_SEGMENTS])
         q_w = tf.concat([q_w, same * scale * net.cast(stream.segments)], axis=-1)
         k = tf.concat([k, key_segments], axis=-1)    # q_w [B,N,rows,H+S], k [B,N,K,H+S]
-    # In float32 the scores' own operations are as fast as a loop.
     heads = attend(q_w, (q + weights.r_r) * scale, k, v, k_r, stream.score_bias,
                    first_distance=stream.first_distance, recompute=net.run.recompute,
-                   on_accelerator=net.run.on_accelerator,
-                   in_loops=net.in_loops and net.dtype != tf.float32,
+                   on_accelerator=net.run.on_accelerator, in_loops=net.in_loops,
                    **net.noise(net.run.dropatt))
     return heads if stream.weights is None else heads * net.cast(stream.weights)[:, None, :, None]
 
@@ -512,7 +512,7 @@ def feed_forward(net: Network, weights: _Weights, x: tf.Tensor) -> tf.Tensor:
         keep = _kept_units(net, shape_of(x), rate)
         kernel, bias = weights.outer
         output = activated_dense(inner, kernel, bias, train, rate, keep,
-                                 in_loops=net.in_loops)                # [B*rows,D]
+                                 in_loops=net.activates_in_loops)      # [B*rows,D]
     else:
         output = dense_rows(infer(inner), *weights.outer)
     output = net.dropout(tf.reshape(output, shape_of(x)), net.run.dropout)

@@ -94,21 +94,25 @@ def gather_rows(x: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
 
 
 def dropout(x: tf.Tensor, rate: float, seed: Optional[tf.Tensor],
-            first_row: Optional[tf.Tensor] = None) -> tf.Tensor:
+            first_row: Optional[tf.Tensor] = None, in_loops: bool = False) -> tf.Tensor:
     """Zeroes elements with probability `rate`, scales up the rest; `seed` and `first_row` as in
-    `dropout_keep`.
+    `dropout_keep`, `in_loops` as in `activated_dense`.
 
     The backward pass needs to know which were kept and nothing else.
     """
-    keep, scale = dropout_keep(shape_of(x), rate, seed, first_row), dropout_scale(rate)
-    zero = tf.zeros([], x.dtype)
+    keep = dropout_keep(shape_of(x), rate, seed, first_row)
+    scaled = _scaled_where_kept(dropout_scale(rate))
+    scaled = loop(scaled) if in_loops else scaled
 
     @tf.custom_gradient
     def drop(x):
-        def gradient(dy):
-            return tf.where_v2(keep, dy * scale, zero)
-        return tf.where_v2(keep, x * scale, zero), gradient
+        return scaled(x, keep), lambda dy: scaled(dy, keep)
     return drop(x)
+
+
+@functools.cache
+def _scaled_where_kept(scale):
+    return lambda x, keep: tf.where_v2(keep, x * scale, tf.zeros([], x.dtype))
 
 
 def dropout_keep(shape: Sequence[Any], rate: float, seed: Optional[tf.Tensor],
