@@ -57,11 +57,12 @@ def measure(settings, length):
     tf.disable_eager_execution()
     config = XLNetConfig(json_path=settings.model_config_path)
     began = time.process_time()
-    fetches, feed = time_xlnet.build(Work("finetune", batch=1, length=length), config, {
-        "precision": "fp32", "recompute": settings.recompute})
+    fetches, feed, session_config = time_xlnet.build(
+        Work("finetune", batch=1, length=length), config,
+        {"precision": "fp32", "recompute": settings.recompute})
     built = time.process_time() - began
     if settings.steps:
-        with tf.Session() as session:
+        with tf.Session(config=session_config) as session:
             session.run(tf.global_variables_initializer())
             began = time.process_time()
             for _ in range(settings.steps):

@@ -58,8 +58,8 @@ def main(settings):
 def trace(work, config, options, warm_up=2):
     """The `StepStats` of one step, after `warm_up` others."""
     with tf.Graph().as_default():
-        fetches, feed = build(work, config, options)
-        with tf.Session() as session:
+        fetches, feed, session_config = build(work, config, options)
+        with tf.Session(config=session_config) as session:
             session.run(tf.global_variables_initializer())
             for _ in range(warm_up):
                 session.run(fetches, feed)

@@ -6,15 +6,16 @@ import tensorflow.compat.v1 as tf
 import work as works
 
 from xlnet import config as settings
-from xlnet.engine import optimization, training
+from xlnet.engine import distribution, optimization, training
 from xlnet.network import heads, modeling
 
 
-def run_config(work, options):
+def run_config(work, options, devices):
     is_training = work.kind != "infer"
     return settings.RunConfig(
         is_training=is_training, use_tpu=False, use_bfloat16=False, precision=options["precision"],
-        recompute=options["recompute"], dropout=0.1, dropatt=0.1, mem_len=work.memory or None,
+        recompute=options["recompute"], on_accelerator=devices.on_accelerator, dropout=0.1,
+        dropatt=0.1, mem_len=work.memory or None,
         reuse_len=work.length // 2 if work.memory else None)
 
 
@@ -43,12 +44,15 @@ def classifier(config, run, inputs, seed):
 
 
 def build(work, config, options):
-    """Returns what one step fetches, and what it feeds: a batch that were constant would have what
-    follows from it computed once, and kept."""
-    run, batch = run_config(work, options), works.batch(work, config.n_token)
+    """Returns what one step fetches, what it feeds, and the settings of its session, those that
+    programs have. A batch that were constant would have what follows from it computed once, and
+    kept."""
+    devices = distribution.connect(settings.DeviceSettings())
+    run, batch = run_config(work, options, devices), works.batch(work, config.n_token)
     inputs = {name: tf.placeholder(tf.int32, value.shape) for name, value in batch.items()}
     return (fetches_of(work, config, run, training.on_device(inputs)),
-            {inputs[name]: value for name, value in batch.items()})
+            {inputs[name]: value for name, value in batch.items()},
+            distribution.session_config(devices, run.is_training))
 
 
 def fetches_of(work, config, run, inputs):
@@ -90,8 +94,8 @@ def main():
     rates = matrix_rates()
     work = works.Work(**options["work"])
     config = settings.XLNetConfig(**options["config"])
-    fetches, feed = build(work, config, options)
-    with tf.Session() as session:
+    fetches, feed, session_config = build(work, config, options)
+    with tf.Session(config=session_config) as session:
         session.run(tf.global_variables_initializer())
         times = works.seconds(lambda: session.run(fetches, feed), options["repeats"],
                               options["warm_up"])

@@ -37,7 +37,7 @@ VARIANTS = {
 }
 COMMON = dict(train_batch_size=16, mem_len=96, perm_size=64, num_predict=21, learning_rate=1e-3,
               warmup_steps=150, dropout=0.1, dropatt=0.1, init_std=0.02, log_steps=50,
-              save_steps=1 << 30, parallel_ops=True)
+              save_steps=1 << 30)
 
 
 @dataclasses.dataclass(frozen=True)

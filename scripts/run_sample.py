@@ -65,7 +65,7 @@ def pretraining_flags(settings, path):
                 mask_beta=3, dropout=0, dropatt=0, learning_rate=1e-3,
                 warmup_steps=min(100, settings.pretrain_steps), weight_decay=0.01,
                 train_steps=settings.pretrain_steps, save_steps=1000, log_steps=200,
-                seed=settings.seed, parallel_ops=True)
+                seed=settings.seed)
 
 
 def fine_tune(settings, path, name, start):

@@ -30,8 +30,8 @@ def golden():
 
 @pytest.fixture
 def graph():
-    """A fresh default graph, whose weights are drawn alike in each run: one draw in some hundred has
-    a gradient that cancels to so little that rounding shows.
+    """A fresh default graph, whose weights are drawn alike in each run: one draw in some hundreds
+    has a gradient that cancels to so little that rounding shows.
     """
     import tensorflow.compat.v1 as tf
     with tf.Graph().as_default() as g:

@@ -124,9 +124,6 @@ def test_a_run_config_from_flags():
      "patience needs --eval_steps"),
     (config.ArchitectureSettings, dict(ff_activation="tanh"), "one of relu, gelu, gelu_erf"),
     (config.DeviceSettings, dict(num_hosts=0), "num_hosts is 0, expected at least 1"),
-    (config.DeviceSettings, dict(deterministic=True, parallel_ops=True),
-     "deterministic and parallel_ops are True: operations side by side differ in the last bit; "
-     "give one of them"),
 ])
 def test_a_group_checks_itself(group, values, message):
     with pytest.raises(UserError, match=message):

@@ -514,9 +514,6 @@ class DeviceSettings(Settings):
     tpu_name: str = setting("local", "with use_tpu: name or grpc address of the TPU")
     xla: bool = setting(False, "compile each replica's part of the training step with XLA; in "
                                "fine-tuning give --padding=fixed too: each length is compiled anew")
-    parallel_ops: bool = setting(False, "on one CPU, operations side by side: small networks train "
-                                        "faster, but a run that is repeated or resumed differs in "
-                                        "the last bit")
     tf32: Optional[bool] = setting(
         None, "on GPUs that can (A100 and later), float32 products in TF32, which keeps ten bits "
               "of each factor in place of 23; if not given, unless deterministic")
@@ -527,12 +524,6 @@ class DeviceSettings(Settings):
     def uses_tf32(self) -> bool:
         """What `tf32` leads to."""
         return not self.deterministic if self.tf32 is None else self.tf32
-
-    def check(self) -> None:
-        super().check()
-        if self.deterministic and self.parallel_ops:
-            raise UserError("deterministic and parallel_ops are True: operations side by side "
-                            "differ in the last bit; give one of them")
 
     def on_one_machine(self) -> "DeviceSettings":
         """These settings for fine-tuning, which runs on GPUs or the CPU of one machine.

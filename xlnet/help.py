@@ -56,7 +56,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
         "predict_threshold", "max_answer_length", "start_n_top", "end_n_top", "n_best_size",
         "export_dir"),
     "Memory and speed": (
-        "precision", "use_bfloat16", "tf32", "recompute", "xla", "parallel_ops", "deterministic",
+        "precision", "use_bfloat16", "tf32", "recompute", "xla", "deterministic",
         "num_workers", "data_workers"),
     "Devices and machines": (
         "device", "num_core_per_host", "num_hosts", "num_task", "task", "use_tpu", "tpu_name",

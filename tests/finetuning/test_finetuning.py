@@ -11,7 +11,7 @@ import pytest
 from helpers.finetuning import TOPICS, make_workspace, weights
 
 from xlnet.config import RunConfig, XLNetConfig
-from xlnet.engine import distribution, inference, selection, training
+from xlnet.engine import inference, selection
 from xlnet.errors import UserError
 from xlnet.finetuning import model, trials
 from xlnet.models import task_model
@@ -123,23 +123,6 @@ def test_frozen_layers_keep_their_weights(place, selected):
         if name.endswith(("r_w_bias", "seg_embed")):      # of all layers
             assert np.array_equal(value[0], late[name][0])
     assert model.is_frozen("model/transformer/layer_0/ff/layer_1/kernel", 1)
-
-
-def test_operations_run_side_by_side_if_asked(place, monkeypatch):
-    """Fine-tuning's session is the one that --parallel_ops asks for."""
-    found, make = [], training.make_estimator
-
-    def made(*arguments, **settings):
-        found.append(make(*arguments, **settings).config.session_config)
-        raise UserError("made")
-    monkeypatch.setattr(training, "make_estimator", made)
-    for asked in (False, True):
-        done = place.run("--do_train=True", **arguments(
-            place, model_dir=place.path("asked"), parallel_ops=asked))
-        assert done.stderr.endswith("run_classifier.py: made\n")
-    assert found[0] != found[1] and found == [
-        distribution.session_config(distribution.Devices(None, parallel_ops=asked))
-        for asked in (False, True)]
 
 
 def test_replicas_and_micro_batches_change_nothing(place):

@@ -41,7 +41,6 @@ class Devices:
     words: str = ""          # for the banner
     gpus: tuple = ()         # TensorFlow's, that train; none: the CPU
     xla: bool = False        # whether the step is compiled
-    parallel_ops: bool = False   # one CPU: see `session_config`
     tf32: bool = False       # whether GPUs multiply float32 as TF32
 
     @property
@@ -106,7 +105,7 @@ def connect(settings: DeviceSettings) -> Devices:
     else:
         strategy = _one_host(used, count) if count > 1 else None
     return Devices(strategy, count, hosts, host, words, gpus=tuple(used), xla=settings.xla,
-                   parallel_ops=settings.parallel_ops, tf32=bool(used) and settings.uses_tf32)
+                   tf32=bool(used) and settings.uses_tf32)
 
 
 def _gpus(settings):
@@ -223,21 +222,21 @@ def _check_answers(address):
         socket.create_connection((found[1], int(found[2])), timeout=20).close()
 
 
-def session_config(devices: Devices) -> tf.ConfigProto:
+def session_config(devices: Devices, is_training: bool = False) -> tf.ConfigProto:
     """Session settings: without GPUs, a CPU device for each replica.
 
-    On one CPU operations run one after the other, each on all cores: side by side (`parallel_ops`)
-    the same run came out different in the last bit.
+    Operations run side by side. In training TensorFlow is not to make one sum of several, whose
+    last bit depends on which of them comes first, see `ops.gradients`.
     """
     config = tf.ConfigProto(allow_soft_placement=True)
     config.gpu_options.allow_growth = True
     # The first ones, as in `connect`.
     config.gpu_options.visible_device_list = ",".join(map(str, range(len(devices.gpus))))
-    if devices.strategy is None and not devices.parallel_ops and not devices.gpus:
-        config.inter_op_parallelism_threads, config.use_per_session_threads = 1, True
+    rewriting = config.graph_options.rewrite_options
+    if is_training:
+        rewriting.arithmetic_optimization = rewriting.OFF
     if devices.xla:     # which has no kernels for what the remapper makes of two operations
-        config.graph_options.rewrite_options.remapping = type(
-            config.graph_options.rewrite_options).OFF
+        rewriting.remapping = rewriting.OFF
     if devices.strategy and devices.hosts == 1:
         config.device_count["CPU"] = devices.per_host
     return config

@@ -24,7 +24,7 @@ _MAY_CHANGE = frozenset((
     "on_nan", "on_error", "patience", "num_trials", "learning_rates",
     # the same numbers in another place or order
     "num_hosts", "num_core_per_host", "use_tpu", "tpu_name", "device", "xla",
-    "parallel_ops", "tf32", "deterministic", "grad_accum_steps", "recompute", "eval_batch_size",
+    "tf32", "deterministic", "grad_accum_steps", "recompute", "eval_batch_size",
     "padding", "data_workers", "overwrite_data",
     # what is done before or after training
     "verify_records", "do_train", "do_eval", "do_predict", "eval_all_ckpt", "use_checkpoint",

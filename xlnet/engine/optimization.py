@@ -10,6 +10,7 @@ import tensorflow.compat.v1 as tf
 
 from xlnet.config import OptimizationSettings
 from xlnet.engine.distribution import base_name, zeros
+from xlnet.network import ops
 
 BETA1, BETA2 = 0.9, 0.999
 AVERAGE = "average"            # the slot with a weight's moving average: <variable>/average
@@ -188,7 +189,7 @@ def gradients_of(loss: tf.Tensor) -> list[tf.Tensor]:
       ValueError: a variable that no gradient reaches, named.
     """
     variables = tf.trainable_variables()
-    gradients = tf.gradients(loss, variables)
+    gradients = ops.gradients(loss, variables)
     lost = [base_name(variable) for gradient, variable in zip(gradients, variables)
             if gradient is None]
     if lost:

@@ -161,10 +161,10 @@ class Trainer:
 
     def _train_from(self, step):
         """Trains on; where the run goes wrong, ends, or goes back and skips data."""
-        banner = self._banner(step)
+        banner, stop = self._banner(step), saving.StopSignal()
         while True:
             try:
-                return self._train(step, banner)
+                return self._train(step, banner, stop)
             except reports.Diverged as e:
                 step, banner = self._go_back(e), None
 
@@ -186,7 +186,7 @@ class Trainer:
                   wrong, step, self._rollbacks.batch(step) - step)
         return step
 
-    def _train(self, step, banner):
+    def _train(self, step, banner, stop):
         """Trains on from `step`; returns as `train`."""
         job, settings, devices = self._job, self._settings, self._devices
         progress = reports.Progress(
@@ -198,7 +198,7 @@ class Trainer:
             self._model_dir, devices, beside=job.beside, is_due=self._is_saved,
             max_save=settings.max_save, keep_every=job.keep_every, start_step=step,
             save_start=job.saves_start, after_save=lambda step: self._after_save(step, progress),
-            is_needed=self._lacks_evaluation)
+            is_needed=self._lacks_evaluation, stop=stop)
         estimator = training.make_estimator(job.model_fn, model_dir=self._model_dir,
                                             seed=settings.seed, devices=devices)
         if job.evaluator and devices.is_chief:

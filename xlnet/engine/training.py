@@ -43,7 +43,8 @@ def make_estimator(model_fn: Callable[..., tf2.estimator.EstimatorSpec], *, mode
     return tf2.estimator.Estimator(model_fn, model_dir, tf2.estimator.RunConfig(
         tf_random_seed=seed, save_checkpoints_steps=None, save_checkpoints_secs=None,
         save_summary_steps=None, log_step_count_steps=None,
-        session_config=distribution.session_config(devices), train_distribute=devices.strategy))
+        session_config=distribution.session_config(devices, is_training=True),
+        train_distribute=devices.strategy))
 
 
 def set_up_process() -> None:

@@ -19,6 +19,16 @@ from xlnet.network.noise import bits16
 LAYER_NORM_EPSILON = 1e-12
 
 
+def gradients(y: tf.Tensor, xs: Sequence[tf.Tensor], dy: Optional[tf.Tensor] = None
+              ) -> list[Optional[tf.Tensor]]:
+    """`tf.gradients`, with what reaches a tensor from several sides summed two at a time.
+
+    TensorFlow's sum of more writes over the first of them that nobody else reads any more, and
+    begins with it: where operations run side by side, its last bit depends on which ends first.
+    """
+    return tf.gradients(y, xs, dy, aggregation_method=tf.AggregationMethod.EXPERIMENTAL_TREE)
+
+
 def recomputed(function: Callable[..., tf.Tensor], *inputs: Any) -> tf.Tensor:
     """`function(*inputs)`, one tensor, without keeping what it computes on the way.
 
@@ -40,7 +50,7 @@ def recomputed(function: Callable[..., tf.Tensor], *inputs: Any) -> tf.Tensor:
             with tf.control_dependencies([dy]):  # not before the backward pass is here
                 again = [tf.identity(x) for x in tensors]
             with tf.name_scope("recomputed"):
-                return tf.gradients(call(again), again, dy)
+                return gradients(call(again), again, dy)
         return call(tensors), gradient
     return forward(*(leaves[i] for i in places))
 
