@@ -65,8 +65,8 @@ def quick_start():
     from xlnet.engine import distribution
     make = distribution.session_config
 
-    def as_built(devices):
-        config = make(devices)
+    def as_built(*given, **named):
+        config = make(*given, **named)
         config.graph_options.rewrite_options.disable_meta_optimizer = True
         return config
     with pytest.MonkeyPatch.context() as patched:
