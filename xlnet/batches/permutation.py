@@ -64,8 +64,8 @@ class Random:
                  windows: Iterable[int]) -> None:
         self._philox = np.random.Philox(key=np.array([seed, 0], np.uint64))
         self._generator = np.random.Generator(self._philox)
-        self._counters = [np.array([0, window, stream, epoch], np.uint64)
-                          for stream, window in zip(streams, windows)]
+        self._counters = np.array([(0, window, stream, epoch) for stream, window
+                                   in zip(streams, windows)], np.uint64)         # [B,4]
         self._state = self._philox.state      # at its beginning, nothing buffered
 
     def uniform(self, count: int) -> np.ndarray:
@@ -75,7 +75,8 @@ class Random:
             self._state["state"]["counter"] = counter
             self._philox.state = self._state
             self._generator.random(out=row)
-            counter[0] += np.uint64(count)    # Philox steps once in four numbers: more than enough
+        # Philox steps once in four numbers: more than enough.
+        self._counters[:, 0] += np.uint64(count)
         return numbers
 
 
@@ -222,20 +223,40 @@ def sample_targets(random: Random, is_special: np.ndarray, word_start: np.ndarra
     words = _Words(is_special, word_start)
     ngram = _ngrams(words, sizes, dice[:, :1], permutation.mask_mode)    # [B,T]
     step = permutation.mask_alpha // permutation.mask_beta
-    key = np.take_along_axis(_deal(deal, step), ngram, axis=1)           # [B,T], of the n-gram
-    key[is_special] = np.inf                                             # behind the ring
-    # Stable: an n-gram's tokens stay side by side.
-    order = np.argsort(key, axis=1, kind="stable")                       # [B,T], place -> token
+    key = _take(_deal(deal, step), ngram)                                # [B,T], of the n-gram
+    key = np.where(is_special, np.inf, key)                              # behind the ring
+    order = _in_order(key)                                               # [B,T], place -> token
     place = np.empty_like(order)                                         # [B,T], token -> place
-    np.put_along_axis(place, order, np.arange(length)[None], axis=1)
+    place.ravel()[_flat(order, length)] = np.arange(length)
     tokens = np.maximum(words.tokens, 1)                                 # [B,1], of the ring
     arc = (dice[:, 1:2] * tokens).astype(np.int64)                       # [B,1], its first place
     ahead = place - arc
     ahead += tokens * (ahead < 0)                                        # [B,T], places from there
     picked = (ahead < budget[:, None]) & ~is_special                     # [B,T]
     edges = (arc + [[0, -1]] + budget[:, None] * [[0, 1]]) % tokens      # [B,2], places
-    ends = np.take_along_axis(order, edges, axis=1)                      # [B,2], tokens
+    ends = _take(order, edges)                                           # [B,2], tokens
     return _mend(picked, words, ends, dice[:, 2:])
+
+
+def _in_order(key):
+    """`np.argsort(key, kind="stable")`, which is several times slower, of keys [B,T] from 0 on.
+
+    Bits of such floats are whole numbers in the same order. The last bits of each make room for its
+    column, so that equal keys, of an n-gram's tokens, stay side by side in the order of the text.
+    """
+    columns = np.arange(key.shape[1])
+    room = (1 << int(columns[-1]).bit_length()) - 1
+    return np.sort(key.view(np.int64) & ~room | columns, axis=1) & room
+
+
+def _take(values, columns):
+    """`np.take_along_axis(values, columns, axis=1)`, which is slower: [B,T], [B,N] -> [B,N]."""
+    return values.ravel()[_flat(columns, values.shape[1])]
+
+
+def _flat(columns, length):
+    """Places [B,N] in the flat array of those that `columns` names in each of B rows of `length`"""
+    return columns + length * np.arange(len(columns))[:, None]
 
 
 class _Words:
@@ -267,7 +288,7 @@ class _Words:
         """Words 01, 2 of three tokens: starts 1 0 1, index 0 0 1, length 2 2 1."""
         shape = self.starts.shape
         self.index = np.maximum(np.cumsum(self.starts, axis=1) - 1, 0)        # [B,T]
-        flat = self.index + np.arange(shape[0])[:, None] * shape[1]           # [B,T], of all rows
+        flat = _flat(self.index, shape[1])                                    # [B,T], of all rows
         sizes = np.bincount(flat[~self.is_special], minlength=flat.size)      # [B*T], by word
         self.length = sizes[flat]                                             # [B,T]
 
@@ -298,7 +319,7 @@ def _ngrams(words, sizes, lap_start, mask_mode):
     lap_start = (lap_start[rows, 0] * count).astype(np.int64)                     # [n-grams]
     begins = np.zeros(words.starts.shape, bool)                                   # [B,T], by word
     begins[rows, (lap_start + begin[rows, columns]) % count] = True
-    begins = np.take_along_axis(begins, words.index, axis=1) | words.after_special    # by token
+    begins = _take(begins, words.index) | words.after_special                     # [B,T], by token
     return np.maximum(np.cumsum(begins & words.starts, axis=1) - 1, 0)
 
 
@@ -315,8 +336,9 @@ def _deal(uniform, step):
     step = min(step, length)
     padded = np.pad(uniform, [[0, 0], [0, -length % step]], constant_values=1.)
     hands = padded.reshape(len(uniform), -1, step)                # [B,hands,step]
-    rounds = sum((hands[:, :, i, None] < hands).astype(np.int32)  # [B,hands,step], 0 to step - 1
-                 for i in range(step))
+    rounds = np.zeros(hands.shape, np.int8 if step < 128 else np.int32)
+    for i in range(step):                                         # [B,hands,step], 0 to step - 1
+        rounds += hands[:, :, i, None] < hands
     return (rounds + hands).reshape(len(uniform), -1)[:, :length]
 
 
@@ -340,9 +362,9 @@ def _mend(picked, words, ends, dice):
     near = ends[:, :, None] + np.arange(1 - LONGEST_WORD, LONGEST_WORD)           # [B,2,19], tokens
     is_token = (near >= 0) & (near < columns)
     near = np.clip(near, 0, columns - 1)
-    own = np.take_along_axis(words.index, ends, axis=1)                           # [B,2], words
+    own = _take(words.index, ends)                                                # [B,2], words
     is_in = is_token & (words.index[rows, near] == own[:, :, None]) & ~words.is_special[rows, near]
-    size = np.take_along_axis(words.length, ends, axis=1)                         # [B,2]
+    size = _take(words.length, ends)                                              # [B,2]
     some = (is_in & picked[rows, near]).sum(axis=2)                               # [B,2], picked
     up = np.minimum(size[:, 0] - some[:, 0], some[:, 1])                          # [B]
     down = np.minimum(some[:, 0], size[:, 1] - some[:, 1])                        # [B]
