@@ -49,15 +49,16 @@ def test_sigterm_on_one_host_saves_and_ends_both(place, stopped):
 
 @pytest.fixture(scope="module")
 def killed(place, run, stopped):
-    """The same hosts once more: the newest checkpoint is damaged, the second gets SIGKILL."""
-    damaged = newest(place / "hosts")
-    data = place / "hosts" / ("model.ckpt-%d.data-00000-of-00001" % damaged)
+    """The same hosts go on: the newest checkpoint is damaged, the second gets SIGKILL."""
+    shutil.copytree(place / "hosts", place / "killed")
+    damaged = newest(place / "killed")
+    data = place / "killed" / ("model.ckpt-%d.data-00000-of-00001" % damaged)
     data.write_bytes(data.read_bytes()[:-100])
 
     def uninterrupted():    # the run of one process, dropout and memories on, for comparison
         done = train(place, "whole", **run)
         assert done.returncode == 0, done.stderr
-    status, printed = interrupt_one(start_hosts(place, "hosts", **run), 39, signal.SIGKILL,
+    status, printed = interrupt_one(start_hosts(place, "killed", **run), 39, signal.SIGKILL,
                                     meanwhile=uninterrupted)
     return damaged, status, printed
 
@@ -80,7 +81,7 @@ def test_a_lost_host_ends_the_other(killed):
 
 def test_one_process_goes_on_where_hosts_were_lost(place, run, killed):
     """Stopped, damaged, killed, and the run is still the uninterrupted one of one device."""
-    name = shutil.copytree(place / "hosts", place / "alone").name
+    name = shutil.copytree(place / "killed", place / "alone").name
     done = train(place, name, **run)
     assert done.returncode == 0, done.stderr
     assert re.search("^steps +(36|40) to 60", done.stdout, re.MULTILINE)

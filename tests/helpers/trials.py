@@ -224,6 +224,55 @@ class VanishingFolders(Trials):
         return wrong
 
 
+class SlowFolders(Trials):
+    """In a shared folder that answers late: all along, or not at all for some seconds, in which the
+    program is killed."""
+    about = "slow"
+
+    def _disturbed(self, folder, rng, number, cleaning):
+        image = self._folder / "image"
+        with open(image, "wb") as f:
+            f.truncate(1 << 28)
+        _mount(cleaning, folder, "loop", of=image)
+        if number % 2:
+            moment, seconds = self._moment(rng), rng.uniform(1, 4)
+            self._run(folder, moment, lambda children: _frozen_while(
+                folder, seconds, lambda: [_tell(child, signal.SIGKILL) for child in children]))
+            return None
+        with _often_frozen(folder, rng.uniform(.1, .5)):
+            statuses = self._run(folder)
+        return self._end_in_a_line(statuses, "never")
+
+
+def _frozen_while(folder, seconds, then=lambda: None):
+    """Whoever writes to a file system waits for so long; `then` is done at half of it."""
+    _call("fsfreeze", "--freeze", folder)
+    try:
+        time.sleep(seconds / 2)
+        then()
+        time.sleep(seconds / 2)
+    finally:
+        _call("fsfreeze", "--unfreeze", folder)
+
+
+@contextlib.contextmanager
+def _often_frozen(folder, seconds):
+    """Most of the time, so long at a time."""
+    is_over = threading.Event()
+
+    def freeze():
+        while not is_over.wait(seconds / 8):
+            _frozen_while(folder, seconds)
+
+    freezing = threading.Thread(target=freeze)
+    freezing.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        freezing.join()
+
+
 class Clocks(Trials):
     """The clock jumps by hours to a day, forward or back, in the middle or behind a kill."""
     about = "clocks"
@@ -253,20 +302,25 @@ def _call(*words):
     subprocess.run([str(word) for word in words], check=True, capture_output=True)
 
 
-def _mount(cleaning, folder, options):
-    """A file system of its own, taken away at the end.
+def _mount(cleaning, folder, options, of=None):
+    """A file system of its own, in memory or in the file `of`; taken away at the end.
 
     Raises:
       PermissionError: this process may not mount any.
     """
     try:
-        _call("mount", "-t", "tmpfs", "-o", options, "tmpfs", folder)
+        if of:
+            _call("mkfs.ext4", "-q", "-F", of)
+            _call("mount", "-o", options, of, folder)
+        else:
+            _call("mount", "-t", "tmpfs", "-o", options, "tmpfs", folder)
     except (OSError, subprocess.CalledProcessError) as e:
         raise PermissionError("no file system may be mounted here") from e
     cleaning.callback(_call, "umount", "--lazy", folder)
 
 
-KINDS = {kind.about: kind for kind in (Kills, FullDisks, VanishingFolders, Clocks)}
+KINDS = {kind.about: kind for kind in (Kills, FullDisks, VanishingFolders, SlowFolders,
+                                        Clocks)}
 
 
 def try_all(kind, times, seed=0, only=None):
