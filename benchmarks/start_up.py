@@ -72,7 +72,7 @@ def sizes(settings):
                 train_batch_size=manifest["num_streams"])
 
 
-def measure(command, parts):
+def measure(name, command, parts):
     """Runs a process to its end, or to the last of `parts`.
 
     Returns:
@@ -96,7 +96,7 @@ def measure(command, parts):
         if not missing:
             process.kill()
     if process.wait() > 0 or missing:
-        raise UserError("%s ended with status %d" % (" ".join(command[:2]), process.returncode))
+        raise UserError("%s: ended with status %d" % (name, process.returncode))
     after, clock = os.times(), sum(seconds.values()) or time.perf_counter() - began
     return (after.children_user + after.children_system - before.children_user
             - before.children_system), clock, seconds
@@ -107,7 +107,7 @@ def main(settings):
     with tempfile.TemporaryDirectory() as directory:
         for name, command, parts in commands(settings, directory):
             processor, clock, seconds = min(
-                (measure(command, parts) for _ in range(settings.repeats)), key=lambda run: run[1])
+                (measure(name, command, parts) for _ in range(settings.repeats)), key=lambda run: run[1])
             print("| %s | %.2f | %.2f | %s |" % (name, clock, processor, ", ".join(
                 "%s %.1f" % part for part in seconds.items())), flush=True)
 

@@ -320,7 +320,7 @@ def _mount(cleaning, folder, options, of=None):
 
 
 KINDS = {kind.about: kind for kind in (Kills, FullDisks, VanishingFolders, SlowFolders,
-                                        Clocks)}
+                                       Clocks)}
 
 
 def try_all(kind, times, seed=0, only=None):
