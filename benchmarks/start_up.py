@@ -106,8 +106,8 @@ def main(settings):
     print("| what | clock [s] | processor [s] | of the clock |\n|---|---|---|---|")
     with tempfile.TemporaryDirectory() as directory:
         for name, command, parts in commands(settings, directory):
-            processor, clock, seconds = min(
-                (measure(name, command, parts) for _ in range(settings.repeats)), key=lambda run: run[1])
+            processor, clock, seconds = min((measure(name, command, parts) for _ in range(
+                settings.repeats)), key=lambda run: run[1])
             print("| %s | %.2f | %.2f | %s |" % (name, clock, processor, ", ".join(
                 "%s %.1f" % part for part in seconds.items())), flush=True)
 
