@@ -336,8 +336,8 @@ def _deal(uniform, step):
     step = min(step, length)
     padded = np.pad(uniform, [[0, 0], [0, -length % step]], constant_values=1.)
     hands = padded.reshape(len(uniform), -1, step)                # [B,hands,step]
-    rounds = np.zeros(hands.shape, np.int8 if step < 128 else np.int32)
-    for i in range(step):                                         # [B,hands,step], 0 to step - 1
+    rounds: np.ndarray = np.zeros(hands.shape, np.int32)          # [B,hands,step], 0 to step - 1
+    for i in range(step):
         rounds += hands[:, :, i, None] < hands
     return (rounds + hands).reshape(len(uniform), -1)[:, :length]
 

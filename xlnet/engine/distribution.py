@@ -225,18 +225,16 @@ def _check_answers(address):
 def session_config(devices: Devices, is_training: bool = False) -> tf.ConfigProto:
     """Session settings: without GPUs, a CPU device for each replica.
 
-    Operations run side by side. In training TensorFlow is not to make one sum of several, whose
-    last bit depends on which of them comes first, see `ops.gradients`.
+    Operations run side by side. In training the graph runs as it was built: TensorFlow's rewriting
+    takes as long as building it and gains nothing (benchmarks/HISTORY.md), makes one sum of
+    several, whose last bit depends on which of them comes first (`ops.gradients`), and joins
+    operations for which XLA has no kernels.
     """
     config = tf.ConfigProto(allow_soft_placement=True)
     config.gpu_options.allow_growth = True
     # The first ones, as in `connect`.
     config.gpu_options.visible_device_list = ",".join(map(str, range(len(devices.gpus))))
-    rewriting = config.graph_options.rewrite_options
-    if is_training:
-        rewriting.arithmetic_optimization = rewriting.OFF
-    if devices.xla:     # which has no kernels for what the remapper makes of two operations
-        rewriting.remapping = rewriting.OFF
+    config.graph_options.rewrite_options.disable_meta_optimizer = is_training
     if devices.strategy and devices.hosts == 1:
         config.device_count["CPU"] = devices.per_host
     return config

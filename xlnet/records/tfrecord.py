@@ -5,17 +5,20 @@ Shape letters: n records, R bytes of one.
 
 from __future__ import annotations
 
+import functools
 import os
 import struct
 from collections.abc import Iterator
-from typing import Optional
+from typing import Optional, TypeVar
 
 import google_crc32c
 import numpy as np
 
 from xlnet.errors import UserError
 
-_HEADER = struct.Struct("<Q")
+_HEADER, _CHECKSUM = struct.Struct("<Q"), struct.Struct("<I")
+AnyNumber = TypeVar("AnyNumber", int, np.ndarray)
+
 BEFORE, BEHIND = _HEADER.size + 4, 4       # [bytes] of a record around its data
 
 
@@ -24,6 +27,7 @@ def frame(data: bytes) -> bytes:
     return header(len(data)) + data + _checksum(data)
 
 
+@functools.lru_cache
 def header(size: int) -> bytes:
     """The `BEFORE` bytes in front of `size` bytes of data."""
     length = _HEADER.pack(size)
@@ -58,7 +62,7 @@ def damage(path: str) -> Optional[str]:
 
 
 def _checksum(data):
-    return masked(np.array([google_crc32c.value(data)])).tobytes()
+    return _CHECKSUM.pack(masked(google_crc32c.value(data)))
 
 
 def split(content: bytes) -> Iterator[Optional[bytes]]:
@@ -78,10 +82,11 @@ def split(content: bytes) -> Iterator[Optional[bytes]]:
         place = end + BEHIND
 
 
-def masked(checksum: np.ndarray) -> np.ndarray:
-    """TFRecord's form of a CRC-32C, so that data may hold checksums itself; uint32."""
+def masked(checksum: AnyNumber) -> AnyNumber:
+    """TFRecord's form of a CRC-32C, so that data may hold checksums itself: 32 bits, of an int or
+    of each number of an array of int64."""
     rotated = checksum >> 15 | checksum << 17 & 0xffffffff
-    return (rotated + 0xa282ead8 & 0xffffffff).astype("<u4")
+    return rotated + 0xa282ead8 & 0xffffffff
 
 
 class EqualRecords:
@@ -116,7 +121,7 @@ class EqualRecords:
         """
         found = self._records[numbers]                                             # [n,R]
         data = [record[BEFORE:-BEHIND].tobytes() for record in found]
-        checksums = masked(np.array([google_crc32c.value(each) for each in data], np.int64))
+        checksums = masked(np.array([google_crc32c.value(each) for each in data])).astype("<u4")
         damaged = checksums.view(np.uint8).reshape(-1, BEHIND) != found[:, -BEHIND:]
         if damaged.any():
             raise UserError("%s: record %d is damaged; remove the file, it is made again" % (

@@ -121,4 +121,5 @@ def _seal(batch, view):
     length = size - BEFORE - BEHIND
     sums = [google_crc32c.value(bytes(data[at:at + length]))
             for at in range(0, len(batch), size)]
-    view[:, -BEHIND:] = tfrecord.masked(np.array(sums)).view(np.uint8).reshape(-1, 4)
+    view[:, -BEHIND:] = tfrecord.masked(np.array(sums)).astype("<u4").view(
+        np.uint8).reshape(-1, BEHIND)
