@@ -24,7 +24,8 @@ from xlnet.errors import UserError
 
 KEPT = os.path.join(ROOT, "benchmarks", "again.json")
 COMMANDS = {
-    "start-up": "start_up.py --repeats=1 --record_info_dir={sample}/records/train",
+    "start-up": "start_up.py --repeats=1 --record_info_dir={sample}/records/train "
+                "--model_dir={sample}/classifier_pretrained",
     "text to records": "data_preparation.py --input_glob={sample}/text/pretrain/train.txt "
                        "--sp_path={sample}/spiece.model --megabytes=5 --workers=1 --repeats=1",
     "records to batches": "input_pipeline.py --input_glob={sample}/text/pretrain/train.txt "

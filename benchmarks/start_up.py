@@ -22,7 +22,7 @@ from xlnet.errors import UserError
 
 # How lines begin that a program prints when it is done with a part of its start. A training says in
 # the last one how much of the time the step itself took.
-TRAINS = {"devices": "import", "first step after": "graph and weights"}
+TRAINS = {"devices": "import and graph", "first step after": "weights"}
 ANSWERS = {"imported": "import", "loaded": "graph and weights", "answered": "first answer"}
 ANSWER = """
 import sys, xlnet, xlnet.api
