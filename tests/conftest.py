@@ -59,9 +59,9 @@ def model_of(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def quick_start():
-    """Sessions run their graphs as they were built. TensorFlow rewrites a graph before its first
-    step, which takes as long as building it: half of the time of a run of a few steps. For tests of
-    what runs read, write, say and refuse; tests of numbers have the graphs that users have."""
+    """All sessions run their graphs as they were built, not those of training alone. TensorFlow
+    rewrites a graph before it is first used, which takes as long as building it. For tests of what
+    runs read, write, say and refuse; tests of numbers have the graphs that users have."""
     from xlnet.engine import distribution
     make = distribution.session_config
 
