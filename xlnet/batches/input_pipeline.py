@@ -22,7 +22,7 @@ from xlnet.records.manifest import Manifest
 from xlnet.records.window_reader import WindowReader
 
 POOL_BATCHES = 32         # batches that are sorted by length together
-DRAWN_TOGETHER = 64       # windows; the fixed cost of NumPy's calls is shared by so many
+DRAWN_TOGETHER = 1 << 17  # tokens; the fixed cost of NumPy's calls is shared by so many
 
 # For functions of datasets: without it, TensorFlow reads and rewrites their source at each start.
 _as_written = tf.autograph.experimental.do_not_convert
@@ -80,7 +80,7 @@ def pretraining_batches(directory: str, manifest: Union[Manifest, LegacyManifest
     source = kind(directory, manifest, batch_size, rows, WindowReader(skips_damaged))
     first_round, first_window = source.place(start_step)
     last_round = np.iinfo(np.int64).max if epochs is None else epochs * source.groups
-    together = max(1, DRAWN_TOGETHER // source.num_rows)
+    together = max(1, DRAWN_TOGETHER // (source.num_rows * manifest.seq_len))
     drawing = _Drawing(permutation, special_ids, seed, source, legacy_word_start)
 
     @_as_written
@@ -97,8 +97,9 @@ def pretraining_batches(directory: str, manifest: Union[Manifest, LegacyManifest
         parsed = source.parse(round_index % source.groups, window)
         return _by_step(dict(parsed, **drawing(parsed, round_index, window)), source.num_rows)
 
+    # One call ahead of those who read: two at a time wait for Python's lock, and are slower.
     return (tf.data.Dataset.range(first_round, last_round).flat_map(one_round)
-            .map(draw, num_parallel_calls=2, deterministic=True).unbatch().prefetch(2))
+            .map(draw, num_parallel_calls=1).unbatch().prefetch(2))
 
 
 def _by_step(features, num_rows):
