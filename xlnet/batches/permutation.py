@@ -244,9 +244,9 @@ def _in_order(key):
     Bits of such floats are whole numbers in the same order. The last bits of each make room for its
     column, so that equal keys, of an n-gram's tokens, stay side by side in the order of the text.
     """
-    columns = np.arange(key.shape[1])
-    room = (1 << int(columns[-1]).bit_length()) - 1
-    return np.sort(key.view(np.int64) & ~room | columns, axis=1) & room
+    length = key.shape[1]
+    room = (1 << (length - 1).bit_length()) - 1
+    return np.sort(key.view(np.int64) & ~room | np.arange(length), axis=1) & room
 
 
 def _take(values, columns):

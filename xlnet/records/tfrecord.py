@@ -8,8 +8,8 @@ from __future__ import annotations
 import functools
 import os
 import struct
-from collections.abc import Iterator
-from typing import Optional, TypeVar
+from collections.abc import Iterable, Iterator
+from typing import Optional
 
 import google_crc32c
 import numpy as np
@@ -17,8 +17,6 @@ import numpy as np
 from xlnet.errors import UserError
 
 _HEADER, _CHECKSUM = struct.Struct("<Q"), struct.Struct("<I")
-AnyNumber = TypeVar("AnyNumber", int, np.ndarray)
-
 BEFORE, BEHIND = _HEADER.size + 4, 4       # [bytes] of a record around its data
 
 
@@ -62,7 +60,15 @@ def damage(path: str) -> Optional[str]:
 
 
 def _checksum(data):
-    return _CHECKSUM.pack(masked(google_crc32c.value(data)))
+    """TFRecord's form of a CRC-32C, so that data may hold checksums itself."""
+    checksum = google_crc32c.value(data)
+    rotated = checksum >> 15 | checksum << 17 & 0xffffffff
+    return _CHECKSUM.pack(rotated + 0xa282ead8 & 0xffffffff)
+
+
+def checksums(pieces: Iterable[bytes]) -> np.ndarray:
+    """What stands behind the data of n records: uint8 [n,BEHIND]."""
+    return np.frombuffer(b"".join(map(_checksum, pieces)), np.uint8).reshape(-1, BEHIND)
 
 
 def split(content: bytes) -> Iterator[Optional[bytes]]:
@@ -80,13 +86,6 @@ def split(content: bytes) -> Iterator[Optional[bytes]]:
         data = content[begin:end]
         yield data if content[end:end + BEHIND] == _checksum(data) else None
         place = end + BEHIND
-
-
-def masked(checksum: AnyNumber) -> AnyNumber:
-    """TFRecord's form of a CRC-32C, so that data may hold checksums itself: 32 bits, of an int or
-    of each number of an array of int64."""
-    rotated = checksum >> 15 | checksum << 17 & 0xffffffff
-    return rotated + 0xa282ead8 & 0xffffffff
 
 
 class EqualRecords:
@@ -121,8 +120,7 @@ class EqualRecords:
         """
         found = self._records[numbers]                                             # [n,R]
         data = [record[BEFORE:-BEHIND].tobytes() for record in found]
-        checksums = masked(np.array([google_crc32c.value(each) for each in data])).astype("<u4")
-        damaged = checksums.view(np.uint8).reshape(-1, BEHIND) != found[:, -BEHIND:]
+        damaged = checksums(data) != found[:, -BEHIND:]
         if damaged.any():
             raise UserError("%s: record %d is damaged; remove the file, it is made again" % (
                 self._path, numbers[damaged.any(axis=1).argmax()]))

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Callable
 
-import google_crc32c
 import numpy as np
 
 from xlnet.config import CorpusSettings
@@ -119,7 +118,5 @@ def _seal(batch, view):
     size = view.shape[1]
     data = memoryview(batch)[BEFORE:]
     length = size - BEFORE - BEHIND
-    sums = [google_crc32c.value(bytes(data[at:at + length]))
-            for at in range(0, len(batch), size)]
-    view[:, -BEHIND:] = tfrecord.masked(np.array(sums)).astype("<u4").view(
-        np.uint8).reshape(-1, BEHIND)
+    view[:, -BEHIND:] = tfrecord.checksums(
+        bytes(data[at:at + length]) for at in range(0, len(batch), size))
