@@ -38,9 +38,8 @@ def test_memory_is_that_of_the_formulas(path):
         "pretrain", rows, preset["seq_len"], preset["mem_len"], preset["num_predict"]))
     assert rest == 0 and about["memory"].startswith("%.1f GiB by benchmarks/costs.py" % found)
     for size in map(int, re.findall(r"(\d+) (?:or \d+ )?GB", about["for"])):
-        assert found < 2 / 3 * size, "the rest is left for what the formulas leave out"
-    if smallest := min(map(int, re.findall(r"(\d+)(?: or \d+)? GB", about["for"])), default=0):
-        assert found > 0.5 * smallest, "the device is filled"
+        assert found < 0.6 * size, "as much again is left for what the formulas leave out"
+        assert found > size / 3, "a larger batch would fit"
     if any(gpu in about["for"] for gpu in WITHOUT_BFLOAT16):
         assert preset["precision"] != "bf16"
     assert about["streams"].endswith("--num_streams=%d" % preset["train_batch_size"])
