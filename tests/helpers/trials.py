@@ -29,6 +29,8 @@ SAME = "the same result"
 SIGNALS = (signal.SIGKILL, signal.SIGTERM)
 _STARTS = 5             # of one trial, before it counts as one that never ends
 _PATIENCE = 400         # [s] after which a start counts as one that hangs
+_LAUNCHERS_PATIENCE = 60        # [s] with the other hosts, when one has ended
+_SECONDS_TO_STOP = 30
 _ERRORS = "== errors\n"
 
 
@@ -63,6 +65,28 @@ def end(child):
         return os.waitpid(child, 0)[1]
     finally:
         late.cancel()
+
+
+def end_together(children):
+    """Waits for the copies that are the hosts of a run; returns how each ended.
+
+    When one has ended the others get a minute, and are told to stop then, as launchers do: a host
+    that waits for one that is gone waits as long as it takes. One that ends by that counts as one
+    that ended well.
+    """
+    statuses, told, late = {}, False, time.monotonic() + _PATIENCE
+    while len(statuses) < len(children):
+        for child in set(children) - set(statuses):
+            found, status = os.waitpid(child, os.WNOHANG)
+            if found:
+                statuses[child] = 0 if told and status == signal.SIGTERM else status
+                late = min(late, time.monotonic() + _LAUNCHERS_PATIENCE)
+        if time.monotonic() > late:
+            for child in set(children) - set(statuses):
+                _tell(child, signal.SIGTERM if statuses and not told else signal.SIGKILL)
+            told, late = True, time.monotonic() + _SECONDS_TO_STOP
+        time.sleep(.05)
+    return [statuses[child] for child in children]
 
 
 def _tell(child, number):
@@ -141,7 +165,7 @@ class Trials:
         if disturb:
             time.sleep(moment)
             disturb(children)
-        return [end(child) for child in children]
+        return end_together(children) if len(children) > 1 else [end(children[0])]
 
     def _work(self, folder, addresses, index):
         if len(addresses) > 1:
@@ -189,8 +213,11 @@ class Kills(Trials):
     def _disturbed(self, folder, rng, number, cleaning):
         sent, hosts = SIGNALS[number % len(SIGNALS)], self._program.hosts
         chosen = rng.choice([range(hosts), *([index] for index in range(hosts))])
-        self._run(folder, self._moment(rng),
-                  lambda children: [_tell(children[index], sent) for index in chosen])
+        statuses = self._run(folder, self._moment(rng), lambda children: [
+            _tell(children[index], sent) for index in chosen])
+        hung = [index for index in range(hosts)
+                if index not in chosen and statuses[index] == signal.SIGKILL]
+        return "hung: hosts %s: %s" % (hung, self._printed()[-1000:]) if hung else None
 
 
 class FullDisks(Trials):

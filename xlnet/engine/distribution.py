@@ -20,7 +20,7 @@ import tensorflow.compat.v1 as tf
 
 from xlnet import failures
 from xlnet.config import DeviceSettings
-from xlnet.engine import gpus
+from xlnet.engine import gpus, meeting
 from xlnet.errors import UserError
 
 _log = logging.getLogger(__name__)
@@ -101,7 +101,7 @@ def connect(settings: DeviceSettings) -> Devices:
     if hosts > 1:
         words = "%d hosts of %s, this is number %d" % (hosts, words, host)
         _log.info("note: %s; waiting until all of them are there", words)
-        strategy = _several_hosts(used, count)
+        strategy = _several_hosts(used, count, host)
     else:
         strategy = _one_host(used, count) if count > 1 else None
     return Devices(strategy, count, hosts, host, words, gpus=tuple(used), xla=settings.xla,
@@ -183,10 +183,11 @@ def _one_host(used, count):
             cross_device_ops=tf2.distribute.ReductionToOneDevice())
 
 
-def _several_hosts(used, count):
+def _several_hosts(used, count, host):
     if not used and count > 1:
         raise UserError("num_core_per_host is %d: without GPUs a host of several is one replica"
                         % count)
+    meeting.wait_for_all([address for _, address in all_hosts()], host)
     strategy = tf2.distribute.MultiWorkerMirroredStrategy()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)   # TensorFlow has put a handler there that waits
     return strategy

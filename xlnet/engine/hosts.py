@@ -7,6 +7,9 @@ sums over hosts that were cut off stay so until the program is started again.
 from __future__ import annotations
 
 import contextlib
+import logging
+import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,6 +19,8 @@ import tensorflow.compat.v1 as tf
 
 from xlnet.engine import distribution, private_tf
 from xlnet.errors import UserError
+
+_log = logging.getLogger(__name__)
 
 _SECONDS_BETWEEN_LOOKS = 5
 _MISSES = 3             # in a row, and a host is lost
@@ -91,18 +96,23 @@ def together() -> Iterator[Watch]:
 
 
 class Watch(tf.train.SessionRunHook):
-    """Looks, while a step is under way, whether all hosts answer; else cuts the step off.
+    """Looks, while the session is made and while a step is under way, whether all hosts answer;
+    else cuts that off.
 
     Between steps nothing is watched: this host may be saving when others are done.
     """
 
     def __init__(self):
-        self._in_step = False
+        self._session: Optional[tf.Session] = None      # once it is made, of all hosts
+        self._in_step = True
         self._ended = threading.Event()
         self.lost: Optional[str] = None    # what to call the lost host
 
+    def begin(self) -> None:
+        threading.Thread(target=self._look, daemon=True).start()
+
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
-        threading.Thread(target=self._look, args=(session,), daemon=True).start()
+        self._session, self._in_step = session, False
 
     def before_run(self, run_context: tf.train.SessionRunContext) -> None:
         self._in_step = True
@@ -114,9 +124,18 @@ class Watch(tf.train.SessionRunHook):
     def end(self, session: tf.Session) -> None:
         self._ended.set()
 
-    def _look(self, session):
+    def _look(self):
         monitor = PeerMonitor()
         while not self.lost and not self._ended.wait(_SECONDS_BETWEEN_LOOKS):
             self.lost = monitor.lost(lambda: self._in_step)
-        if self.lost:
-            session.close()         # the step ends with an error
+        if self.lost and self._session:
+            self._session.close()       # the step ends with an error
+        elif self.lost:
+            _end_program(Lost(self.lost))
+
+
+def _end_program(error):
+    """For a session that is being made: it waits for the lost host, and nobody can close it."""
+    _log.error("%s: %s", os.path.basename(sys.argv[0]), error)
+    sys.stdout.flush()
+    os._exit(1)

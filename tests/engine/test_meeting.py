@@ -1,0 +1,93 @@
+"""Hosts that begin together: they wait for each other, hear signals meanwhile, and miss those that
+are lost before there is a session."""
+
+import json
+import re
+import signal
+import socket
+import threading
+import time
+
+import pytest
+from helpers.pretraining import free_ports, start
+
+from xlnet.engine import meeting
+from xlnet.errors import UserError
+
+
+def begin(addresses, own, returned):
+    """A host that listens when all are there, as TensorFlow would."""
+    def wait():
+        meeting.wait_for_all(addresses, own)
+        returned[own] = time.monotonic()
+        with socket.create_server(("", int(addresses[own].rpartition(":")[2]))):
+            while len(returned) < len(addresses):
+                time.sleep(0.02)
+    thread = threading.Thread(target=wait, daemon=True)
+    thread.start()
+    return thread
+
+
+def local_addresses(count):
+    return ["localhost:%d" % port for port in free_ports(count)]
+
+
+def test_all_wait_for_the_last(monkeypatch, caplog):
+    monkeypatch.setattr(meeting, "_SECONDS_BETWEEN_LINES", 0)
+    caplog.set_level("INFO")
+    addresses, returned = local_addresses(3), {}
+    first = [begin(addresses, own, returned) for own in (0, 2)]
+    time.sleep(1)
+    assert not returned
+    assert caplog.messages[-1] == "note: waiting for host 1 (%s)" % addresses[1]
+    came = time.monotonic()
+    for thread in [*first, begin(addresses, 1, returned)]:
+        thread.join(20)
+    assert sorted(returned) == [0, 1, 2] and min(returned.values()) > came
+
+
+def test_a_taken_port_is_one_line():
+    with socket.create_server(("", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(UserError, match="^TF_CONFIG: this host is localhost:%d, but port %d is "
+                           "taken by another program; stop what" % (port, port)):
+            meeting.wait_for_all(["localhost:%d" % port, "localhost:1"], 0)
+
+
+@pytest.mark.parametrize("address", ("host", ":2222", "host:", "host:port", "host:99999", "h:0"))
+def test_an_address_without_a_port_is_one_line(address):
+    with pytest.raises(UserError, match="^TF_CONFIG: the address of a host is '%s', expected "
+                       "name:port$" % re.escape(address)):
+        meeting.wait_for_all(["localhost:2222", address], 0)
+
+
+def start_one(place, name, addresses, index, **changes):
+    return start(place, name, {"PYTHONUNBUFFERED": "1", "TF_CONFIG": json.dumps({
+        "cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}})},
+        num_hosts=2, **changes)
+
+
+@pytest.mark.parametrize("number, status, last", (
+    (signal.SIGINT, 130, "train_gpu.py: stopped"), (signal.SIGTERM, -signal.SIGTERM, None)))
+def test_a_waiting_host_hears_signals(place, number, status, last):
+    host = start_one(place, "waiting", local_addresses(2), 1)
+    line = host.stdout.readline()
+    assert line.endswith("waiting until all of them are there\n"), line
+    time.sleep(0.5)
+    host.send_signal(number)
+    rest = host.communicate(timeout=20)[0].strip().split("\n")
+    assert host.returncode == status
+    assert rest == [last or ""]
+
+
+def test_a_host_lost_before_the_session_ends_the_other(place):
+    """The chief cannot keep the vocabulary, behind the meeting and before there is a session."""
+    (place / "refused" / "spiece.model" / "in the way").mkdir(parents=True)
+    addresses = local_addresses(2)
+    printed = [host.communicate(timeout=120)[0] for host in [
+        start_one(place, "refused", addresses, index) for index in range(2)]]
+    assert "spiece.model" in printed[0].strip().split("\n")[-1], printed
+    assert printed[1].strip().split("\n")[-1] == (
+        "train_gpu.py: lost host 0 (%s); start the same command again on all hosts"
+        % addresses[0]), printed
+    assert "Traceback" not in "".join(printed)

@@ -1,0 +1,79 @@
+"""Several hosts that begin together: each waits until all of them are there.
+
+TensorFlow would wait by itself, but it holds Python's lock while it does: no signal is heard, and
+nobody is told which host is missing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import logging
+import socket
+import time
+from collections.abc import Iterator, Sequence
+
+from xlnet.errors import UserError
+
+_log = logging.getLogger(__name__)
+
+_SECONDS_FOR_A_CONNECTION = 2
+_SECONDS_BETWEEN_LOOKS = 0.2
+_SECONDS_BETWEEN_LINES = 60
+
+
+def wait_for_all(addresses: Sequence[str], own: int) -> None:
+    """Waits, as long as it takes, until somebody listens at the address of each other host.
+
+    Meanwhile it listens at its own, where others look for this host and where TensorFlow will
+    listen. Names every minute who is missing.
+
+    Args:
+      addresses: "name:port" of each host. own: the index of this one.
+
+    Raises:
+      UserError: an address has no port, or another program listens at this host's.
+    """
+    places = [_place(address) for address in addresses]
+    missing = {index for index in range(len(addresses)) if index != own}
+    said = time.monotonic()
+    with _listening(addresses[own], places[own][1]):
+        while True:
+            missing = {index for index in missing if not _listens(places[index])}
+            if not missing:
+                return
+            if time.monotonic() > said + _SECONDS_BETWEEN_LINES:
+                said = time.monotonic()
+                _log.info("note: waiting for %s", ", ".join(
+                    "host %d (%s)" % (index, addresses[index]) for index in sorted(missing)))
+            time.sleep(_SECONDS_BETWEEN_LOOKS)
+
+
+def _place(address):
+    name, _, port = address.rpartition(":")
+    if not name or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise UserError("TF_CONFIG: the address of a host is '%s', expected name:port" % address)
+    return name.strip("[]"), int(port)
+
+
+@contextlib.contextmanager
+def _listening(address: str, port: int) -> Iterator[None]:
+    """At all of this machine's addresses, as TensorFlow's server."""
+    both = socket.has_dualstack_ipv6()
+    try:
+        server = socket.create_server(
+            ("", port), family=socket.AF_INET6 if both else socket.AF_INET, dualstack_ipv6=both)
+    except OSError as e:
+        why = "is taken by another program" if e.errno == errno.EADDRINUSE else str(e)
+        raise UserError("TF_CONFIG: this host is %s, but port %d %s; stop what listens there, or "
+                        "give all hosts another" % (address, port, why)) from e
+    with server:
+        yield
+
+
+def _listens(place):
+    try:
+        socket.create_connection(place, _SECONDS_FOR_A_CONNECTION).close()
+    except OSError:      # also a name that is not known yet, as of a container that is not up
+        return False
+    return True
