@@ -27,7 +27,9 @@ class BenchmarkSettings:
     input_glob: str = required("files of one form, repeated up to `megabytes`")
     sp_path: str = required("SentencePiece model")
     text_format: str = as_in(CorpusSettings, "text_format")
-    megabytes: int = setting(100, "size of the text [10^6 bytes]", minimum=1)
+    bi_data: bool = as_in(CorpusSettings, "bi_data")
+    megabytes: int = setting(100, "size of the text [10^6 bytes]; beyond 1,000 its one file has "
+                             "more names", minimum=1)
     workers: str = setting("1,2", "numbers of worker processes, comma-separated")
     repeats: int = setting(3, "runs of each, in turn; the table has the median", minimum=1)
 
@@ -37,13 +39,17 @@ def main(settings):
     with tempfile.TemporaryDirectory() as folder:
         paths = reading.find_files(settings.input_glob)
         text = os.path.join(folder, "text" + os.path.splitext(paths[0])[1])
-        size = repeat_text(paths, text, settings.megabytes * 1e6)
-        print("text: %.0f MB" % (size / 1e6), flush=True)
+        size = repeat_text(paths, text, min(settings.megabytes, 1000) * 1e6)
+        names = [text]
+        while len(names) * size < settings.megabytes * 1e6:
+            names.append("%s-%03d%s" % (*os.path.splitext(text), len(names)))
+            os.link(text, names[-1])
+        print("text: %.0f MB" % (len(names) * size / 1e6), flush=True)
         counts = [int(word) for word in settings.workers.split(",")]
         runs = {count: [] for count in counts}
         for _ in range(settings.repeats):
             for count in counts:
-                runs[count].append(measure(settings, text, folder, count))
+                runs[count].append(measure(settings, ",".join(names), folder, count))
     print("| workers | seconds | tokens/s | tokens per CPU second "
           "| peak memory of a process [MB] |")
     print("|---|---|---|---|---|")
@@ -72,7 +78,7 @@ def measure(settings, text, folder, workers):
     process = subprocess.Popen(
         [sys.executable, os.path.join(ROOT, "data_utils.py"), "--input_glob=" + text,
          "--save_dir=" + out, "--sp_path=" + settings.sp_path, "--num_workers=%d" % workers,
-         "--text_format=" + settings.text_format],
+         "--text_format=" + settings.text_format, "--bi_data=%s" % settings.bi_data],
         stdout=subprocess.DEVNULL)
     peak = PeakMemory(process.pid)
     status = process.wait()

@@ -39,7 +39,8 @@ def test_all_wait_for_the_last(monkeypatch, caplog):
     first = [begin(addresses, own, returned) for own in (0, 2)]
     time.sleep(1)
     assert not returned
-    assert caplog.messages[-1] == "note: waiting for host 1 (%s)" % addresses[1]
+    assert caplog.messages[-1] == (
+        "note: waiting for host 1 (%s: Connection refused)" % addresses[1])
     came = time.monotonic()
     for thread in [*first, begin(addresses, 1, returned)]:
         thread.join(20)

@@ -23,10 +23,10 @@ _SECONDS_BETWEEN_LINES = 60
 
 
 def wait_for_all(addresses: Sequence[str], own: int) -> None:
-    """Waits, as long as it takes, until somebody listens at the address of each other host.
+    """Waits, as long as it takes, until somebody listens at the addresses of all other hosts.
 
     Meanwhile it listens at its own, where others look for this host and where TensorFlow will
-    listen. Names every minute who is missing.
+    listen. Says every minute who is missing, and why.
 
     Args:
       addresses: "name:port" of each host. own: the index of this one.
@@ -35,17 +35,19 @@ def wait_for_all(addresses: Sequence[str], own: int) -> None:
       UserError: an address has no port, or another program listens at this host's.
     """
     places = [_place(address) for address in addresses]
-    missing = {index for index in range(len(addresses)) if index != own}
+    others = [index for index in range(len(addresses)) if index != own]
     said = time.monotonic()
     with _listening(addresses[own], places[own][1]):
         while True:
-            missing = {index for index in missing if not _listens(places[index])}
-            if not missing:
+            silent = {index: _why_silent(places[index]) for index in others}
+            silent = {index: why for index, why in silent.items() if why}
+            if not silent:
                 return
             if time.monotonic() > said + _SECONDS_BETWEEN_LINES:
                 said = time.monotonic()
                 _log.info("note: waiting for %s", ", ".join(
-                    "host %d (%s)" % (index, addresses[index]) for index in sorted(missing)))
+                    "host %d (%s: %s)" % (index, addresses[index], why)
+                    for index, why in silent.items()))
             time.sleep(_SECONDS_BETWEEN_LOOKS)
 
 
@@ -71,9 +73,11 @@ def _listening(address: str, port: int) -> Iterator[None]:
         yield
 
 
-def _listens(place):
+def _why_silent(place):
+    """Why nobody answers there; None if somebody does. A name that is not known yet may be that of
+    a container that is not up."""
     try:
         socket.create_connection(place, _SECONDS_FOR_A_CONNECTION).close()
-    except OSError:      # also a name that is not known yet, as of a container that is not up
-        return False
-    return True
+    except OSError as e:
+        return e.strerror or str(e)
+    return None
