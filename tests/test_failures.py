@@ -42,6 +42,9 @@ def of_graph(error, node, reason):
     (tf.errors.NotFoundError(None, None, "/m/ours.partial-7/x.ckpt.data-00000.tempstate94; No such "
                              "file or directory"),
      "/m/ours/x.ckpt.data-00000: its directory is gone; was it moved, or a disk taken away?"),
+    (of_graph(tf.errors.NotFoundError, "IteratorGetNext",
+              "/m/records/dev.tfrecord; No such file or directory"),
+     "/m/records/dev.tfrecord: is gone; was it removed, or a disk taken away? start again when"),
     (OSError(errno.ESTALE, "Stale file handle", "/m/x"),
      "/m/x: Stale file handle; nothing was changed: start again when the disk"),
     (MemoryError("Unable to allocate 3.2 GiB"), "out of memory: Unable to allocate 3.2 GiB; what"),
@@ -69,6 +72,9 @@ def test_a_known_failure_is_one_line(error, line):
 @pytest.mark.parametrize("error", [
     ValueError("a fault of the program"), tf.errors.InvalidArgumentError(None, None, "shapes"),
     FileNotFoundError(errno.ENOENT, "No such file or directory", "x"),
+    # A library that is not there, not a file that was.
+    tf.errors.NotFoundError(None, None, "a/b.so: cannot open shared object file: No such file or "
+                            "directory"),
     # Nobody has said which records are read.
     tf.errors.DataLossError(None, None, "truncated record at 0")])
 def test_others_stay_as_they_are(error):

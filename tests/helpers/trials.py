@@ -243,7 +243,7 @@ class VanishingFolders(Trials):
         moment = self._moment(rng)
         statuses = self._run(folder, moment, lambda children: _call("umount", "--lazy", folder))
         wrong = self._end_in_a_line(statuses, "(?i)read-only|no such file|cannot be written"
-                                    "|directory is gone|lost host")
+                                    "|cannot be read|is gone|lost host")
         _call("mount", "--bind", shared, folder)
         cleaning.callback(_call, "umount", "--lazy", folder)
         if not wrong and not any(statuses) and self._results(folder) != self._expected:
