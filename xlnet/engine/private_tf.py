@@ -7,12 +7,9 @@ the library imports `tensorflow.python`.
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import os
 from collections.abc import Iterator
 from typing import Any
 
-import tensorflow as tf
 from tensorflow.python.eager import context
 from tensorflow.python.framework import function_def_to_graph, kernels, op_def_registry, ops
 from tensorflow.python.training import monitored_session
@@ -88,17 +85,3 @@ def function_graphs(graph: Any) -> dict[str, Any]:
     """
     return {function.signature.name: function_def_to_graph.function_def_to_graph(function)
             for function in graph.as_graph_def().library.function}
-
-
-def obey_log_level() -> None:
-    """Makes all of TensorFlow's log obey `TF_CPP_MIN_LOG_LEVEL`, and not the older part alone.
-
-    `absl::SetMinLogLevel` of its C++: XLA says by Abseil's log that it compiles, and there is no
-    public way to that one's level. Where the function has another name nothing is done.
-    """
-    level = os.environ.get("TF_CPP_MIN_LOG_LEVEL", "")
-    library = os.path.join(tf.sysconfig.get_lib(), "libtensorflow_framework.so.2")
-    if level.isdecimal() and os.path.exists(library):
-        name = "_ZN4absl12lts_2023012514SetMinLogLevelENS0_18LogSeverityAtLeastE"
-        with contextlib.suppress(AttributeError):
-            ctypes.CDLL(library)[name](min(int(level), 3))

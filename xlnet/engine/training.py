@@ -50,7 +50,6 @@ def make_estimator(model_fn: Callable[..., tf2.estimator.EstimatorSpec], *, mode
 def set_up_process() -> None:
     """What a process that trains or infers needs: one heap, and a terminal for our own lines."""
     share_one_heap()
-    private_tf.obey_log_level()
     tf.logging.set_verbosity(tf.logging.ERROR)
     warnings.filterwarnings("ignore", message="To make it possible to preserve tf.data options")
 
