@@ -32,6 +32,8 @@ def of_graph(error, node, reason):
 @pytest.mark.parametrize("error, line", [
     (of_graph(tf.errors.ResourceExhaustedError, "save/SaveV2", FULL),
      "/m/unfinished/model.ckpt-0: no space left on the disk; free some and start again"),
+    (tf.errors.ResourceExhaustedError(None, None, "From /job:worker/replica:0/task:0:\n" + FULL),
+     "/m/unfinished/model.ckpt-0: no space left on the disk; free some and start again"),
     (OSError(errno.ENOSPC, "No space left on device", "/from", None, "/to.partial-12"),
      "/to: no space left on the disk; free some and start again"),
     (OSError(errno.EROFS, "Read-only file system", "/m/training.lock"),

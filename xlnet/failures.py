@@ -150,7 +150,7 @@ def _classes(error):
 
 # What TensorFlow puts around the reason: the node, where the graph was made, hints.
 _AROUND = re.compile(r"\s*$|\s+File \"|Graph execution error|Detected at|Node: |\s*\[\[|Hint: "
-                     r"|Original stack trace|\d+ root error|\d+ (successful|derived) ")
+                     r"|Original stack trace|From /job:|\d+ root error|\d+ (successful|derived) ")
 
 
 def reason(error: Exception) -> str:

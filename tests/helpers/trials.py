@@ -29,7 +29,7 @@ SAME = "the same result"
 SIGNALS = (signal.SIGKILL, signal.SIGTERM)
 _STARTS = 5             # of one trial, before it counts as one that never ends
 _PATIENCE = 400         # [s] after which a start counts as one that hangs
-_LAUNCHERS_PATIENCE = 60        # [s] with the other hosts, when one has ended
+_LAUNCHERS_PATIENCE = 90        # [s] with the other hosts, when one has ended
 _SECONDS_TO_STOP = 30
 _ERRORS = "== errors\n"
 
@@ -70,7 +70,7 @@ def end(child):
 def end_together(children):
     """Waits for the copies that are the hosts of a run; returns how each ended.
 
-    When one has ended the others get a minute, and are told to stop then, as launchers do: a host
+    When one has ended the others get a while, and are told to stop then, as launchers do: a host
     that waits for one that is gone waits as long as it takes. One that ends by that counts as one
     that ended well.
     """

@@ -25,6 +25,7 @@ _log = logging.getLogger(__name__)
 _SECONDS_BETWEEN_LOOKS = 5
 _MISSES = 3             # in a row, and a host is lost
 _SECONDS_FOR_AN_ANSWER = 10
+_SECONDS_TO_END = 10    # for a step, when its session is closed
 
 
 class Lost(UserError):
@@ -93,6 +94,8 @@ def together() -> Iterator[Watch]:
                                                  tf.errors.AbortedError)):
             raise
         raise Lost(watch.lost or missing() or "the connection to another host") from None
+    finally:
+        watch.stop()
 
 
 class Watch(tf.train.SessionRunHook):
@@ -122,20 +125,26 @@ class Watch(tf.train.SessionRunHook):
         self._in_step = False
 
     def end(self, session: tf.Session) -> None:
-        self._ended.set()
+        self.stop()
 
     def _look(self):
         monitor = PeerMonitor()
         while not self.lost and not self._ended.wait(_SECONDS_BETWEEN_LOOKS):
             self.lost = monitor.lost(lambda: self._in_step)
-        if self.lost and self._session:
-            self._session.close()       # the step ends with an error
-        elif self.lost:
+        if not self.lost:
+            return
+        if self._session:       # the step ends with an error; a first one may wait all the same
+            threading.Thread(target=self._session.close, daemon=True).start()
+        if not self._ended.wait(_SECONDS_TO_END):
             _end_program(Lost(self.lost))
+
+    def stop(self) -> None:
+        """Nothing is to be watched any more."""
+        self._ended.set()
 
 
 def _end_program(error):
-    """For a session that is being made: it waits for the lost host, and nobody can close it."""
+    """For what waits for the lost host in TensorFlow, where nobody can reach it."""
     _log.error("%s: %s", os.path.basename(sys.argv[0]), error)
     sys.stdout.flush()
     os._exit(1)
