@@ -55,8 +55,11 @@ def test_an_end_without_a_line_is_seen(tmp_path):
     tried = careless_program(tmp_path, lambda folder: None)
     for said, wrong in ((("x.py: no space left",), None), (("x.py: oh",), "said: x.py: oh"),
                         (("a", "x.py: no space left"), "said: a\nx.py: no space left")):
-        (tmp_path / "log").write_text("output\n== errors\n" + "\n".join(said))
+        (tmp_path / "errors-0").write_text("\n".join(said))
         assert tried._end_in_a_line([256], "no space left") == wrong
+    (tmp_path / "errors-0").unlink()
+    (tmp_path / "log").write_text("a traceback with no space left")
+    assert tried._end_in_a_line([256], "no space left") == "said: a traceback with no space left"
     assert "ended by signal" in tried._end_in_a_line([signal.SIGBUS], "")
 
 

@@ -31,7 +31,6 @@ _STARTS = 5             # of one trial, before it counts as one that never ends
 _PATIENCE = 400         # [s] after which a start counts as one that hangs
 _LAUNCHERS_PATIENCE = 90        # [s] with the other hosts, when one has ended
 _SECONDS_TO_STOP = 30
-_ERRORS = "== errors\n"
 
 
 # ---- starts
@@ -158,7 +157,8 @@ class Trials:
 
         before: what each process does first.
         """
-        self._log.unlink(missing_ok=True)
+        for path in [self._log, *self._folder.glob("errors-*")]:
+            path.unlink(missing_ok=True)
         addresses = ["127.0.0.1:%d" % port for port in pretraining.free_ports(self._program.hosts)]
         children = [begin(lambda: (before(), self._work(folder, addresses, index)), self._log)
                     for index in range(self._program.hosts)]
@@ -173,9 +173,9 @@ class Trials:
                 "cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}})
         name, *flags = self._program.arguments(self._inputs, folder)
         done = command.run(name, *flags)
-        print(done.stdout, done.stderr, sep="\n")
+        print(done.stdout, done.stderr, sep="\n", flush=True)
         if done.returncode:
-            print(_ERRORS + "\n".join(done.errors), flush=True)
+            (self._folder / ("errors-%d" % index)).write_text("\n".join(done.errors))
             os._exit(done.returncode)
 
     def _moment(self, rng):
@@ -200,9 +200,10 @@ class Trials:
             return None
         if any(not os.WIFEXITED(status) for status in statuses):
             return "ended by signal, or hung: %s %s" % (statuses, self._printed()[-1000:])
-        said = self._printed().partition(_ERRORS)[2].strip()
-        if "\n" in said or not re.search(pattern, said):
-            return "said: %s" % (said or self._printed()[-1000:])
+        # A host that ends because another one did says so past `command`.
+        said = [path.read_text().strip() for path in self._folder.glob("errors-*")]
+        if not said or any("\n" in line or not re.search(pattern, line) for line in said):
+            return "said: %s" % ("; ".join(said) or self._printed()[-1000:])
         return None
 
 
@@ -228,7 +229,7 @@ class FullDisks(Trials):
         _mount(cleaning, folder, "size=%dk" % rng.uniform(8, 1.2 * self._bytes / 1024))
         statuses = self._run(folder)
         _call("mount", "-o", "remount,size=1g", folder)
-        return self._end_in_a_line(statuses, "(?i)no space left")
+        return self._end_in_a_line(statuses, "(?i)no space left|lost host")
 
 
 class VanishingFolders(Trials):
