@@ -46,7 +46,7 @@ def of_graph(error, node, reason):
      "/m/ours/x.ckpt.data-00000: its directory is gone; was it moved, or a disk taken away?"),
     (of_graph(tf.errors.NotFoundError, "IteratorGetNext",
               "/m/records/dev.tfrecord; No such file or directory"),
-     "/m/records/dev.tfrecord: is gone; was it removed, or a disk taken away? start again when"),
+     "records: r.tfrecord is gone; was it removed, or a disk taken away? start again when"),
     (OSError(errno.ESTALE, "Stale file handle", "/m/x"),
      "/m/x: Stale file handle; nothing was changed: start again when the disk"),
     (MemoryError("Unable to allocate 3.2 GiB"), "out of memory: Unable to allocate 3.2 GiB; what"),
@@ -78,7 +78,8 @@ def test_a_known_failure_is_one_line(error, line):
     tf.errors.NotFoundError(None, None, "a/b.so: cannot open shared object file: No such file or "
                             "directory"),
     # Nobody has said which records are read.
-    tf.errors.DataLossError(None, None, "truncated record at 0")])
+    tf.errors.DataLossError(None, None, "truncated record at 0"),
+    tf.errors.NotFoundError(None, None, "/m/x.data-00000-of-00001; No such file or directory")])
 def test_others_stay_as_they_are(error):
     with pytest.raises(type(error)) as raised, failures.explained():
         raise error

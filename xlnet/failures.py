@@ -81,7 +81,8 @@ _CASES = (
          "{file}: its directory is gone; was it moved, or a disk taken away? start again when it "
          "is there"),
     Case(("OpError",), r"(?i); no such file or directory",
-         "{file}: is gone; was it removed, or a disk taken away? start again when it is there"),
+         "records: {records} is gone; was it removed, or a disk taken away? start again when it is "
+         "there"),
     Case(("MemoryError",), "", "out of memory: {reason}; what helps: " + _LESS_MEMORY),
     Case(("DataLossError",), "",
          "records: {records} is damaged: {reason}; remove it and start again, it is made anew"),

@@ -11,7 +11,7 @@ import time
 import pytest
 from helpers.pretraining import free_ports, start
 
-from xlnet.engine import meeting
+from xlnet.engine import hosts, meeting
 from xlnet.errors import UserError
 
 
@@ -92,3 +92,35 @@ def test_a_host_lost_before_the_session_ends_the_other(place):
         "train_gpu.py: lost host 0 (%s); start the same command again on all hosts"
         % addresses[0]), printed
     assert "Traceback" not in "".join(printed)
+
+
+class Session:
+    """`waits` until it is told otherwise to be closed, as one does whose first step is stuck."""
+
+    def __init__(self, waits):
+        self._waits = waits
+
+    def close(self):
+        self._waits.wait(20)
+
+
+@pytest.mark.parametrize("has_session", (False, True))
+@pytest.mark.parametrize("ends", (False, True))
+def test_a_step_that_does_not_end_ends_the_program(monkeypatch, has_session, ends):
+    monkeypatch.setattr(hosts, "_SECONDS_BETWEEN_LOOKS", 0.01)
+    monkeypatch.setattr(hosts, "_SECONDS_TO_END", 0.3)
+    monkeypatch.setattr(hosts, "missing", lambda: "host 0 (a:1)")
+    said, watch, waits = [], hosts.Watch(), threading.Event()
+    monkeypatch.setattr(hosts, "_end_program", said.append)
+    if has_session:
+        watch.after_create_session(Session(waits), None)
+        watch.before_run(None)
+    watch.begin()
+    while not watch.lost:
+        time.sleep(0.01)
+    if ends:
+        watch.stop()
+    time.sleep(0.6)
+    waits.set()
+    assert [str(error) for error in said] == ([] if ends else [
+        "lost host 0 (a:1); start the same command again on all hosts"])

@@ -6,6 +6,7 @@ import json
 import os
 import random
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -68,10 +69,11 @@ def train(place, model_dir, **changes):
 
 
 def start(place, model_dir, environment=(), **changes):
-    """Starts train_gpu.py as a process of its own."""
+    """Starts train_gpu.py as a process of its own, which hears Ctrl-C though the tests may not."""
     return subprocess.Popen(
         [sys.executable, "train_gpu.py"] + flags_of(place, model_dir, **changes), cwd=ROOT,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         env=dict(os.environ, **dict(environment)))
 
 
