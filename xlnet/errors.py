@@ -8,7 +8,8 @@ class UserError(ValueError):
     """Bad input: one line that names the file, flag or row, what was found and what was expected.
 
     Entry points print it without a traceback and exit with `status`; `ends_at_once`: without taking
-    anything down, for errors after which TensorFlow may abort while it does so.
+    anything down, for errors that may leave a thread in TensorFlow: it aborts the program where it
+    comes back to an interpreter that is ending.
     """
     status = 1
     ends_at_once = False

@@ -124,3 +124,20 @@ def test_a_step_that_does_not_end_ends_the_program(monkeypatch, has_session, end
     waits.set()
     assert [str(error) for error in said] == ([] if ends else [
         "lost host 0 (a:1); start the same command again on all hosts"])
+
+
+def test_nobody_is_asked_once_the_watch_has_ended(monkeypatch):
+    """A thread that comes back from TensorFlow as the interpreter ends aborts the program."""
+    asked, answered = threading.Event(), threading.Event()
+
+    def slow():
+        asked.set()
+        time.sleep(0.5)
+        answered.set()
+    monkeypatch.setattr(hosts, "_SECONDS_BETWEEN_LOOKS", 0.01)
+    monkeypatch.setattr(hosts, "missing", slow)
+    watch = hosts.Watch()
+    watch.begin()
+    assert asked.wait(20)
+    watch.stop()
+    assert answered.is_set()

@@ -30,7 +30,7 @@ _SECONDS_TO_END = 10    # for a step, when its session is closed
 
 class Lost(UserError):
     """Another host died, was started again, or cannot be reached."""
-    ends_at_once = True
+    ends_at_once = True     # the thread that closes the session may still be in TensorFlow
 
     def __init__(self, host: str):
         super().__init__("lost %s; start the same command again on all hosts" % host)
@@ -109,10 +109,11 @@ class Watch(tf.train.SessionRunHook):
         self._session: Optional[tf.Session] = None      # once it is made, of all hosts
         self._in_step = True
         self._ended = threading.Event()
+        self._looking = threading.Thread(target=self._look, daemon=True)
         self.lost: Optional[str] = None    # what to call the lost host
 
     def begin(self) -> None:
-        threading.Thread(target=self._look, daemon=True).start()
+        self._looking.start()
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
         self._session, self._in_step = session, False
@@ -139,8 +140,11 @@ class Watch(tf.train.SessionRunHook):
             _end_program(Lost(self.lost))
 
     def stop(self) -> None:
-        """Nothing is to be watched any more."""
+        """Nothing is to be watched any more. Waits for an answer that is under way: a thread that
+        comes back from TensorFlow as the interpreter ends aborts the program."""
         self._ended.set()
+        if self._looking.is_alive():
+            self._looking.join()
 
 
 def _end_program(error):
