@@ -5,10 +5,13 @@ import json
 import re
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 
 import pytest
+from helpers.paths import ROOT
 from helpers.pretraining import free_ports, start
 
 from xlnet.engine import hosts, meeting
@@ -141,3 +144,37 @@ def test_nobody_is_asked_once_the_watch_has_ended(monkeypatch):
     assert asked.wait(20)
     watch.stop()
     assert answered.is_set()
+
+
+_BUSY = """
+import threading, time
+import tensorflow.compat.v1 as tf
+from xlnet import cli
+from xlnet.engine import hosts
+
+def main():
+    with tf.Graph().as_default():
+        session, one = tf.Session(), tf.constant(1.)
+
+    def steps():
+        while True:
+            session.run(one)
+    for _ in range(8):
+        threading.Thread(target=steps, daemon=True).start()
+    time.sleep(0.5)
+    raise hosts.Lost("host 1 (a:1)")
+
+cli.run(main)
+"""
+
+
+def test_a_program_that_lost_a_host_ends_though_threads_are_in_tensorflow():
+    """As where one closes the session of a step that waits for that host. Half of the programs
+    that take TensorFlow down then abort."""
+    programs = [subprocess.Popen([sys.executable, "-c", _BUSY], cwd=ROOT, text=True,
+                                 stderr=subprocess.PIPE) for _ in range(4)]
+    printed = [program.communicate()[1] for program in programs]
+    assert [program.returncode for program in programs] == 4 * [1], printed
+    for text in printed:
+        assert text.strip().split("\n")[-1].endswith(
+            "lost host 1 (a:1); start the same command again on all hosts")
