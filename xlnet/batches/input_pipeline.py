@@ -93,13 +93,18 @@ def pretraining_batches(directory: str, manifest: Union[Manifest, LegacyManifest
             lambda window: (round_index, window))
 
     @_as_written
-    def draw(round_index, window):
-        parsed = source.parse(round_index % source.groups, window)
+    def read(round_index, window):
+        return round_index, window, source.parse(round_index % source.groups, window)
+
+    @_as_written
+    def draw(round_index, window, parsed):
         return _by_step(dict(parsed, **drawing(parsed, round_index, window)), source.num_rows)
 
-    # One call ahead of those who read: two at a time wait for Python's lock, and are slower.
+    # Each one call ahead of those behind it: two draw at a time wait for Python's lock, and are
+    # slower.
     return (tf.data.Dataset.range(first_round, last_round).flat_map(one_round)
-            .map(draw, num_parallel_calls=1).unbatch().prefetch(2))
+            .map(read, num_parallel_calls=1).map(draw, num_parallel_calls=1)
+            .unbatch().prefetch(2))
 
 
 def _by_step(features, num_rows):
