@@ -38,11 +38,12 @@ def main(settings):
     from xlnet.text import reading
     with tempfile.TemporaryDirectory() as folder:
         paths = reading.find_files(settings.input_glob)
-        text = os.path.join(folder, "text" + os.path.splitext(paths[0])[1])
+        stem, extension = os.path.join(folder, "text"), os.path.splitext(paths[0])[1]
+        text = stem + extension
         size = repeat_text(paths, text, min(settings.megabytes, 1000) * 1e6)
         names = [text]
         while len(names) * size < settings.megabytes * 1e6:
-            names.append("%s-%03d%s" % (*os.path.splitext(text), len(names)))
+            names.append("%s-%03d%s" % (stem, len(names), extension))
             os.link(text, names[-1])
         print("text: %.0f MB" % (len(names) * size / 1e6), flush=True)
         counts = [int(word) for word in settings.workers.split(",")]

@@ -294,11 +294,10 @@ def base_name(variable: Any) -> str:
 
 
 def zeros(shape: Any, dtype: tf.DType, partition_info: Any = None) -> tf.Tensor:
-    """An initializer for variables that are large: zeros of a size the graph optimizer does not
-    know.
+    """An initializer for variables that are large: zeros that are made where the variable is.
 
-    Else it makes them a constant, which the session keeps beside the variable.
+    TensorFlow would compute `tf.zeros` as a constant when the session begins, and keep it beside
+    the variable. `Empty` counts as stateful, so it is left alone.
     """
     del partition_info
-    empty = tf.zeros(tf.placeholder_with_default(list(shape), [len(shape)]), dtype)
-    return tf.ensure_shape(empty, shape)
+    return tf.raw_ops.Empty(shape=shape, dtype=dtype, init=True)
