@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, Optional
@@ -69,16 +70,23 @@ class AdamW(tf.train.Optimizer):
                  share: Callable[[str], float] = lambda name: 1., average_decay: float = 0.,
                  is_valid: Optional[tf.Tensor] = None):
         super().__init__(use_locking=False, name="Adam")
-        self._rate = rate
-        self._epsilon = epsilon
         self._weight_decay = weight_decay
         self._share = share
         self._average_decay = average_decay
         self._is_valid = is_valid
         self._updates = tf.cast(step + 1, tf.float32)
         # A power of 0 makes the fused kernel's correction factor 1.
-        self._powers = (BETA1 ** self._updates, BETA2 ** self._updates) \
-            if bias_correction else (0., 0.)
+        powers = (BETA1 ** self._updates, BETA2 ** self._updates) if bias_correction else (0., 0.)
+        betas = [BETA1, BETA2]
+        if is_valid is not None:    # betas of 1 and a rate of 0 change nothing
+            rate = tf.where(is_valid, rate, tf.zeros_like(rate))
+            betas = [tf.where(is_valid, beta, 1.) for beta in betas]
+        self._scalars = {name: tf.convert_to_tensor(value) for name, value in zip(
+            ("beta1_power", "beta2_power", "beta1", "beta2", "epsilon"),
+            [*powers, *betas, epsilon])}
+        self._rate_of = functools.lru_cache(maxsize=None)(lambda share: rate * share)
+        self._decay_of = functools.lru_cache(maxsize=None)(
+            lambda share: self._rate_of(share) * weight_decay)
 
     def _create_slots(self, var_list):
         slots = [("m", self._name), ("v", self._name)]
@@ -103,25 +111,21 @@ class AdamW(tf.train.Optimizer):
 
     def _resource_apply_dense(self, grad, var):
         name = base_name(var)
-        rate = self._rate * self._share(name)
-        beta1, beta2 = BETA1, BETA2
-        if self._is_valid is not None:   # betas of 1 and a rate of 0 change nothing
-            rate = tf.where(self._is_valid, rate, tf.zeros_like(rate))
-            beta1, beta2 = (tf.where(self._is_valid, beta, 1.) for beta in (BETA1, BETA2))
+        share = self._share(name)
+        rate, decay = self._rate_of(share), self._decay_of(share)
+        if self._is_valid is not None:
             grad = tf.where(self._is_valid, grad, tf.zeros_like(grad))
         decayed = []
         if self._weight_decay and not re.search("LayerNorm|bias", name):
             # After the gradient: whoever reads a weight in this step has read it by then, and so
             # sees it whole; and the variable is changed where it is, as nobody holds its old value.
             with tf.control_dependencies([grad]):
-                decayed = [var.assign_sub(rate * self._weight_decay * var.read_value(),
-                                          read_value=False)]
+                decayed = [var.assign_sub(decay * var.read_value(), read_value=False)]
         with tf.control_dependencies(decayed):
             update = tf.raw_ops.ResourceApplyAdam(       # the fused kernel that tf.train uses
                 var=var.handle, m=self.get_slot(var, "m").handle,
-                v=self.get_slot(var, "v").handle, beta1_power=self._powers[0],
-                beta2_power=self._powers[1], lr=rate, beta1=beta1, beta2=beta2,
-                epsilon=self._epsilon, grad=grad)
+                v=self.get_slot(var, "v").handle, lr=rate, grad=grad,
+                **self._scalars)
         return self._average(var, update) if self._average_decay else update
 
     def _average(self, var, update):
