@@ -11,6 +11,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
@@ -64,19 +65,20 @@ class Random:
                  windows: Iterable[int]) -> None:
         self._philox = np.random.Philox(key=np.array([seed, 0], np.uint64))
         self._generator = np.random.Generator(self._philox)
-        self._counters = np.array([(0, window, stream, epoch) for stream, window
-                                   in zip(streams, windows)], np.uint64)         # [B,4]
-        self._state = self._philox.state      # at its beginning, nothing buffered
+        self._rows = [(int(window), int(stream), epoch) for stream, window in zip(streams, windows)]
+        self._drawn = 0         # numbers of each row
+        state = self._philox.state      # at its beginning, nothing buffered
+        # Lists, as Philox takes their items one by one, which with arrays takes twice as long.
+        self._state: Any = dict(state, buffer=state["buffer"].tolist(), state={"key": [seed, 0]})
 
     def uniform(self, count: int) -> np.ndarray:
         """Returns the next `count` numbers of each row: float64 [B,count] in [0, 1)."""
-        numbers = np.empty((len(self._counters), count))
-        for row, counter in zip(numbers, self._counters):
-            self._state["state"]["counter"] = counter
+        numbers = np.empty((len(self._rows), count))
+        for drawn, row in zip(numbers, self._rows):
+            self._state["state"]["counter"] = (self._drawn, *row)
             self._philox.state = self._state
-            self._generator.random(out=row)
-        # Philox steps once in four numbers: more than enough.
-        self._counters[:, 0] += np.uint64(count)
+            self._generator.random(out=drawn)
+        self._drawn += count        # Philox counts once in four numbers: more than enough
         return numbers
 
 
@@ -136,7 +138,7 @@ def _slots(is_target, num_predict):
         raise ValueError("a window has %d targets, more than num_predict=%d"
                          % (count.max(), num_predict))
     is_used = np.arange(num_predict) < count                                      # [B,P]
-    targets = np.nonzero(is_target)[1]          # row by row, as `is_used` takes them
+    targets = np.flatnonzero(is_target) % is_target.shape[1]    # row by row, as `is_used` is
     positions = np.full(is_used.shape, is_target.shape[1] - 1, np.int32)          # [B,P]
     positions[is_used] = targets
     last = positions[np.arange(len(count)), np.maximum(count[:, 0] - 1, 0)]       # [B]
@@ -159,7 +161,7 @@ def ranks(random: Random, is_permuted: np.ndarray, perm_size: int) -> np.ndarray
       int32 [B,T].
     """
     size = min(perm_size, is_permuted.shape[1])
-    return ranks_of_order(np.argsort(random.uniform(size), axis=1), is_permuted)
+    return ranks_of_order(_in_order(random.uniform(size)), is_permuted)
 
 
 def ranks_of_order(order: np.ndarray, is_permuted: np.ndarray) -> np.ndarray:
@@ -172,7 +174,7 @@ def ranks_of_order(order: np.ndarray, is_permuted: np.ndarray) -> np.ndarray:
     firsts = np.arange(0, length, size)                          # [chunks]
     rank = firsts[:, None] + order[:, None]                      # [B,chunks,size]
     rank = rank.reshape(len(order), -1)[:, :length]              # [B,T]
-    return np.where(is_permuted, rank, -1).astype(np.int32)
+    return ((rank + 1) * is_permuted - 1).astype(np.int32)
 
 
 # ---- targets: whole words, every token with the same chance ----
@@ -259,6 +261,11 @@ def _flat(columns, length):
     return columns + length * np.arange(len(columns))[:, None]
 
 
+def _count_up_to(counted):
+    """`np.cumsum(counted, axis=1)` of bool [B,T], which takes twice as long in 64 bits."""
+    return np.cumsum(counted, axis=1, dtype=np.int32).astype(np.int64)
+
+
 class _Words:
     """Words as arrays over tokens. A special token ends a word and is none itself.
 
@@ -286,10 +293,10 @@ class _Words:
 
     def _count(self):
         """Words 01, 2 of three tokens: starts 1 0 1, index 0 0 1, length 2 2 1."""
-        shape = self.starts.shape
-        self.index = np.maximum(np.cumsum(self.starts, axis=1) - 1, 0)        # [B,T]
-        flat = _flat(self.index, shape[1])                                    # [B,T], of all rows
-        sizes = np.bincount(flat[~self.is_special], minlength=flat.size)      # [B*T], by word
+        self.index = np.maximum(_count_up_to(self.starts) - 1, 0)             # [B,T]
+        flat = _flat(self.index, self.starts.shape[1])                        # [B,T], of all rows
+        sizes = np.bincount(flat.ravel(), minlength=flat.size)                # [B*T], by word
+        sizes -= np.bincount(flat[self.is_special], minlength=flat.size)
         self.length = sizes[flat]                                             # [B,T]
 
 
@@ -312,15 +319,16 @@ def _ngrams(words, sizes, lap_start, mask_mode):
     """
     if mask_mode == "token":
         return words.index
-    size = sum((sizes >= limit).astype(np.int32) for limit in (0, *_CUMULATIVE[:-1]))   # [B,T], n
-    begin = np.cumsum(size, axis=1) - size                                        # [B,T], in words
-    rows, columns = np.nonzero(begin < words.count)                               # [n-grams] each
+    size = 1 + sum((sizes >= limit).view(np.int8) for limit in _CUMULATIVE[:-1])    # int8 [B,T], n
+    begin = np.cumsum(size, axis=1, dtype=np.int32) - size                        # [B,T], in words
+    is_ngram = begin < words.count                                                # [B,T]
+    rows = np.repeat(np.arange(len(begin)), is_ngram.sum(axis=1))                 # [n-grams]
     count = words.count[rows, 0]                                                  # [n-grams]
     lap_start = (lap_start[rows, 0] * count).astype(np.int64)                     # [n-grams]
     begins = np.zeros(words.starts.shape, bool)                                   # [B,T], by word
-    begins[rows, (lap_start + begin[rows, columns]) % count] = True
+    begins[rows, (lap_start + begin[is_ngram]) % count] = True
     begins = _take(begins, words.index) | words.after_special                     # [B,T], by token
-    return np.maximum(np.cumsum(begins & words.starts, axis=1) - 1, 0)
+    return np.maximum(_count_up_to(begins & words.starts) - 1, 0)
 
 
 def _deal(uniform, step):
