@@ -84,9 +84,8 @@ class AdamW(tf.train.Optimizer):
         self._scalars = {name: tf.convert_to_tensor(value) for name, value in zip(
             ("beta1_power", "beta2_power", "beta1", "beta2", "epsilon"),
             [*powers, *betas, epsilon])}
-        self._rate_of = functools.lru_cache(maxsize=None)(lambda share: rate * share)
-        self._decay_of = functools.lru_cache(maxsize=None)(
-            lambda share: self._rate_of(share) * weight_decay)
+        self._rates = functools.lru_cache(maxsize=None)(     # (of Adam, of the decay) by share
+            lambda share: (rate * share, rate * share * weight_decay))
 
     def _create_slots(self, var_list):
         slots = [("m", self._name), ("v", self._name)]
@@ -111,8 +110,7 @@ class AdamW(tf.train.Optimizer):
 
     def _resource_apply_dense(self, grad, var):
         name = base_name(var)
-        share = self._share(name)
-        rate, decay = self._rate_of(share), self._decay_of(share)
+        rate, decay = self._rates(self._share(name))
         if self._is_valid is not None:
             grad = tf.where(self._is_valid, grad, tf.zeros_like(grad))
         decayed = []
@@ -124,8 +122,7 @@ class AdamW(tf.train.Optimizer):
         with tf.control_dependencies(decayed):
             update = tf.raw_ops.ResourceApplyAdam(       # the fused kernel that tf.train uses
                 var=var.handle, m=self.get_slot(var, "m").handle,
-                v=self.get_slot(var, "v").handle, lr=rate, grad=grad,
-                **self._scalars)
+                v=self.get_slot(var, "v").handle, lr=rate, grad=grad, **self._scalars)
         return self._average(var, update) if self._average_decay else update
 
     def _average(self, var, update):
