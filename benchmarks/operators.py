@@ -1,10 +1,12 @@
 """Where a step spends its time: a table of operators for benchmarks/README.md.
 
     python benchmarks/operators.py --works=finetune --n_layer=4
+    python benchmarks/operators.py --works=finetune --products
 
 For each kind of operator, of one traced step after others: its time summed over threads, how many
 there are, and the bytes that they read and wrote. TensorFlow's own rewriting of the graph, which
-joins operators, is part of what is seen.
+joins operators, is part of what is seen. With --products, instead: each matrix product of the step
+timed alone, in its own shape and layout; what a step would take if all else took no time.
 """
 
 import collections
@@ -13,6 +15,7 @@ import os
 import re
 from typing import Optional
 
+import products
 import tensorflow.compat.v1 as tf
 from repository import ROOT
 from time_xlnet import build
@@ -39,6 +42,7 @@ class OperatorSettings:
     precision: str = setting("fp32", "of matrix products", choices=("fp32", "bf16"))
     recompute: bool = setting(False, "trace training with --recompute")
     n_layer: Optional[int] = setting(None, "layers, in place of the file's", minimum=1)
+    products: bool = setting(False, "time each matrix product of the step alone instead")
     top: int = setting(20, "kinds of operators shown, those with most time", minimum=1)
 
 
@@ -52,7 +56,17 @@ def main(settings):
     options = dict(precision=settings.precision, recompute=settings.recompute)
     for name in settings.works.split(","):
         print("\n%s, %d layers, %s\n" % (name, architecture["n_layer"], settings.precision))
-        show(trace(WORKS[name], XLNetConfig(**architecture), options), settings.top)
+        if settings.products:
+            products.show(graph_of(WORKS[name], XLNetConfig(**architecture), options))
+        else:
+            show(trace(WORKS[name], XLNetConfig(**architecture), options), settings.top)
+
+
+def graph_of(work, config, options):
+    """The graph of a step, as it is built."""
+    with tf.Graph().as_default() as graph:
+        build(work, config, options)
+    return graph
 
 
 def trace(work, config, options, warm_up=2):

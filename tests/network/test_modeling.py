@@ -407,6 +407,22 @@ def test_kernels_have_the_gradient_of_their_formula(graph, kernel, plain):
     assert_close(ours[1], wanted[1])
 
 
+@pytest.mark.parametrize("ours, plain, shapes", (
+    (ops.plus_head_bias, lambda q, bias: q + bias, ([2, 3, 5, 4], [3, 1, 4])),
+    (ops.along_head_vector,
+     lambda q, bias, vector: tf.reduce_sum((q + bias) * vector, axis=-1, keepdims=True),
+     ([2, 3, 5, 4], [3, 1, 4], [3, 1, 4]))))
+def test_biases_of_heads_have_the_gradient_of_their_formula(graph, ours, plain, shapes):
+    random = np.random.RandomState(0)
+    inputs = [tf.constant(random.randn(*shape), tf.float32) for shape in shapes]
+    weight = tf.constant(random.randn(*plain(*inputs).shape), tf.float32)
+    with tf.Session() as session:
+        found, wanted = session.run([[y] + tf.gradients(y * weight, inputs)
+                                     for y in (ours(*inputs), plain(*inputs))])
+    for mine, other in zip(found, wanted):
+        assert_close(mine, other)
+
+
 def tiny(**changes):
     return xlnet.XLNetConfig(**dict(dict(n_layer=2, d_model=8, n_head=2, d_head=4, d_inner=16,
                                          ff_activation="gelu", untie_r=True, n_token=50),

@@ -8,7 +8,9 @@ import answering
 import costs
 import from_python
 import operators
+import products
 import pytest
+import tensorflow.compat.v1 as tf
 import time_xlnet
 from helpers.models import make_model
 from helpers.paths import ROOT
@@ -27,17 +29,6 @@ def base(**changes):
     return dict(json.loads(path.read_text(encoding="utf-8")), **changes)
 
 
-def product_operations(graph):
-    """Floating-point operations of all matrix products in the graph, from their shapes."""
-    total = 0
-    for op in graph.get_operations():
-        if op.type in ("MatMul", "BatchMatMulV2"):
-            adjoint = op.get_attr("transpose_a" if op.type == "MatMul" else "adj_x")
-            inner = op.inputs[0].shape[-2 if adjoint else -1]
-            total += 2 * op.outputs[0].shape.num_elements() * int(inner)
-    return total
-
-
 @pytest.mark.parametrize("name, recompute", (
     ("pretrain", False), ("pretrain", True), ("finetune", False), ("finetune", True),
     ("infer", False)))
@@ -46,7 +37,8 @@ def test_operations_are_those_of_the_graph(graph, name, recompute):
     config = base(n_layer=2)
     time_xlnet.build(WORKS[name], settings.XLNetConfig(**config),
                      dict(precision="fp32", recompute=recompute))
-    assert product_operations(graph) == pytest.approx(
+    found = products.products_of(graph)
+    assert sum(product.operations * count for product, count in found.items()) == pytest.approx(
         costs.step_operations(config, WORKS[name], recompute), rel=0.02)
 
 
@@ -84,13 +76,26 @@ def test_operators_are_counted_with_what_they_read_and_write(capsys):
     stats = operators.trace(Work("infer", batch=2, length=16), config,
                             dict(precision="fp32", recompute=False), warm_up=1)
     found = operators.shares(stats)
-    products = found["MatMul"].count + found["FusedMatMul"].count
-    assert 10 <= products + found["BatchMatMulV2"].count <= 14
+    dense = found["MatMul"].count + found["FusedMatMul"].count
+    assert 10 <= dense + found["BatchMatMulV2"].count <= 14
     gathered, = [share for name, share in found.items() if name.startswith("GatherV2")]
     assert gathered.written >= 2 * 16 * 8 * 4 and gathered.seconds > 0
     operators.show(stats, top=3)
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 6 and lines[-1].startswith("| all | 100.0 |")
+
+
+def test_products_of_a_step_are_timed_alone(graph, capsys):
+    first, second = (tf.placeholder(tf.float32, shape) for shape in ([2, 64, 32], [2, 48, 32]))
+    tf.matmul(first, second, transpose_b=True)
+    for _ in range(2):
+        tf.matmul(first[0], second[0], transpose_b=True)
+    products.show(graph)
+    *rows, whole = [[cell.strip() for cell in line.strip("|").split("|")]
+                    for line in capsys.readouterr().out.splitlines()[2:]]
+    assert sorted(row[:4] for row in rows) == [["1", "2 × 64 × 32", "2 × 48 × 32", "second"],
+                                               ["2", "64 × 32", "48 × 32", "second"]]
+    assert whole[:2] == ["3", "all"] and float(rows[0][6]) > 0
 
 
 @pytest.mark.parametrize("flag, message", (

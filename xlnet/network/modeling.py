@@ -26,6 +26,7 @@ from xlnet.network.noise import fold_in
 from xlnet.network.ops import (
     ACTIVATIONS,
     activated_dense,
+    along_head_vector,
     count_to,
     dense,
     dense_rows,
@@ -35,6 +36,7 @@ from xlnet.network.ops import (
     in_rows,
     layer_norm,
     lookup,
+    plus_head_bias,
     recomputed,
     shape_of,
 )
@@ -486,18 +488,17 @@ def _attend_stream(net, q, k, v, k_r, stream, weights):
     one-hot segment ids beside q and k let the first product add it.
     """
     scale = 1. / math.sqrt(net.config.d_head)
-    q_w = (q + weights.r_w) * scale                                            # [B,N,rows,H]
+    q_w = plus_head_bias(q, weights.r_w) * scale                               # [B,N,rows,H]
     if stream.segments is not None:
-        same = tf.reduce_sum((q + weights.r_s) * weights.segment_difference,   # [B,N,rows,1]
-                             axis=-1, keepdims=True)
+        same = along_head_vector(q, weights.r_s, weights.segment_difference)   # [B,N,rows,1]
         key_segments = tf.broadcast_to(net.cast(stream.key_segments),          # [B,N,K,S]
                                        shape_of(k)[:3] + [NUM_SEGMENTS])
         q_w = tf.concat([q_w, same * scale * net.cast(stream.segments)], axis=-1)
         k = tf.concat([k, key_segments], axis=-1)    # q_w [B,N,rows,H+S], k [B,N,K,H+S]
-    heads = attend(q_w, (q + weights.r_r) * scale, k, v, k_r, stream.score_bias,
-                   first_distance=stream.first_distance, recompute=net.run.recompute,
-                   on_accelerator=net.run.on_accelerator, in_loops=net.in_loops,
-                   **net.noise(net.run.dropatt))
+    q_r = plus_head_bias(q, weights.r_r) * scale                               # [B,N,rows,H]
+    heads = attend(q_w, q_r, k, v, k_r, stream.score_bias, first_distance=stream.first_distance,
+                   recompute=net.run.recompute, on_accelerator=net.run.on_accelerator,
+                   in_loops=net.in_loops, **net.noise(net.run.dropatt))
     return heads if stream.weights is None else heads * net.cast(stream.weights)[:, None, :, None]
 
 

@@ -1,0 +1,57 @@
+"""The matrix products of a graph, and how long each takes with nothing beside it."""
+
+import collections
+import statistics
+
+import tensorflow.compat.v1 as tf
+from work import seconds
+
+# One kind of them: number format, shapes of the two tensors, whether each is read transposed,
+# floating-point operations (a multiply-add is two).
+Product = collections.namedtuple(
+    "Product", "dtype first second transpose_a transpose_b operations")
+
+
+def products_of(graph):
+    """A `Counter` of the `Product`s that a graph has; their shapes must be known."""
+    found = collections.Counter()
+    for op in graph.get_operations():
+        if op.type in ("MatMul", "BatchMatMulV2"):
+            transposes = [op.get_attr(name) for name in (
+                ("transpose_a", "transpose_b") if op.type == "MatMul" else ("adj_x", "adj_y"))]
+            first, second = (tuple(x.shape.as_list()) for x in op.inputs)
+            operations = 2 * op.outputs[0].shape.num_elements() * first[-2 if transposes[0] else -1]
+            found[Product(op.outputs[0].dtype, first, second, *transposes, operations)] += 1
+    return found
+
+
+def time_alone(product, repeats=10):
+    """Wall time [s] with all cores, the median of `repeats`."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        first, second = (tf.Variable(tf.random.normal(shape, dtype=product.dtype))
+                         for shape in (product.first, product.second))
+        output = tf.matmul(first, second, transpose_a=product.transpose_a,
+                           transpose_b=product.transpose_b)
+        session.run(tf.global_variables_initializer())
+        wall, _ = seconds(lambda: session.run(output.op), repeats, warm_up=2)
+    return statistics.median(wall)
+
+
+def show(graph):
+    """Prints a table of the products of a graph, those that take most time first."""
+    print("| times | of | with | transposed | GFLOP of one | ms of one | GFLOP/s | s of all |\n"
+          "|---|---|---|---|---|---|---|---|")
+    found = products_of(graph)
+    times = {product: time_alone(product) for product in found}
+    for product in sorted(found, key=lambda product: -found[product] * times[product]):
+        transposed = ", ".join(name for name, is_so in (
+            ("first", product.transpose_a), ("second", product.transpose_b)) if is_so)
+        print("| %d | %s | %s | %s | %.3f | %.2f | %.0f | %.3f |" % (
+            found[product], " × ".join(map(str, product.first)),
+            " × ".join(map(str, product.second)), transposed, product.operations / 1e9,
+            times[product] * 1e3, product.operations / times[product] / 1e9,
+            found[product] * times[product]))
+    operations = sum(product.operations * count for product, count in found.items())
+    whole = sum(times[product] * count for product, count in found.items())
+    print("| %d | all | | | %.0f | | %.0f | %.3f |" % (
+        sum(found.values()), operations / 1e9, operations / whole / 1e9, whole))
