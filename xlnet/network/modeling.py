@@ -444,11 +444,12 @@ def _layer(config, run, inputs):
     """
     net = Network(config, run, inputs.seed, inputs.first_row)
     x, streams = inputs.x, inputs.streams
-    h = x[:, :inputs.length]                                                      # [B,Q,D]
+    h, slots = x, None                                                            # [B,Q,D]
+    if streams[-1].start:
+        h, slots = tf.split(x, [inputs.length, streams[-1].length], axis=1)       # slots [B,P,D]
     keys = h if inputs.memory is None else tf.concat([net.cast(inputs.memory), h], axis=1)
     if streams[0].start:                                                          # keys [B,K,D]
-        x = x[:, streams[0].start:]                                               # [B,P,D]
-        streams = [streams[0]._replace(start=0)]
+        x, streams = slots, [streams[0]._replace(start=0)]
     x = _relative_attention(net, inputs.weights, x, keys, streams, inputs.sinusoids)
     return feed_forward(net, inputs.weights, x)
 
