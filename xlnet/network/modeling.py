@@ -460,12 +460,14 @@ def _relative_attention(net, weights, x, keys, streams, sinusoids):
     Content and query stream share every parameter and the keys; they differ in what they see.
     """
     config = net.config
-    q = split_heads(dense(x, weights.q), config)                   # [B,N,rows,H]
+    scale = 1. / math.sqrt(config.d_head)
+    q = split_heads(dense(x, weights.q) * scale, config)           # [B,N,rows,H]
     k = split_heads(dense(keys, weights.k), config)                # [B,N,K,H]
     v = split_heads(dense(keys, weights.v), config)                # [B,N,K,H]
     k_r = position_keys(net, weights.r, sinusoids)            # [B or 1,N,R,H]
+    k = _wide_keys(net, k, weights.r_w * scale, streams[0].key_segments)          # [B,N,K,H+1(+S)]
     parts = tf.split(q, [stream.length for stream in streams], axis=2)
-    heads = [_attend_stream(net, part, k, v, k_r, stream, weights)
+    heads = [_attend_stream(net, part, k, v, k_r, stream, weights, scale)
              for part, stream in zip(parts, streams)]
     merged = merge_heads(heads[0] if len(heads) == 1 else tf.concat(heads, axis=2))
     output = project_back(merged, weights.o)
@@ -479,24 +481,33 @@ def project_back(merged: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
     return tf.reshape(output, sizes[:-1] + [kernel.shape[0]])
 
 
-def _attend_stream(net, q, k, v, k_r, stream, weights):
+def _wide_keys(net, k, r_w, key_segments):
+    """The keys, r_w k beside each, and its segment as a one-hot vector: see `_attend_stream`."""
+    wide = [k, along_head_vector(k, r_w)]
+    if key_segments is not None:
+        wide.append(tf.broadcast_to(net.cast(key_segments), shape_of(k)[:3] + [NUM_SEGMENTS]))
+    return tf.concat(wide, axis=-1)
+
+
+def _attend_stream(net, q, k, v, k_r, stream, weights, scale):
     """Attention of one stream (paper, section 2.5 and appendix A.2): [B,N,rows,H].
 
-    score = (q + r_w) k + shift((q + r_r) k_r) + segment, over sqrt(H).
+    score = q k + r_w k + shift((q + r_r) k_r) + segment, with q and the biases r over sqrt(H).
 
     Segment: (q + r_s) times the vector for "same" or "different". Softmax ignores what is equal
-    for all keys of a row, so it is (q + r_s)(same - different) where the segments agree, else 0;
-    one-hot segment ids beside q and k let the first product add it.
+    for all keys of a row, so it is (q + r_s)(same - different) where the segments agree, else 0.
+
+    One product adds three of these: of [q, 1, segment term beside a one-hot of the row's segment]
+    and the keys of `_wide_keys`.
     """
-    scale = 1. / math.sqrt(net.config.d_head)
-    q_w = plus_head_bias(q, weights.r_w) * scale                               # [B,N,rows,H]
+    wide = [q, tf.ones(shape_of(q)[:3] + [1], q.dtype)]
     if stream.segments is not None:
-        same = along_head_vector(q, weights.r_s, weights.segment_difference)   # [B,N,rows,1]
-        key_segments = tf.broadcast_to(net.cast(stream.key_segments),          # [B,N,K,S]
-                                       shape_of(k)[:3] + [NUM_SEGMENTS])
-        q_w = tf.concat([q_w, same * scale * net.cast(stream.segments)], axis=-1)
-        k = tf.concat([k, key_segments], axis=-1)    # q_w [B,N,rows,H+S], k [B,N,K,H+S]
-    q_r = plus_head_bias(q, weights.r_r) * scale                               # [B,N,rows,H]
+        towards_same = weights.segment_difference
+        same = along_head_vector(q, towards_same) + scale * tf.reduce_sum(     # [B,N,rows,1]
+            weights.r_s * towards_same, axis=-1, keepdims=True)
+        wide.append(same * net.cast(stream.segments))
+    q_w = tf.concat(wide, axis=-1)                                             # as wide as k
+    q_r = plus_head_bias(q, weights.r_r * scale)                               # [B,N,rows,H]
     heads = attend(q_w, q_r, k, v, k_r, stream.score_bias, first_distance=stream.first_distance,
                    recompute=net.run.recompute, on_accelerator=net.run.on_accelerator,
                    in_loops=net.in_loops, **net.noise(net.run.dropatt))

@@ -166,30 +166,18 @@ def plus_head_bias(q: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
     """q [B,N,T,H] + bias [N,1,H]."""
     @tf.custom_gradient
     def add(q, bias):
-        return q + bias, lambda dy: (dy, _summed_for_heads(dy))
+        def gradient(dy):
+            # One axis after the other: both at once take TensorFlow several times as long.
+            return dy, tf.reduce_sum(tf.reduce_sum(dy, axis=2, keepdims=True), axis=0)
+        return q + bias, gradient
     return add(q, bias)
 
 
-def _summed_for_heads(x):
-    """x [B,N,T,*] over B and T: [N,1,*]. One after the other: for two axes that are apart at once
-    TensorFlow takes several times as long."""
-    return tf.reduce_sum(tf.reduce_sum(x, axis=2, keepdims=True), axis=0)
-
-
-def along_head_vector(q: tf.Tensor, bias: tf.Tensor, vector: tf.Tensor) -> tf.Tensor:
-    """The products of q + bias, [B,N,T,H] and [N,1,H], with vector [N,1,H]: [B,N,T,1].
-
-    With s the sum of dy for a head, the gradients are dy vector, s vector and dy q + s bias.
-    """
-    @tf.custom_gradient
-    def run(q, bias, vector):
-        def gradient(dy):
-            whole = _summed_for_heads(dy)                                           # [N,1,1]
-            by_example = tf.matmul(dy, q, transpose_a=True)                         # [B,N,1,H]
-            return dy * vector, whole * vector, (
-                tf.reduce_sum(by_example, axis=0) + whole * bias)
-        return tf.reduce_sum((q + bias) * vector, axis=-1, keepdims=True), gradient
-    return run(q, bias, vector)
+def along_head_vector(x: tf.Tensor, vector: tf.Tensor) -> tf.Tensor:
+    """The products of x [B,N,T,H] with vector [N,1,H]: [B,N,T,1]. A row times a matrix, which takes
+    half the time of a matrix times a column."""
+    products = tf.matmul(vector[None], x, transpose_b=True)                         # [B,N,1,T]
+    return tf.reshape(products, shape_of(x)[:3] + [1])
 
 
 def column_sums(x: tf.Tensor) -> tf.Tensor:
