@@ -76,8 +76,8 @@ def test_operators_are_counted_with_what_they_read_and_write(capsys):
     stats = operators.trace(Work("infer", batch=2, length=16), config,
                             dict(precision="fp32", recompute=False), warm_up=1)
     found = operators.shares(stats)
-    dense = found["MatMul"].count + found["FusedMatMul"].count
-    assert 10 <= dense + found["BatchMatMulV2"].count <= 14
+    assert 7 <= found["MatMul"].count + found["FusedMatMul"].count <= 10
+    assert found["BatchMatMulV2"].count == 5    # content, r_w, position, segment; and the values
     gathered, = [share for name, share in found.items() if name.startswith("GatherV2")]
     assert gathered.written >= 2 * 16 * 8 * 4 and gathered.seconds > 0
     operators.show(stats, top=3)

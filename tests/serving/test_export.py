@@ -275,7 +275,9 @@ def test_a_process_without_this_library_answers_to_raw_text(quick_start, models,
     assert done.returncode == 1, done.stderr
     assert done.stdout.startswith("TensorFlow %s, tensorflow-text " % tf.__version__)
     assert "text: answer: the same\n" in done.stdout
-    assert float(re.search(r"text: null_score: (\S+) apart\n", done.stdout)[1]) <= 1e-6
+    # Rounding alone: its session's optimizer orders the factors of gelu and layer norm anew.
+    score, = examples["text"]["outputs"]["null_score"]["value"]
+    assert float(re.search(r"text: null_score: (\S+) apart\n", done.stdout)[1]) <= abs(score) * 1e-6
     wrong = [line.split(":")[:2] for line in done.stdout.splitlines() if "WRONG" in line]
     assert wrong == [["serving_default", " answer"], ["serving_default", " null_score"]]
 
