@@ -22,6 +22,16 @@ def pytest_sessionstart():
             pytest.exit("XLNET_TEST_GPU=1: no GPU: %s" % gpus.why_none(), returncode=1)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def threads():
+    """TensorFlow makes its threads once in a process: all tests of one have those of all cores,
+    whichever comes first, also where a program would divide them."""
+    from xlnet.engine import distribution
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(distribution, "divide_cores", lambda config, parts: None)
+        yield
+
+
 @pytest.fixture
 def golden():
     from helpers.golden import Golden

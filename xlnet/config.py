@@ -661,8 +661,9 @@ class TaskSettings(RunSettings, TextSettings):
     data_workers: int = setting(0, "processes that tokenize large files; 0: one a core", minimum=0)
     overwrite_data: bool = setting(False, "tokenize again even if the records fit")
 
-    eval_batch_size: int = setting(32, "examples that a device evaluates or predicts together",
-                                   minimum=1)
+    eval_batch_size: int = setting(
+        32, "examples that a device evaluates or predicts together; a CPU answers them as two "
+            "halves side by side", minimum=1)
     epochs: Optional[float] = setting(
         None, "train_steps in passes over the training rows; 3 if neither is given", above=0.0,
         instead_of="train_steps")

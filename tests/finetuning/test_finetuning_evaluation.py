@@ -130,3 +130,24 @@ def test_all_devices_work_and_each_example_comes_once(tmp_path):
     (tmp_path / "weight-5.data-00000-of-00001").unlink()
     with pytest.raises(UserError, match="weight-5 cannot be read: "):
         next(answering("7", str(tmp_path / "weight-5")))
+
+
+def test_a_cpu_answers_two_halves_of_a_batch_side_by_side(tmp_path):
+    """The answers wait for each other, so that they come only where two are computed at once."""
+    counts, devices = [], distribution.connect(DeviceSettings(device="cpu"))
+    if devices.answered_at_once != 2:
+        pytest.skip("one core: nothing runs side by side")
+
+    def make_batches(path):
+        return tf.data.Dataset.range(tf.strings.to_number(path, tf.int64)).batch(2)
+    answering = Answering(two_at_a_time(counts), [make_batches], devices, at_once=2)
+    batches = [batch for _, batch in answering("8", make_checkpoint(tmp_path, 3))]
+    assert counts == [2, 2, 2, 2]
+    assert sorted(np.concatenate([batch["index"] for batch in batches])) == list(range(8))
+
+
+@pytest.mark.parametrize("devices, at_once", [(dict(), 2), (dict(num_core_per_host=2), 1)])
+def test_only_one_cpu_device_divides_its_cores(devices, at_once, monkeypatch):
+    monkeypatch.setattr(distribution, "_cores", lambda: 2)
+    connected = distribution.connect(DeviceSettings(device="cpu", **devices))
+    assert connected.answered_at_once == at_once

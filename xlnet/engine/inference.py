@@ -39,15 +39,18 @@ class Answering:
       sources: functions from the path of a record file, a string tensor, to a `tf.data.Dataset` of
         batches: one for all devices, or one for each.
       seed: of the weights that a run begins with.
+      at_once: batches that each device answers side by side, each on its part of the cores, see
+        `Devices.answered_at_once`; 1, where local variables are carried or the process trains too.
     """
 
     def __init__(self, answers: Callable[[dict[str, tf.Tensor]], dict[str, Any]],
                  sources: Sequence[Callable[[tf.Tensor], tf.data.Dataset]],
-                 devices: distribution.Devices, seed: int = 0):
+                 devices: distribution.Devices, seed: int = 0, at_once: int = 1):
         self._seed = seed
         self._answers = answers
         self._sources = sources
         self._devices = devices
+        self._at_once = at_once
         self._session: Any = None       # a `tf.Session`, once `build` has made it
 
     def all_records(self, made: Any, prefix: Optional[str], name: str) -> dict[str, np.ndarray]:
@@ -116,15 +119,19 @@ class Answering:
                                    *[source.initializer for source in sources])
             self._initialize = tf.global_variables_initializer()
             self._restore = Restoring()
-        self._session = tf.Session(graph=graph, config=distribution.session_config(self._devices))
+        config = distribution.session_config(self._devices)
+        if self._at_once > 1:
+            distribution.divide_cores(config, self._at_once)
+        self._session = tf.Session(graph=graph, config=config)
 
     def _side_by_side(self):
         """Yields what the copies of the network compute, with their numbers, until there are no
         more batches."""
-        with concurrent.futures.ThreadPoolExecutor(len(self._copies)) as pool:
+        numbers = self._at_once * list(range(len(self._copies)))
+        with concurrent.futures.ThreadPoolExecutor(len(numbers)) as pool:
             def start(number):
                 return pool.submit(self._session.run, self._copies[number])
-            running = {start(number): number for number in range(len(self._copies))}
+            running = {start(number): number for number in numbers}
             while running:
                 done, _ = concurrent.futures.wait(
                     running, return_when=concurrent.futures.FIRST_COMPLETED)

@@ -78,14 +78,23 @@ class Run:
                                 self._description["head"], self._devices.on_accelerator)
         self._trained = TrainedModel(self._model, self._optimization, self._class_weights(),
                                      self._devices.xla)
+        at_once = self._answered_at_once()
+        rows = -(-self._settings.eval_batch_size // at_once)
         self._answering = Answering(
             self._model.answers,
-            [lambda path: self._rows.batches(path, batch_size=self._settings.eval_batch_size)],
-            self._devices)
+            [lambda path: self._rows.batches(path, batch_size=rows)], self._devices,
+            at_once=at_once)
         self._evaluation = Evaluation(self._task, self._settings.model_dir,
                                       self._settings.predict_threshold)
         if self._settings.do_train:
             self._prepare_training()
+
+    def _answered_at_once(self):
+        """Parts of a batch that are answered side by side: they carry nothing, and training, which
+        needs all cores for a step, does not follow in this process."""
+        settings = self._settings
+        divides = not settings.do_train and settings.long_document != "memory"
+        return self._devices.answered_at_once if divides else 1
 
     def _check_settings(self):
         """Compares the settings with the network, the task and the devices."""
