@@ -48,6 +48,8 @@ class BenchmarkSettings:
     kerashub: Optional[str] = setting(
         None, "Python with keras-hub, TensorFlow and JAX, from the same script; it has no "
               "pretraining")
+    halves: bool = setting(False, "also time inference as two halves of a batch side by side, each "
+                                  "on half of the cores, as run_classifier.py answers on a CPU")
     repeats: int = setting(5, "steps that are timed", minimum=1)
     warm_up: int = setting(2, "steps before them", minimum=0)
 
@@ -87,18 +89,21 @@ def chosen_work(name, settings):
         raise UserError("works: '%s' is unknown, expected some of %s" % (name, ", ".join(WORKS)))
     changes = {field: getattr(settings, field) for field in ("batch", "length")
                if getattr(settings, field)}
-    return dataclasses.replace(WORKS[name], **changes)
+    work = dataclasses.replace(WORKS[name], **changes)
+    if settings.halves and work.kind == "infer" and work.batch % 2:
+        raise UserError("halves: %d rows cannot be halved" % work.batch)
+    return work
 
 
 def compare(name, work, precision, architecture, settings):
     """Times one work on all systems, prints their rows and ratios; returns the versions."""
-    base = dict(work=dataclasses.asdict(work), config=architecture, precision=precision,
-                repeats=settings.repeats, warm_up=settings.warm_up, recompute=False, compiled=False)
+    base = dict(config=architecture, precision=precision, repeats=settings.repeats,
+                warm_up=settings.warm_up, recompute=False, compiled=False, at_once=1)
     title = "%s %d × %d, %s" % (name, work.batch, work.length, precision)
     results = {}
     for system, python, worker, options in systems(work.kind, settings):
         try:
-            results[system] = measure(python, worker, dict(base, **options))
+            results[system] = measure(python, worker, work, dict(base, **options))
         except UserError as error:
             if system.startswith(OURS):
                 raise
@@ -114,7 +119,15 @@ def compare(name, work, precision, architecture, settings):
 
 
 def systems(kind, settings):
-    """Who does a kind of work: yields (name, Python, worker, its options), this library first."""
+    """Who does a kind of work and how: yields (name, Python, worker, its options), this library
+    first. XLA's threads for a CPU, which JAX uses, cannot be limited: it does not answer halves."""
+    for name, python, worker, options in programs(kind, settings):
+        yield name, python, worker, options
+        if settings.halves and kind == "infer" and options.get("backend") != "jax":
+            yield name + ", two halves", python, worker, dict(options, at_once=2)
+
+
+def programs(kind, settings):
     yield OURS, sys.executable, "time_xlnet.py", {}
     if settings.recompute and kind != "infer":
         yield OURS + ", recompute", sys.executable, "time_xlnet.py", {"recompute": True}
@@ -129,11 +142,21 @@ def systems(kind, settings):
                    {"backend": backend})
 
 
-def measure(python, worker, options):
-    """Runs one worker; returns its measurements, the times as medians."""
+def measure(python, worker, work, options):
+    """Runs one worker; returns its measurements, the times as medians.
+
+    It does its part of the work's rows `at_once` times side by side, each on its part of the cores.
+    """
+    at_once = options["at_once"]
+    part = dataclasses.replace(work, batch=work.batch // at_once)
+    threads = str(max(1, os.cpu_count() // at_once))
+    environment = dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3")
+    if at_once > 1:
+        environment.update(TF_NUM_INTRAOP_THREADS=threads, OMP_NUM_THREADS=threads)
     done = subprocess.run(
-        [python, os.path.join(ROOT, "benchmarks", worker), json.dumps(options)],
-        capture_output=True, text=True, env=dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3"))
+        [python, os.path.join(ROOT, "benchmarks", worker),
+         json.dumps(dict(options, work=dataclasses.asdict(part)))],
+        capture_output=True, text=True, env=environment)
     if done.returncode:
         raise UserError("%s with %s failed: %s" % (
             worker, python, (done.stderr.strip().splitlines() or ["no message"])[-1]))

@@ -89,7 +89,8 @@ def main():
     torch.manual_seed(0)
     step = Step(works.Work(**options["work"]), options["config"], options["precision"],
                 options["compiled"])
-    times = works.seconds(step, options["repeats"], options["warm_up"])
+    times = works.seconds(works.side_by_side(step, options["at_once"]), options["repeats"],
+                          options["warm_up"])
     works.report(times, version="torch %s, transformers %s" % (
         torch.__version__, transformers.__version__))
 

@@ -97,8 +97,8 @@ def main():
     fetches, feed, session_config = build(work, config, options)
     with tf.Session(config=session_config) as session:
         session.run(tf.global_variables_initializer())
-        times = works.seconds(lambda: session.run(fetches, feed), options["repeats"],
-                              options["warm_up"])
+        step = works.side_by_side(lambda: session.run(fetches, feed), options["at_once"])
+        times = works.seconds(step, options["repeats"], options["warm_up"])
         works.report(times, matrix_rate=rates[0], matrix_rate_processor=rates[1],
                      version="TensorFlow " + tf.__version__)
 

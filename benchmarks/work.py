@@ -1,5 +1,6 @@
 """The pieces of work that are timed, and how: shared by all systems, needs only NumPy."""
 
+import concurrent.futures
 import dataclasses
 import json
 import resource
@@ -55,6 +56,18 @@ def batch(work, vocabulary, seed=0):
         np.put_along_axis(arrays["rank"], arrays["positions"], ranks.astype(np.int32), axis=1)
         arrays["direction"] = (np.arange(work.batch) >= work.batch // 2).astype(np.int32)
     return arrays
+
+
+def side_by_side(step, number):
+    """`number` calls of `step` at once, each in a thread, as one step."""
+    if number == 1:
+        return step
+    pool = concurrent.futures.ThreadPoolExecutor(number)
+
+    def steps():
+        for running in [pool.submit(step) for _ in range(number)]:
+            running.result()
+    return steps
 
 
 def seconds(step, repeats, warm_up):

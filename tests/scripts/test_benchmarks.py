@@ -58,16 +58,18 @@ def test_scaling_is_what_the_program_writes():
 def test_benchmark_prints_its_table():
     """A rival that cannot do the work, here a Python that has none, has a row that says why."""
     rivals = ["--%s=%s" % (name, sys.executable) for name in ("huggingface", "kerashub")]
-    done = subprocess.run(RUN + rivals + ["--batch=2", "--length=16", "--repeats=1",
+    done = subprocess.run(RUN + rivals + ["--halves", "--batch=2", "--length=16", "--repeats=1",
                                           "--warm_up=1"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     for system in ("KerasHub on tensorflow", "KerasHub on jax"):
         assert "| infer 2 × 16, fp32 | %s | time_kerashub.py with" % system in done.stdout
-    line = next(line for line in done.stdout.splitlines() if "this library" in line)
-    cells = [cell.strip() for cell in line.strip("|").split("|")]
-    assert cells[0] == "infer 2 × 16, fp32" and float(cells[5]) > 0
-    tokens, seconds = float(cells[4]), float(cells[2])
-    assert abs(tokens * seconds - 32) <= tokens * 1e-4      # seconds have four decimals
+    rows = [[cell.strip() for cell in line.strip("|").split("|")]
+            for line in done.stdout.splitlines() if "| this library" in line]
+    assert [row[1] for row in rows] == ["this library", "this library, two halves"]
+    for cells in rows:
+        assert cells[0] == "infer 2 × 16, fp32" and float(cells[5]) > 0
+        tokens, seconds = float(cells[4]), float(cells[2])
+        assert abs(tokens * seconds - 32) <= tokens * 1e-4      # seconds have four decimals
 
 
 def test_operators_are_counted_with_what_they_read_and_write(capsys):
