@@ -17,7 +17,7 @@ from typing import Optional
 from repository import ROOT
 
 from xlnet import cli, files
-from xlnet.config import Settings, setting
+from xlnet.config import NetworkSettings, Settings, as_in, setting
 from xlnet.errors import UserError
 
 # How lines begin that a program prints when it is done with a part of its start. A training says in
@@ -39,6 +39,7 @@ class StartUp(Settings):
     """start_up.py: how often, and with which records."""
     record_info_dir: Optional[str] = setting(None, "records to make a training step of")
     model_config_path: Optional[str] = setting(None, "JSON with another architecture for that step")
+    precision: Optional[str] = as_in(NetworkSettings, "precision")
     model_dir: Optional[str] = setting(None, "a fine-tuned classifier to ask")
     repeats: int = setting(3, "runs of each; the table has the quickest", minimum=1)
 
@@ -54,6 +55,7 @@ def commands(settings, directory):
             yield "first pretraining step, " + os.path.basename(path), [
                 "train_gpu.py", "--config=configs/pretrain/tiny.json", "--train_steps=1",
                 "--warmup_steps=0", "--warmup_share=0",
+                *(["--precision=" + settings.precision] if settings.precision else []),
                 *("--%s=%d" % item for item in sizes(settings).items()),
                 "--model_config_path=" + os.path.abspath(path),
                 "--record_info_dir=" + os.path.abspath(settings.record_info_dir),
