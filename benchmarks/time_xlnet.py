@@ -1,12 +1,14 @@
 """Times one piece of work with this library. Started by run.py, in a process of its own."""
 
+import contextlib
+
 import numpy as np
 import repository  # finds the library
 import tensorflow.compat.v1 as tf
 import work as works
 
 from xlnet import config as settings
-from xlnet.engine import distribution, optimization, training
+from xlnet.engine import distribution, optimization, private_tf, training
 from xlnet.network import heads, modeling
 
 
@@ -50,8 +52,9 @@ def build(work, config, options):
     devices = distribution.connect(settings.DeviceSettings())
     run, batch = run_config(work, options, devices), works.batch(work, config.n_token)
     inputs = {name: tf.placeholder(tf.int32, value.shape) for name, value in batch.items()}
-    return (fetches_of(work, config, run, training.on_device(inputs)),
-            {inputs[name]: value for name, value in batch.items()},
+    with private_tf.constants_shared() if run.is_training else contextlib.nullcontext():
+        fetches = fetches_of(work, config, run, training.on_device(inputs))
+    return (fetches, {inputs[name]: value for name, value in batch.items()},
             distribution.session_config(devices, run.is_training))
 
 
