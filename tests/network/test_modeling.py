@@ -202,6 +202,9 @@ def test_relative_shift_reads_the_cell_of_the_distance(graph):
         z, np.take_along_axis(expected, positions[:, None, :, None], axis=2))
 
 
+IN_LOOPS = pytest.mark.parametrize("in_loops", (False, True))
+
+
 def plain_attention(q, q_r, k, v, k_r, bias, first_distance):
     """`attention.attend` as the formula reads."""
     first = first_distance[:, None, :, None]
@@ -260,7 +263,7 @@ def test_attention_of_long_rows_is_a_loop(graph, monkeypatch, shared, recompute,
 
     def attend(most_blocks, rate):
         monkeypatch.setattr(attention, "MOST_BLOCKS", most_blocks)
-        return attention.attend(*inputs, bias, rate=rate, seed=tf.constant([1, 2]),
+        return attention.attend(*inputs, bias, drops=ops.Dropout(rate, tf.constant([1, 2])),
                                 recompute=recompute, in_loops=in_loops)
     ours, plain = attend(2, rate), attend(16, 0.)
     assert any(op.type.endswith("While") for op in graph.get_operations())
@@ -283,7 +286,7 @@ def test_a_loop_over_long_rows_under_xla(graph, monkeypatch):
         *[(2, 3, 20, 4)] * 2, *[(2, 3, 24, 4)] * 2, (1, 3, 44, 4))]
 
     def step(*inputs):
-        y = attention.attend(*inputs, rate=.3, seed=tf.constant([1, 2]), recompute=True)
+        y = attention.attend(*inputs, drops=ops.Dropout(.3, tf.constant([1, 2])), recompute=True)
         return [y] + tf.gradients(y * y, list(inputs))
     with tf.Session() as session:
         plain, compiled = session.run([step(*inputs), xla.compile(step, inputs)])
@@ -291,7 +294,8 @@ def test_a_loop_over_long_rows_under_xla(graph, monkeypatch):
         assert_close(mine, wanted)
 
 
-def test_noise_of_long_rows_is_that_of_the_example(graph, monkeypatch):
+@IN_LOOPS
+def test_noise_of_long_rows_is_that_of_the_example(graph, monkeypatch, in_loops):
     """The second of two examples has the same one alone, as the second of the batch."""
     monkeypatch.setattr(attention, "BLOCK", 8)
     monkeypatch.setattr(attention, "MOST_BLOCKS", 1)
@@ -299,8 +303,8 @@ def test_noise_of_long_rows_is_that_of_the_example(graph, monkeypatch):
     q, k, v = (tf.constant(random.randn(2, 2, 20, 4), tf.float32) for _ in range(3))
     k_r = tf.constant(random.randn(1, 2, 40, 4), tf.float32)
     both, second = (
-        attention.attend(q[first:], q[first:], k[first:], v[first:], k_r, rate=.5,
-                         seed=tf.constant([1, 2]), first_row=tf.constant(first + 7))
+        attention.attend(q[first:], q[first:], k[first:], v[first:], k_r, drops=ops.Dropout(
+            .5, tf.constant([1, 2]), tf.constant(first + 7)), in_loops=in_loops)
         for first in (0, 1))
     with tf.Session() as session:
         both, second = session.run([both, second])
@@ -317,14 +321,16 @@ def test_blocks_are_those_of_the_device(rows, keys, on_accelerator, size):
     assert blocks[0].stop == min(size, rows) and blocks[-1].stop == rows
 
 
-def test_dropped_probabilities_have_the_gradient_of_their_noise(graph):
+@IN_LOOPS
+def test_dropped_probabilities_have_the_gradient_of_their_noise(graph, in_loops):
     """With values that tell the keys apart, dropout is read off the output and held fixed."""
     random = np.random.RandomState(0)
     q, q_r = (tf.constant(random.randn(1, 1, 3, 4), tf.float32) for _ in range(2))
     k, k_r = (tf.constant(random.randn(1, 1, n, 4), tf.float32) for n in (6, 9))
     v = tf.eye(6)[None, None]
     weight = tf.constant(random.randn(1, 1, 3, 6), tf.float32)
-    ours = attention.attend(q, q_r, k, v, k_r, rate=0.5, seed=tf.constant([1, 2]))
+    ours = attention.attend(q, q_r, k, v, k_r, drops=ops.Dropout(.5, tf.constant([1, 2])),
+                            in_loops=in_loops)
     keep = tf.stop_gradient(tf.cast(ours > 0, tf.float32))
     plain = plain_attention(q, q_r, k, v, k_r, 0., 3 - tf.range(3)[None]) * keep * 2.
     with tf.Session() as session:
@@ -340,17 +346,17 @@ KERNEL = np.random.RandomState(2).randn(6, 6).astype(np.float32)
 
 
 def activated_dense(activation):
-    return lambda x: tf.reshape(ops.activated_dense(
-        ops.in_rows(x), tf.constant(KERNEL), tf.fill([6], 0.5), activation), x.shape)
+    return lambda x: ops.activated_dense(x, tf.constant(KERNEL), tf.fill([6], 0.5), activation)
 
 
-def test_dropped_activations_have_the_gradient_of_their_noise(graph):
+@IN_LOOPS
+def test_dropped_activations_have_the_gradient_of_their_noise(graph, in_loops):
     """With one unit a row of the kernel, dropout is read off the output and held fixed."""
-    x = tf.constant(np.random.RandomState(0).rand(200, 6) + 1., tf.float32)
+    x = tf.constant(np.random.RandomState(0).rand(2, 100, 6) + 1., tf.float32)
     kernel, bias = tf.constant(np.diag(np.arange(1., 7.)), tf.float32), tf.zeros([6])
-    weight = tf.constant(np.random.RandomState(1).randn(200, 6), tf.float32)
-    ours = ops.activated_dense(x, kernel, bias, ops.gelu, 0.5,
-                               ops.dropout_keep([200, 6], 0.5, tf.constant([1, 2])))
+    weight = tf.constant(np.random.RandomState(1).randn(2, 100, 6), tf.float32)
+    ours = ops.activated_dense(x, kernel, bias, ops.gelu,
+                               ops.Dropout(.5, tf.constant([1, 2])), in_loops)
     keep = tf.stop_gradient(tf.cast(ours > 0, tf.float32))
     plain = tf.tensordot(ops.gelu(x)[0] * keep * 2., kernel, 1) + bias
     with tf.Session() as session:
@@ -507,9 +513,11 @@ def test_summaries_leave_padding_out(graph, kind):
         assert_close(*session.run([full, bare]))
 
 
-def test_dropout_is_a_function_of_its_seed(graph):
+@IN_LOOPS
+def test_dropout_is_a_function_of_its_seed(graph, in_loops):
     x = tf.ones([200, 100])
-    outputs = [ops.dropout(x, 0.1, tf.constant([3, step])) for step in (1, 1, 2)]
+    outputs = [ops.dropout(x, ops.Dropout(.1, tf.constant([3, step])), in_loops)
+               for step in (1, 1, 2)]
     with tf.Session() as session:
         first, again, other = session.run(outputs)
     np.testing.assert_array_equal(first, again)
@@ -555,13 +563,17 @@ def train_run(**changes):
 
 
 @pytest.mark.parametrize("recompute", (False, True))
-def test_loops_have_the_numbers_and_noise_of_operations(graph, monkeypatch, recompute):
+def test_loops_have_the_numbers_of_operations(graph, monkeypatch, recompute):
     run = train_run(recompute=recompute)
-    plain = pretraining_step(run)
+    pretraining_step(run)
     assert not hasattr(graph, "loops")
     monkeypatch.setattr(modeling, "LOOPS_FROM", 0)
     in_loops = pretraining_step(run)
-    assert len(graph.loops) == 2        # forward and backward
+    # Forward and backward of activations and probabilities; dropout, whose backward is the same.
+    assert len(graph.loops) == 5
+    for module in (ops, attention):
+        monkeypatch.setattr(module, "loop", lambda function: function)
+    plain = pretraining_step(run)
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
         plain, in_loops = session.run([plain, in_loops])
@@ -586,14 +598,11 @@ def test_a_loop_is_for_training_of_wide_layers_on_a_processor(graph):
     wide = dict(vars(tiny()), d_inner=modeling.LOOPS_FROM)
 
     def in_loops(config, **changes):
-        net = modeling.Network(config, dataclasses.replace(train_run(), **changes), None)
-        return net.activates_in_loops, net.in_loops
-    assert in_loops(xlnet.XLNetConfig(**wide)) == (True, False)
-    for short in (dict(precision="bf16", use_bfloat16=True), dict(precision="fp16")):
-        assert in_loops(xlnet.XLNetConfig(**wide), **short) == (True, True)
-        assert in_loops(tiny(), **short) == (False, False)
-        for changes in (dict(is_training=False), dict(on_accelerator=True)):
-            assert in_loops(xlnet.XLNetConfig(**wide), **changes, **short) == (False, False)
+        run = dataclasses.replace(train_run(), **changes)
+        return modeling.Network(config, run, None).in_loops
+    assert in_loops(xlnet.XLNetConfig(**wide)) and not in_loops(tiny())
+    for changes in (dict(is_training=False), dict(on_accelerator=True)):
+        assert not in_loops(xlnet.XLNetConfig(**wide), **changes)
 
 
 def test_recompute_changes_memory_not_gradients(graph):
@@ -636,9 +645,10 @@ def test_half_precision_is_close_to_float32(graph, monkeypatch, precision, toler
         session.run(tf.global_variables_initializer())
         exact, rounded = session.run([exact, rounded])
     assert 0 < abs(exact["loss"] - rounded["loss"]) < 0.02 * exact["loss"]
-    for name, value in exact.items():
-        error = np.linalg.norm(rounded[name] - value) / np.linalg.norm(value)
-        assert error < tolerance, name
+    errors = {name: np.linalg.norm(rounded[name] - value) / np.linalg.norm(value)
+              for name, value in exact.items()}
+    assert np.mean(list(errors.values())) < tolerance / 2, errors
+    assert max(errors.values()) < 1.5 * tolerance, errors
 
 
 def test_precision_is_named(graph):

@@ -79,7 +79,7 @@ def test_recomputing_changes_nothing(place):
     np.testing.assert_allclose(curve(place, "recomputed"), curve(place, "kept"), rtol=1e-6)
 
 
-@pytest.mark.parametrize("draw", (noise.uniform, noise.bits16))
+@pytest.mark.parametrize("draw", (noise.uniform, noise.bits16, noise.hashed))
 def test_noise_belongs_to_rows(draw):
     """Rows 2 and 3 of four have the noise that they have alone; it is uniform."""
     with tf.Graph().as_default(), tf.Session() as session:
@@ -87,7 +87,7 @@ def test_noise_belongs_to_rows(draw):
             draw([4, 3, 7], [1, 2], 0), draw([2, 3, 7], [1, 2], tf.constant(2)),
             draw([10, 10001], [3, 4], 0)])
     np.testing.assert_array_equal(part, whole[2:])
-    many = many / (65536. if many.dtype == np.uint16 else 1.)
+    many = many / {np.float32: 1., np.uint16: 2. ** 16, np.uint32: 2. ** 32}[many.dtype.type]
     assert 0 <= many.min() and many.max() < 1 and len(np.unique(many[:, :100])) > 970
     assert abs(many.mean() - 0.5) < 0.005       # 100,010 draws: a standard error of 0.0009
 

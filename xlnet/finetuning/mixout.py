@@ -19,7 +19,7 @@ import tensorflow.compat.v1 as tf
 from xlnet.engine import checkpoint, distribution
 from xlnet.errors import UserError
 from xlnet.network.noise import fold_in
-from xlnet.network.ops import dropout
+from xlnet.network.ops import Dropout, dropout
 
 _SLOT = "/" + checkpoint.PRETRAINED
 
@@ -64,5 +64,5 @@ def mixing(names: frozenset[str], rate: float, seed: tf.Tensor) -> Callable[...,
         pretrained = getter(name + _SLOT, *args, **dict(
             kwargs, initializer=distribution.zeros, trainable=False))
         noise = fold_in(seed, zlib.crc32(name.encode()) >> 1)
-        return pretrained + dropout(weight - pretrained, rate, noise)
+        return pretrained + dropout(weight - pretrained, Dropout(rate, noise))
     return get

@@ -15,7 +15,7 @@ from typing import Optional
 import tensorflow.compat.v1 as tf
 
 from xlnet.network.noise import fold_in
-from xlnet.network.ops import count_to, dropout_keep, dropout_scale, loop, shape_of
+from xlnet.network.ops import Dropout, count_to, loop, shape_of, where_kept
 from xlnet.network.relative_shift import (
     relative_shift,
     relative_shift_at,
@@ -42,9 +42,8 @@ _Inputs = collections.namedtuple("_Inputs", "q q_r k v k_r")
 
 def attend(q: tf.Tensor, q_r: tf.Tensor, k: tf.Tensor, v: tf.Tensor, k_r: tf.Tensor,
            bias: Optional[tf.Tensor] = None, *, first_distance: Optional[tf.Tensor] = None,
-           rate: float = 0., seed: Optional[tf.Tensor] = None,
-           first_row: Optional[tf.Tensor] = None, recompute: bool = False,
-           on_accelerator: bool = False, in_loops: bool = False) -> tf.Tensor:
+           drops: Dropout = Dropout(), recompute: bool = False, on_accelerator: bool = False,
+           in_loops: bool = False) -> tf.Tensor:
     """softmax(q k + shift(q_r k_r) + bias) v with dropout, one block of rows after the other.
 
     Args:
@@ -53,7 +52,7 @@ def attend(q: tf.Tensor, q_r: tf.Tensor, k: tf.Tensor, v: tf.Tensor, k_r: tf.Ten
       bias: float32 [B or 1,1,T or 1,K], very low where a key is hidden; gets no gradient. None:
         no key is hidden.
       first_distance: int [B,T], see `relative_shift_at`. None: the rows are the whole window.
-      rate, seed, first_row: dropout of the probabilities, see `dropout_keep`. 0: none.
+      drops: dropout of the probabilities.
       recompute: the backward pass computes the probabilities again rather than to keep them: the
         memory of one block instead of T rows.
       on_accelerator: whether this is for a GPU or TPU, see `MOST_CELLS`; the blocks decide which
@@ -64,23 +63,22 @@ def attend(q: tf.Tensor, q_r: tf.Tensor, k: tf.Tensor, v: tf.Tensor, k_r: tf.Ten
       [B,N,T,H]. The softmax is float32 whatever the dtype.
     """
     rows, num_keys, distances = (shape_of(x)[2] for x in (q, k, k_r))
-    parts = _Parts(num_keys, first_distance, rate, in_loops)
-    dropout = _Dropout(rate, seed, first_row)
+    parts = _Parts(num_keys, first_distance, drops, in_loops)
     inputs = _Inputs(q, q_r, k, v, k_r)
     # Slots, and rows whose count is not known yet, make one block.
     if first_distance is not None or not all(
             isinstance(size, int) for size in (rows, num_keys, distances)):
         blocks = [_Block(0, 0, rows, 0, distances, True)]
-        return _run(_Blocks(parts, blocks, bias, dropout), recompute, inputs)
+        return _run(_Blocks(parts, blocks, bias), recompute, inputs)
     # "uni" lacks the distances of keys that nobody may see.
     inputs = inputs._replace(k_r=_padded(k_r, 0, rows + num_keys - distances))
     if rows > BLOCK * MOST_BLOCKS and not on_accelerator:
-        return _run_in_a_loop(parts, bias, dropout, recompute, inputs)
+        return _run_in_a_loop(parts, bias, recompute, inputs)
     size = _block_rows(rows, shape_of(k_r)[1] * num_keys, on_accelerator)
-    return _run(_Blocks(parts, _blocks(rows, num_keys, size), bias, dropout), recompute, inputs)
+    return _run(_Blocks(parts, _blocks(rows, num_keys, size), bias), recompute, inputs)
 
 
-def _run_in_a_loop(parts, bias, dropout, recompute, inputs):
+def _run_in_a_loop(parts, bias, recompute, inputs):
     """`attend`, for which the rows of the last block that nobody asked for are zeros."""
     rows, num_keys = inputs.q.shape[2], inputs.k.shape[2]
     size = max(16, min(2 * BLOCK, LOOP_CELLS // num_keys))
@@ -89,7 +87,7 @@ def _run_in_a_loop(parts, bias, dropout, recompute, inputs):
         bias = _padded(bias, 0, spare)
     inputs = inputs._replace(q=_padded(inputs.q, 0, spare), q_r=_padded(inputs.q_r, 0, spare),
                              k_r=_padded(inputs.k_r, spare, 0))
-    return _run(_Loop(parts, size, bias, dropout), recompute, inputs)[:, :, :rows]
+    return _run(_Loop(parts, size, bias), recompute, inputs)[:, :, :rows]
 
 
 def _run(walk, recompute, inputs):
@@ -115,49 +113,55 @@ def _padded(x, before, after):
 class _Parts:
     """The computation of one block.
 
-    Probabilities are signed: negative where dropout drops them. So one tensor holds both.
+    Of dropout nothing is kept: both passes draw its noise, from the `Dropout` of the block.
     """
 
-    def __init__(self, num_keys, first_distance, rate, in_loops):
-        self._num_keys, self._first_distance, self._rate = num_keys, first_distance, rate
-        self._scale = dropout_scale(rate)
-        each = loop if in_loops else lambda function: function
-        self._sign, self._score_gradient = each(_signed), each(_score_gradient(bool(rate)))
+    def __init__(self, num_keys, first_distance, drops, in_loops):
+        self._num_keys, self._first_distance = num_keys, first_distance
+        self._drops, self._in_loops = drops, in_loops
+        self._dropped, self._score_gradient = (
+            loop(function) if in_loops else function for function in _passes(drops.rate))
 
-    def probabilities(self, block, bias, noise):
-        """[B,N,rows,K], of the `_Inputs` of a block; k_r: [B or 1,N,R',H].
+    def drops(self, index, example=None):
+        """The `Dropout` of the block of this index: of all examples, or of one."""
+        rate, seed, first_row = self._drops
+        if not rate:
+            return self._drops
+        if example is not None:
+            first_row = example if first_row is None else first_row + example
+        return Dropout(rate, fold_in(seed, index), first_row)
 
-        noise: function from the shape to which of them stay.
-        """
+    def probabilities(self, block, bias):
+        """[B,N,rows,K], of the `_Inputs` of a block; k_r: [B or 1,N,R',H]."""
         score = tf.matmul(block.q, block.k, transpose_b=True)                        # [B,N,rows,K]
         score += self._shift(tf.matmul(block.q_r, block.k_r, transpose_b=True))
         score = tf.cast(score, tf.float32)
         if bias is not None:
             score += bias
-        p = tf.cast(tf.nn.softmax(score), block.q.dtype)
-        return self._sign(p, noise(shape_of(p))) if self._rate else p
+        return tf.cast(tf.nn.softmax(score), block.q.dtype)
 
-    def output(self, p, v):
-        return tf.matmul(tf.nn.relu(p) if self._rate else p, v) * self._scale
+    def output(self, p, v, drops):
+        return tf.matmul(self._dropped(p, *self._noise(p, drops)), v) * drops.scale
 
-    def gradient(self, p, block, output, dy):
+    def gradient(self, p, block, output, dy, drops):
         """The gradients of a block's `_Inputs`: [B,N,R',H] of the distances.
 
-        For one row, with p the probabilities, d what dropout makes of them and o the output:
-        dscore = d (v dy) - p sum(o dy).
+        For one row, with p the probabilities and o the output: dscore = p ((v dy) - sum(o dy)),
+        where v dy is 0 for the keys that are dropped.
 
         One row, three keys, H = 1, no dropout: p = [.5, .3, .2], v = [1, 2, 0] give o = 1.1. With
         dy = 1 the product v dy is [1, 2, 0] and sum(o dy) = 1.1, so dscore = p ([1, 2, 0] - 1.1)
         = [-.05, .27, -.22], which sums to 0, as adding a constant to all scores changes nothing.
 
         Args:
-          p: [B,N,rows,K], signed. output, dy: [B,N,rows,H].
+          p: [B,N,rows,K]. output, dy: [B,N,rows,H].
         """
-        dv_out = dy * self._scale                                       # [B,N,rows,H]
+        dv_out = dy * drops.scale                                       # [B,N,rows,H]
         share = tf.reduce_sum(tf.cast(output * dy, tf.float32),         # [B,N,rows,1]
                               axis=-1, keepdims=True)
         dscore, dropped = self._score_gradient(                         # [B,N,rows,K]
-            p, tf.matmul(dv_out, block.v, transpose_b=True), tf.cast(share, p.dtype))
+            p, tf.matmul(dv_out, block.v, transpose_b=True), tf.cast(share, p.dtype),
+            *self._noise(p, drops))
         by_distance = self._shift_back(dscore, shape_of(block.k_r)[2])  # [B,N,rows,R']
         return _Inputs(
             q=tf.matmul(dscore, block.k),                               # [B,N,rows,H+S]
@@ -165,6 +169,9 @@ class _Parts:
             k=tf.matmul(dscore, block.q, transpose_a=True),             # [B,N,K,H+S]
             v=tf.matmul(dropped, dv_out, transpose_a=True),             # [B,N,K,H]
             k_r=tf.matmul(by_distance, block.q_r, transpose_a=True))    # [B,N,R',H]
+
+    def _noise(self, p, drops):
+        return drops.noise(shape_of(p), self._in_loops)
 
     def _shift(self, x):
         if self._first_distance is None:
@@ -177,37 +184,16 @@ class _Parts:
         return shift_back_at(y, distances, self._first_distance)
 
 
-def _signed(p, stays):
-    """Probabilities, negative where dropout drops them."""
-    return tf.where_v2(stays, p, -p)
-
-
 @functools.cache
-def _score_gradient(drops):
-    """The gradient of the scores, and the probabilities with zeros where they were dropped: a
-    function of signed ones p, the gradient dp of what dropout makes of them, and sum(o dy)."""
-    def gradient(p, dp, share):
-        dropped = tf.nn.relu(p) if drops else p
-        return dropped * dp - tf.abs(p) * share, dropped
-    return gradient
+def _passes(rate):
+    """What is done to each probability: forward, (p, *noise) -> what dropout makes of it, and
+    backward, (p, the gradient of that, sum(o dy), *noise) -> (gradient of the score, the same)."""
+    def forward(p, *noise):
+        return where_kept(p, rate, noise)
 
-
-class _Dropout:
-    """Which probabilities stay, of any block."""
-
-    def __init__(self, rate, seed, first_row):
-        self._rate, self._seed, self._first_row = rate, seed, first_row
-
-    def of_block(self, index):
-        """Function from the shape of the block's probabilities."""
-        return lambda shape: dropout_keep(
-            shape, self._rate, fold_in(self._seed, index), self._first_row)
-
-    def of_example(self, index, example):
-        """The same, for a block of one example: the row of the batch is counted from there."""
-        first_row = example if self._first_row is None else self._first_row + example
-        return lambda shape: dropout_keep(
-            shape, self._rate, fold_in(self._seed, index), first_row)
+    def backward(p, dp, share, *noise):
+        return p * (where_kept(dp, rate, noise) - share), where_kept(p, rate, noise)
+    return forward, backward
 
 
 def _summed_if_shared(dk_r, k_r):
@@ -242,8 +228,8 @@ def _block_rows(rows, cells, on_accelerator):
 class _Blocks:
     """Goes through the rows with operations of their own for each block."""
 
-    def __init__(self, parts, blocks, bias, dropout):
-        self._parts, self._blocks, self._bias, self._dropout = parts, blocks, bias, dropout
+    def __init__(self, parts, blocks, bias):
+        self._parts, self._blocks, self._bias = parts, blocks, bias
 
     def forward(self, inputs, keep):
         """[B,N,T,H], and the probabilities of the blocks if they shall be kept."""
@@ -252,7 +238,8 @@ class _Blocks:
         for block in self._blocks:
             with tf.control_dependencies(outputs[-1:]):
                 kept.append(self._probabilities(block, inputs))
-                outputs.append(self._parts.output(kept[-1], inputs.v))
+                outputs.append(self._parts.output(kept[-1], inputs.v,
+                                                  self._parts.drops(block.index)))
         return _joined(outputs), kept if keep else [None] * len(kept)
 
     def backward(self, inputs, kept, output, dy):
@@ -266,7 +253,7 @@ class _Blocks:
                     again = _Inputs(*(tf.identity(x) for x in inputs))
                     p = self._probabilities(block, again)
                 own = self._parts.gradient(p, _of_block(again, block), _rows(output, block),
-                                           _rows(dy, block))
+                                           _rows(dy, block), self._parts.drops(block.index))
                 dq.append(own.q)
                 dq_r.append(own.q_r)
                 more = [own.k, own.v, _into_distances(own.k_r, block, inputs.k_r)]
@@ -275,8 +262,7 @@ class _Blocks:
 
     def _probabilities(self, block, inputs):
         bias = None if self._bias is None else _rows(self._bias, block)
-        return self._parts.probabilities(_of_block(inputs, block), bias,
-                                         self._dropout.of_block(block.index))
+        return self._parts.probabilities(_of_block(inputs, block), bias)
 
 
 def _of_block(inputs, block):
@@ -308,8 +294,8 @@ class _Loop:
     the number of rows. T is a multiple of `size`.
     """
 
-    def __init__(self, parts, size, bias, dropout):
-        self._parts, self._size, self._bias, self._dropout = parts, size, bias, dropout
+    def __init__(self, parts, size, bias):
+        self._parts, self._size, self._bias = parts, size, bias
 
     def forward(self, inputs, keep):
         """[B,N,T,H], and the probabilities of the blocks if they shall be kept: a `TensorArray`."""
@@ -321,8 +307,8 @@ class _Loop:
         def body(index, *arrays):
             pair, block = index // count, index % count
             own = self._of_block(inputs, pair, block)
-            p = self._probabilities(own, pair, block, heads, count)
-            values = self._parts.output(p, own.v)[0, 0], p
+            p = self._probabilities(own, pair, block, heads)
+            values = self._parts.output(p, own.v, self._drops(pair, block, heads, count))[0, 0], p
             return index + 1, *(array.write(index, value) for array, value in zip(arrays, values))
         number = batch * heads * count
         arrays = _loop(number, body, tf.zeros([], tf.int32), *(
@@ -338,9 +324,10 @@ class _Loop:
         def of_block(pair, block, dq, dq_r, dk, dv, dk_r):
             index, own = pair * count + block, self._of_block(inputs, pair, block)
             p = kept.read(index) if kept is not None else self._probabilities(
-                own, pair, block, heads, count)
+                own, pair, block, heads)
             found = self._parts.gradient(p, own, *(
-                self._rows_of(x, pair, block) for x in (output, dy)))
+                self._rows_of(x, pair, block) for x in (output, dy)),
+                self._drops(pair, block, heads, count))
             places = self._low(block, count) + count_to(own.k_r.shape[2], tf.int32)      # [R']
             return (block + 1, dq.write(index, found.q[0, 0]), dq_r.write(index, found.q_r[0, 0]),
                     dk + found.k[0, 0], dv + found.v[0, 0],
@@ -362,14 +349,17 @@ class _Loop:
                           for array, x in zip(arrays, inputs)))
         return list(found._replace(k_r=_summed_if_shared(found.k_r, inputs.k_r)))
 
-    def _probabilities(self, own, pair, block, heads, count):
-        """[1,1,size,K]. The noise is a function of the example, the head and the block."""
-        bias, example, head = self._bias, pair // heads, pair % heads
+    def _probabilities(self, own, pair, block, heads):
+        """[1,1,size,K]."""
+        bias = self._bias
         if bias is not None:
-            bias = bias[0 if bias.shape[0] == 1 else example]                # [1,T or 1,K]
+            bias = bias[0 if bias.shape[0] == 1 else pair // heads]          # [1,T or 1,K]
             bias = bias if bias.shape[1] == 1 else self._rows_of(bias[None], 0, block)
-        return self._parts.probabilities(
-            own, bias, self._dropout.of_example(head * count + block, example))
+        return self._parts.probabilities(own, bias)
+
+    def _drops(self, pair, block, heads, count):
+        """The noise is a function of the example, the head and the block."""
+        return self._parts.drops(pair % heads * count + block, example=pair // heads)
 
     def _of_block(self, inputs, pair, block):
         """The `_Inputs` of a block, [1,1,*,*]."""

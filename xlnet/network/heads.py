@@ -15,6 +15,7 @@ from xlnet.config import RunConfig
 from xlnet.network.modeling import DTYPES, dense, get_initializer, get_weight
 from xlnet.network.noise import fold_in
 from xlnet.network.ops import (
+    Dropout,
     count_to,
     dropout,
     gather_rows,
@@ -145,7 +146,7 @@ class Layers:
         if self._seed is None or not self._run.dropout:
             return inputs
         # The network folds in 0 for the summary and 1, 2, ... for its layers.
-        return dropout(inputs, self._run.dropout, fold_in(self._seed, -1))
+        return dropout(inputs, Dropout(self._run.dropout, fold_in(self._seed, -1)))
 
     softmax_cross_entropy = staticmethod(_softmax_cross_entropy)
     count_to = staticmethod(count_to)

@@ -25,13 +25,13 @@ from xlnet.network.attention import attend
 from xlnet.network.noise import fold_in
 from xlnet.network.ops import (
     ACTIVATIONS,
+    Dropout,
     activated_dense,
     along_head_vector,
     count_to,
     dense,
     dense_rows,
     dropout,
-    dropout_keep,
     gather_rows,
     in_rows,
     layer_norm,
@@ -121,10 +121,8 @@ class Network:
         self.first_row = first_row
         assert run.precision, "a RunConfig has a number format from its making on"
         self.dtype = DTYPES[run.precision]
-        # What becomes one `ops.loop`: the activation, and what gains by it in short numbers alone.
-        self.activates_in_loops = (run.is_training and not run.on_accelerator
-                                   and config.d_inner >= LOOPS_FROM)
-        self.in_loops = self.activates_in_loops and self.dtype != tf.float32
+        self.in_loops = (run.is_training and not run.on_accelerator
+                         and config.d_inner >= LOOPS_FROM)
         self._dropouts = 0
 
     def layer_seed(self, layer: int) -> Optional[tf.Tensor]:
@@ -143,16 +141,16 @@ class Network:
 
     def dropout(self, x: tf.Tensor, rate: float, has_rows: bool = True) -> tf.Tensor:
         """Each call site draws its own noise, a pure function of the seed (and the row)."""
-        noise = self.noise(rate, has_rows)
-        return dropout(x, **noise, in_loops=self.in_loops) if noise["rate"] else x
+        drops = self.drops(rate, has_rows)
+        return dropout(x, drops, self.in_loops) if drops.rate else x
 
-    def noise(self, rate: float, has_rows: bool = True) -> dict[str, Any]:
-        """The keywords `rate`, `seed` and `first_row` of one more dropout."""
+    def drops(self, rate: float, has_rows: bool = True) -> Dropout:
+        """One more dropout."""
         if not self.run.is_training or not rate:
-            return dict(rate=0., seed=None)
+            return Dropout()
         self._dropouts += 1
-        return dict(rate=rate, first_row=self.first_row if has_rows else None,
-                    seed=fold_in(self.seed, self._dropouts))
+        return Dropout(rate, fold_in(self.seed, self._dropouts),
+                       self.first_row if has_rows else None)
 
 
 # ---- variables, small layers ----
@@ -510,7 +508,7 @@ def _attend_stream(net, q, k, v, k_r, stream, weights, scale):
     q_r = plus_head_bias(q, weights.r_r * scale)                               # [B,N,rows,H]
     heads = attend(q_w, q_r, k, v, k_r, stream.score_bias, first_distance=stream.first_distance,
                    recompute=net.run.recompute, on_accelerator=net.run.on_accelerator,
-                   in_loops=net.in_loops, **net.noise(net.run.dropatt))
+                   drops=net.drops(net.run.dropatt), in_loops=net.in_loops)
     return heads if stream.weights is None else heads * net.cast(stream.weights)[:, None, :, None]
 
 
@@ -518,25 +516,15 @@ def _attend_stream(net, q, k, v, k_r, stream, weights, scale):
 
 def feed_forward(net: Network, weights: _Weights, x: tf.Tensor) -> tf.Tensor:
     """Position-wise feed-forward sub-layer; [B,rows,D] -> [B,rows,D]."""
-    inner = dense_rows(in_rows(x), *weights.inner)                                # [B*rows,F]
     infer, train = ACTIVATIONS[net.config.ff_activation]
     if net.run.is_training:
-        rate = net.run.dropout
-        keep = _kept_units(net, shape_of(x), rate)
-        kernel, bias = weights.outer
-        output = activated_dense(inner, kernel, bias, train, rate, keep,
-                                 in_loops=net.activates_in_loops)      # [B*rows,D]
+        output = activated_dense(dense(x, *weights.inner), *weights.outer, train,
+                                 net.drops(net.run.dropout), net.in_loops)
     else:
-        output = dense_rows(infer(inner), *weights.outer)
-    output = net.dropout(tf.reshape(output, shape_of(x)), net.run.dropout)
+        inner = dense_rows(in_rows(x), *weights.inner)                            # [B*rows,F]
+        output = tf.reshape(dense_rows(infer(inner), *weights.outer), shape_of(x))
+    output = net.dropout(output, net.run.dropout)
     return layer_norm(x + output, *weights.feed_forward_norm)
-
-
-def _kept_units(net, sizes, rate):
-    """Which inner units dropout leaves: bool [B*rows,F]; None without dropout."""
-    if not rate:
-        return None
-    return in_rows(dropout_keep([*sizes[:2], net.config.d_inner], **net.noise(rate)))
 
 
 def update_memory(h: tf.Tensor, memory: Optional[tf.Tensor], mem_len: Optional[int],

@@ -8,13 +8,13 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from typing import Any, Callable, Optional
+from typing import Any, Callable, NamedTuple, Optional
 
 import numpy as np
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
-from xlnet.network.noise import bits16
+from xlnet.network.noise import bits16, hashed
 
 LAYER_NORM_EPSILON = 1e-12
 
@@ -103,45 +103,66 @@ def gather_rows(x: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
     return run(x, rows)
 
 
-def dropout(x: tf.Tensor, rate: float, seed: Optional[tf.Tensor],
-            first_row: Optional[tf.Tensor] = None, in_loops: bool = False) -> tf.Tensor:
-    """Zeroes elements with probability `rate`, scales up the rest; `seed` and `first_row` as in
-    `dropout_keep`, `in_loops` as in `activated_dense`.
+# ---- dropout ----
 
-    The backward pass needs to know which were kept and nothing else.
+class Dropout(NamedTuple):
+    """Which elements of a tensor stay: a function of `seed`, see `noise`, and of the row.
+
+    rate: the share that does not; 0: all stay. seed: uint64 [1]. first_row: the index of the first
+    row in a larger batch that the noise is drawn for; None: there is none.
     """
-    keep = dropout_keep(shape_of(x), rate, seed, first_row)
-    scaled = _scaled_where_kept(dropout_scale(rate))
-    scaled = loop(scaled) if in_loops else scaled
+    rate: float = 0.
+    seed: Optional[tf.Tensor] = None
+    first_row: Any = None
 
-    @tf.custom_gradient
-    def drop(x):
-        return scaled(x, keep), lambda dy: scaled(dy, keep)
-    return drop(x)
+    @property
+    def scale(self) -> float:
+        """What the elements that stay are multiplied by, for the rate as 16 bits have it."""
+        return 65536. / (65536 - _dropped_of_65536(self.rate))
 
+    def noise(self, shape: Sequence[Any], in_loops: bool) -> list[tf.Tensor]:
+        """What `where_kept` needs for a tensor of this shape: nothing, which elements stay, or, in
+        a `loop`, what tells it of each, so that there is no tensor of the shape to make and keep.
 
-@functools.cache
-def _scaled_where_kept(scale):
-    return lambda x, keep: tf.where_v2(keep, x * scale, tf.zeros([], x.dtype))
-
-
-def dropout_keep(shape: Sequence[Any], rate: float, seed: Optional[tf.Tensor],
-                 first_row: Optional[tf.Tensor] = None) -> tf.Tensor:
-    """Which elements of `shape` stay: bool, a function of `seed`, see `noise`.
-
-    16 random bits decide on an element, at a third of the cost of a random float32. `first_row`:
-    the index of the first row in a larger batch that the noise is drawn for; None: there is none.
-    """
-    return bits16(shape, seed, first_row) >= tf.constant(_dropped_of_65536(rate), tf.uint16)
-
-
-def dropout_scale(rate: float) -> float:
-    """What the kept elements are multiplied by, for the rate as 16 bits have it."""
-    return 65536. / (65536 - _dropped_of_65536(rate))
+        16 random bits decide on an element, at a third of the cost of a random float32.
+        """
+        if not self.rate:
+            return []
+        if in_loops:
+            first_row = 0 if self.first_row is None else self.first_row
+            return [self.seed, tf.convert_to_tensor(first_row)]
+        return [bits16(shape, self.seed, self.first_row)
+                >= tf.constant(_dropped_of_65536(self.rate), tf.uint16)]
 
 
 def _dropped_of_65536(rate):
     return min(65535, max(1, round(rate * 65536))) if rate else 0
+
+
+def where_kept(x: tf.Tensor, rate: float, noise: Sequence[tf.Tensor]) -> tf.Tensor:
+    """x with zeros where it is dropped, not scaled; `noise`: see `Dropout`, x has the shape."""
+    if not noise:
+        return x
+    keep = noise[0] if len(noise) == 1 else (
+        hashed(shape_of(x), *noise) >= tf.constant(_dropped_of_65536(rate) << 16, tf.uint32))
+    return tf.where_v2(keep, x, tf.zeros([], x.dtype))
+
+
+def dropout(x: tf.Tensor, drops: Dropout, in_loops: bool = False) -> tf.Tensor:
+    """Zeroes elements, scales up the rest. in_loops: forward and backward are a `loop` each."""
+    noise = drops.noise(shape_of(x), in_loops)
+    scaled = _scaled_where_kept(drops.rate, drops.scale)
+    scaled = loop(scaled) if in_loops else scaled
+
+    @tf.custom_gradient
+    def drop(x):
+        return scaled(x, *noise), lambda dy: scaled(dy, *noise)
+    return drop(x)
+
+
+@functools.cache
+def _scaled_where_kept(rate, scale):
+    return lambda x, *noise: where_kept(x * scale, rate, noise)
 
 
 def dense(x: tf.Tensor, kernel: tf.Tensor, bias: Optional[tf.Tensor] = None) -> tf.Tensor:
@@ -232,55 +253,52 @@ def negative_log_likelihood(logits: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
 # ---- the feed-forward layer's second half ----
 
 def activated_dense(z: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor,
-                    activation: Callable[..., Any], rate: float = 0.,
-                    keep: Optional[tf.Tensor] = None, in_loops: bool = False) -> tf.Tensor:
-    """dropout(activation(z)) kernel + bias, keeping z and what dropout dropped, no more.
+                    activation: Callable[..., Any], drops: Dropout = Dropout(),
+                    in_loops: bool = False) -> tf.Tensor:
+    """dropout(activation(z)) kernel + bias, keeping z and the noise, no more.
 
     The activation is computed again in the backward pass, which needs its parts for the slope: the
     widest tensor of a layer is kept once instead of twice.
 
     Args:
-      z: [rows,F]. kernel: [F,D]. bias: [D].
+      z: [B,rows,F]. kernel: [F,D]. bias: [D].
       activation: function of z that returns its value and its slope.
-      rate, keep: of dropout, and which elements of z stay, `dropout_keep`'s [rows,F]. 0: all.
       in_loops: whether activation and dropout are one `loop` for each pass.
 
     Returns:
-      [rows,D].
+      [B,rows,D].
     """
-    scale = dropout_scale(rate)
-    forward, backward = _passes(activation, bool(rate))
+    scale = drops.scale
+    forward, backward = _passes(activation, drops.rate)
     if in_loops:
         forward, backward = loop(forward), loop(backward)
-    kept = [keep] if rate else []
+    noise = drops.noise(shape_of(z), in_loops)
 
     @tf.custom_gradient
     def run(z, kernel, bias):
         def gradient(dy):
             with tf.control_dependencies([dy]):     # else it would share the forward's, and keep it
                 again = tf.identity(z)
-            scaled = dy * scale
-            dz, value = backward(again, tf.matmul(scaled, kernel, transpose_b=True), *kept)
-            return dz, tf.matmul(value, scaled, transpose_a=True), column_sums(dy)
+            scaled = in_rows(dy) * scale
+            dvalue = tf.reshape(tf.matmul(scaled, kernel, transpose_b=True), shape_of(z))
+            dz, value = backward(again, dvalue, *noise)
+            return dz, tf.matmul(in_rows(value), scaled, transpose_a=True), column_sums(dy)
         # Scaled here, where the tensor is narrow.
-        return tf.matmul(forward(z, *kept), kernel) * scale + bias, gradient
+        return dense(forward(z, *noise), kernel) * scale + bias, gradient
     return run(z, kernel, bias)
 
 
 @functools.cache
-def _passes(activation, drops):
-    """What `activated_dense` does to each element: forward, (z, keep) -> value, and backward,
-    (z, its value's gradient, keep) -> (gradient, value); without `keep` where nothing is dropped.
+def _passes(activation, rate):
+    """What `activated_dense` does to each element: forward, (z, *noise) -> value, and backward,
+    (z, its value's gradient, *noise) -> (gradient, value).
     """
-    def dropped(x, kept):
-        return tf.where_v2(*kept, x, tf.zeros([], x.dtype)) if drops else x
+    def forward(z, *noise):
+        return where_kept(activation(z)[0], rate, noise)
 
-    def forward(z, *kept):
-        return dropped(activation(z)[0], kept)
-
-    def backward(z, dvalue, *kept):
+    def backward(z, dvalue, *noise):
         value, slope = activation(z)
-        return dropped(dvalue, kept) * slope, dropped(value, kept)
+        return where_kept(dvalue, rate, noise) * slope, where_kept(value, rate, noise)
     return forward, backward
 
 
