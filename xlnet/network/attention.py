@@ -81,7 +81,7 @@ def attend(q: tf.Tensor, q_r: tf.Tensor, k: tf.Tensor, v: tf.Tensor, k_r: tf.Ten
 def _run_in_a_loop(parts, bias, recompute, inputs):
     """`attend`, for which the rows of the last block that nobody asked for are zeros."""
     rows, num_keys = inputs.q.shape[2], inputs.k.shape[2]
-    size = max(16, min(2 * BLOCK, LOOP_CELLS // num_keys))
+    size = max(16, min(2 * BLOCK, LOOP_CELLS // num_keys // 16 * 16))
     spare = -rows % size
     if bias is not None and bias.shape[2] != 1:
         bias = _padded(bias, 0, spare)
