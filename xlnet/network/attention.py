@@ -15,7 +15,7 @@ from typing import Optional
 import tensorflow.compat.v1 as tf
 
 from xlnet.network.noise import fold_in
-from xlnet.network.ops import Dropout, count_to, loop, shape_of, where_kept
+from xlnet.network.ops import NO_DROPOUT, Dropout, count_to, loop, shape_of, where_kept
 from xlnet.network.relative_shift import (
     relative_shift,
     relative_shift_at,
@@ -42,7 +42,7 @@ _Inputs = collections.namedtuple("_Inputs", "q q_r k v k_r")
 
 def attend(q: tf.Tensor, q_r: tf.Tensor, k: tf.Tensor, v: tf.Tensor, k_r: tf.Tensor,
            bias: Optional[tf.Tensor] = None, *, first_distance: Optional[tf.Tensor] = None,
-           drops: Dropout = Dropout(), recompute: bool = False, on_accelerator: bool = False,
+           drops: Dropout = NO_DROPOUT, recompute: bool = False, on_accelerator: bool = False,
            in_loops: bool = False) -> tf.Tensor:
     """softmax(q k + shift(q_r k_r) + bias) v with dropout, one block of rows after the other.
 
@@ -141,6 +141,8 @@ class _Parts:
         return tf.cast(tf.nn.softmax(score), block.q.dtype)
 
     def output(self, p, v, drops):
+        if not drops.rate:
+            return tf.matmul(p, v)
         return tf.matmul(self._dropped(p, *self._noise(p, drops)), v) * drops.scale
 
     def gradient(self, p, block, output, dy, drops):

@@ -25,6 +25,7 @@ from xlnet.network.attention import attend
 from xlnet.network.noise import fold_in
 from xlnet.network.ops import (
     ACTIVATIONS,
+    NO_DROPOUT,
     Dropout,
     activated_dense,
     along_head_vector,
@@ -147,7 +148,7 @@ class Network:
     def drops(self, rate: float, has_rows: bool = True) -> Dropout:
         """One more dropout."""
         if not self.run.is_training or not rate:
-            return Dropout()
+            return NO_DROPOUT
         self._dropouts += 1
         return Dropout(rate, fold_in(self.seed, self._dropouts),
                        self.first_row if has_rows else None)
@@ -518,7 +519,8 @@ def feed_forward(net: Network, weights: _Weights, x: tf.Tensor) -> tf.Tensor:
     """Position-wise feed-forward sub-layer; [B,rows,D] -> [B,rows,D]."""
     infer, train = ACTIVATIONS[net.config.ff_activation]
     if net.run.is_training:
-        output = activated_dense(dense(x, *weights.inner), *weights.outer, train,
+        kernel, bias = weights.outer
+        output = activated_dense(dense(x, *weights.inner), kernel, bias, train,
                                  net.drops(net.run.dropout), net.in_loops)
     else:
         inner = dense_rows(in_rows(x), *weights.inner)                            # [B*rows,F]

@@ -135,6 +135,9 @@ class Dropout(NamedTuple):
                 >= tf.constant(_dropped_of_65536(self.rate), tf.uint16)]
 
 
+NO_DROPOUT = Dropout()
+
+
 def _dropped_of_65536(rate):
     return min(65535, max(1, round(rate * 65536))) if rate else 0
 
@@ -253,7 +256,7 @@ def negative_log_likelihood(logits: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
 # ---- the feed-forward layer's second half ----
 
 def activated_dense(z: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor,
-                    activation: Callable[..., Any], drops: Dropout = Dropout(),
+                    activation: Callable[..., Any], drops: Dropout = NO_DROPOUT,
                     in_loops: bool = False) -> tf.Tensor:
     """dropout(activation(z)) kernel + bias, keeping z and the noise, no more.
 
