@@ -42,6 +42,8 @@ class OperatorSettings:
     precision: str = setting("fp32", "of matrix products", choices=("fp32", "bf16"))
     recompute: bool = setting(False, "trace training with --recompute")
     n_layer: Optional[int] = setting(None, "layers, in place of the file's", minimum=1)
+    batch: Optional[int] = setting(None, "rows, in place of the work's", minimum=1)
+    length: Optional[int] = setting(None, "tokens of a row, in place of the work's", minimum=1)
     products: bool = setting(False, "time each matrix product of the step alone instead")
     top: int = setting(20, "kinds of operators shown, those with most time", minimum=1)
 
@@ -55,11 +57,13 @@ def main(settings):
     architecture["n_layer"] = settings.n_layer or architecture["n_layer"]
     options = dict(precision=settings.precision, recompute=settings.recompute)
     for name in settings.works.split(","):
-        print("\n%s, %d layers, %s\n" % (name, architecture["n_layer"], settings.precision))
+        work = WORKS[name].resized(settings.batch, settings.length)
+        print("\n%s %d × %d, %d layers, %s\n" % (
+            name, work.batch, work.length, architecture["n_layer"], settings.precision))
         if settings.products:
-            products.show(graph_of(WORKS[name], XLNetConfig(**architecture), options))
+            products.show(graph_of(work, XLNetConfig(**architecture), options))
         else:
-            show(trace(WORKS[name], XLNetConfig(**architecture), options), settings.top)
+            show(trace(work, XLNetConfig(**architecture), options), settings.top)
 
 
 def graph_of(work, config, options):

@@ -87,9 +87,7 @@ def chosen_work(name, settings):
     """The named work with the sizes that the settings change."""
     if name not in WORKS:
         raise UserError("works: '%s' is unknown, expected some of %s" % (name, ", ".join(WORKS)))
-    changes = {field: getattr(settings, field) for field in ("batch", "length")
-               if getattr(settings, field)}
-    work = dataclasses.replace(WORKS[name], **changes)
+    work = WORKS[name].resized(settings.batch, settings.length)
     if settings.halves and work.kind == "infer" and work.batch % 2:
         raise UserError("halves: %d rows cannot be halved" % work.batch)
     return work

@@ -27,6 +27,10 @@ class Work:
     def tokens(self):
         return self.batch * self.length
 
+    def resized(self, batch, length):
+        """The same with other sizes; None: as it is."""
+        return dataclasses.replace(self, batch=batch or self.batch, length=length or self.length)
+
 
 WORKS = {
     "pretrain": Work("pretrain", batch=2, length=512, memory=384, targets=85),

@@ -6,11 +6,13 @@ Here it is what needs no TensorFlow; runs that are killed are in `tests/engine/t
 
 import dataclasses
 import functools
+import gc
 import os
 import signal
 import time
 
 import pytest
+import tensorflow.compat.v1 as tf
 from helpers import programs, trials
 
 
@@ -23,6 +25,22 @@ def test_data_preparation_goes_on(tmp_path, kind):
         assert [tried.trial(number) for number in range(2)] == [trials.SAME] * 2
     except PermissionError as e:
         pytest.skip(str(e))
+
+
+def test_a_copy_ends_no_session_of_this_process():
+    """A session that is garbage here has threads that the copy lacks: to close it there crashes."""
+    gc.disable()
+    try:
+        with tf.Graph().as_default():
+            batches = tf.data.make_initializable_iterator(tf.data.Dataset.range(1000).prefetch(4))
+            session = tf.Session()
+            session.run(batches.initializer)
+            session.run(batches.get_next())
+        session.cycle = session
+        del session
+        assert trials.end(trials.begin(gc.collect)) == 0
+    finally:
+        gc.enable()
 
 
 def careless_program(folder, work):

@@ -7,6 +7,7 @@ the program itself takes, and not TensorFlow's import.
 
 import collections
 import contextlib
+import gc
 import importlib
 import json
 import os
@@ -37,8 +38,10 @@ _SECONDS_TO_STOP = 30
 
 def begin(what, log=os.devnull):
     """Starts a function in a copy of this process; returns the copy's number."""
+    gc.freeze()     # the copy's collector must leave alone what is garbage here: sessions, say
     child = os.fork()
     if child:
+        gc.unfreeze()
         return child
     os.setpgid(0, 0)
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
