@@ -1,12 +1,12 @@
 """The fault tests in full: `python tests/faults/run.py damage`, `text`, `coverage`, `killed`,
-`disks`, `folders`, `slow`, `clocks` or `long`.
+`disks`, `folders`, `slow`, `clocks`, `twice` or `long`.
 
 damage: --count mutations, spread over all subjects of `helpers.subjects` (or --only one), from
   --seed on. text: the laws of `test_hostile_text.py` for --minutes; coverage: the same by atheris,
   which has to be installed. long: --share of each long run of `helpers.long_runs` (or of --only
   one), pictures to --pictures. The others: each program of `helpers.programs` (or --only those of
   such a name) is disturbed --times (`helpers.trials`): killed, on a disk that is too small, in a
-  folder that vanishes, in one that answers late, by a clock that jumps.
+  folder that vanishes, in one that answers late, by a clock that jumps; or just started again.
 
 Prints what was tried and what came of it; the exit status is 1 where something was found.
 """
@@ -80,7 +80,8 @@ def long(arguments):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("what", choices=(
-        "damage", "text", "coverage", "killed", "disks", "folders", "slow", "clocks", "long"))
+        "damage", "text", "coverage", "killed", "disks", "folders", "slow", "clocks", "twice",
+        "long"))
     parser.add_argument("--count", type=int, default=2400)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--minutes", type=float, default=10)

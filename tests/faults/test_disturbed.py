@@ -1,5 +1,5 @@
 """Disturbed programs go on to the same result. In full: `run.py killed --times=50`, and `disks`,
-`folders`, `slow`, `clocks`.
+`folders`, `slow`, `clocks`, `twice`.
 
 Here it is what needs no TensorFlow; runs that are killed are in `tests/engine/test_resume.py`.
 """

@@ -351,8 +351,19 @@ def _mount(cleaning, folder, options, of=None):
     cleaning.callback(_call, "umount", "--lazy", folder)
 
 
+class Repeats(Trials):
+    """Nothing disturbs it: the same start gives the same result."""
+    about = "twice"
+
+    def _disturbed(self, folder, rng, number, cleaning):
+        statuses = self._run(folder)
+        if any(statuses):
+            return "ended with %s" % statuses
+        return None if self._results(folder) == self._expected else "another result"
+
+
 KINDS = {kind.about: kind for kind in (Kills, FullDisks, VanishingFolders, SlowFolders,
-                                       Clocks)}
+                                       Clocks, Repeats)}
 
 
 def try_all(kind, times, seed=0, only=None):
