@@ -148,8 +148,8 @@ class _Parts:
     def gradient(self, p, block, output, dy, drops):
         """The gradients of a block's `_Inputs`: [B,N,R',H] of the distances.
 
-        For one row, with p the probabilities and o the output: dscore = p ((v dy) - sum(o dy)),
-        where v dy is 0 for the keys that are dropped.
+        For one row, with p the probabilities, d what dropout makes of them and o the output:
+        dscore = d (v dy) - p sum(o dy).
 
         One row, three keys, H = 1, no dropout: p = [.5, .3, .2], v = [1, 2, 0] give o = 1.1. With
         dy = 1 the product v dy is [1, 2, 0] and sum(o dy) = 1.1, so dscore = p ([1, 2, 0] - 1.1)
@@ -194,7 +194,8 @@ def _passes(rate):
         return where_kept(p, rate, noise)
 
     def backward(p, dp, share, *noise):
-        return p * (where_kept(dp, rate, noise) - share), where_kept(p, rate, noise)
+        dropped = where_kept(p, rate, noise)
+        return dropped * dp - p * share, dropped
     return forward, backward
 
 
