@@ -61,6 +61,21 @@ def test_a_disk_that_cannot_keep_it_leaves_what_was_there(tmp_path, monkeypatch)
     assert path.read_text() == "before" and os.listdir(tmp_path) == ["x"]
 
 
+def test_a_directory_that_goes_away_while_it_is_looked_at(tmp_path, monkeypatch):
+    """`os.makedirs` finds it there, then finds no directory."""
+    def is_gone(path):
+        monkeypatch.undo()
+        os.rmdir(path)
+        return False
+    (tmp_path / "a").mkdir()
+    monkeypatch.setattr(os.path, "isdir", is_gone)
+    files.make_directory(str(tmp_path / "a"))
+    assert (tmp_path / "a").is_dir()
+    (tmp_path / "b").write_text("")
+    with pytest.raises(FileExistsError):
+        files.make_directory(str(tmp_path / "b"))
+
+
 def test_what_leads_out_of_a_directory(tmp_path):
     inside = tmp_path / "inside"
     inside.mkdir()

@@ -15,6 +15,20 @@ from typing import IO, Any, Optional, Union
 from xlnet.errors import UserError
 
 
+def make_directory(path: str) -> None:
+    """Makes a directory, and those above it; it may be there.
+
+    One that goes away while `os.makedirs` looks at it, as the disk is taken away, is "there
+    already" to it and no directory: the second look says what is so.
+    """
+    try:
+        os.makedirs(path, exist_ok=True)
+    except FileExistsError:
+        if os.path.lexists(path):
+            raise
+        os.makedirs(path, exist_ok=True)
+
+
 def put(source: str, target: str) -> None:
     """Gives a file, or a directory with all its files, its final name.
 
@@ -50,7 +64,7 @@ def replacing(path: str, is_lasting: bool = True) -> Iterator[str]:
     is_lasting: whether to wait for the disk, some milliseconds; needless for what is made again
       where its checksum is wrong.
     """
-    os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
+    make_directory(os.path.dirname(os.path.abspath(path)))
     temporary = "%s.partial-%d" % (path, os.getpid())
     try:
         yield temporary

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from typing import Any, Optional
 
+from xlnet import files
 from xlnet.errors import UserError
 
 _log = logging.getLogger(__name__)
@@ -35,7 +36,7 @@ def held(path: str, what: str) -> Iterator[None]:
     Raises:
       UserError: another process holds it.
     """
-    os.makedirs(os.path.dirname(path), exist_ok=True)
+    files.make_directory(os.path.dirname(path))
     pid = os.getpid()
     own = {"host": socket.gethostname(), "pid": pid, "process_start": _process_start(pid),
            "start": time.strftime("%Y-%m-%d %H:%M:%S")}

@@ -7,6 +7,8 @@ damage: --count mutations, spread over all subjects of `helpers.subjects` (or --
   one), pictures to --pictures. The others: each program of `helpers.programs` (or --only those of
   such a name) is disturbed --times (`helpers.trials`): killed, on a disk that is too small, in a
   folder that vanishes, in one that answers late, by a clock that jumps; or just started again.
+  --at_calls: killed, or without its folder, where it is about to make a call about files, not after
+  so many seconds; with --times=0 once at each place of the library that makes any.
 
 Prints what was tried and what came of it; the exit status is 1 where something was found.
 """
@@ -30,15 +32,17 @@ def damage(arguments):
     """Prints a line for each subject; returns how many cases were found to be wrong."""
     from helpers import damage
     from helpers.subjects import SUBJECTS
-    chosen = [subject for subject in SUBJECTS if arguments.only in (None, subject.name)]
+    names = chosen(arguments.only, [subject.name for subject in SUBJECTS])
     total, wrong = collections.Counter(), 0
-    for subject in chosen:
+    for subject in SUBJECTS:
+        if subject.name not in names:
+            continue
         began = time.time()
         with tempfile.TemporaryDirectory() as folder:
             laboratory = damage.Laboratory(subject, pathlib.Path(folder) / "made", arguments.seed)
             counts = collections.Counter()
             for outcome in damage.try_cases(laboratory, laboratory.cases(
-                    -(-arguments.count // len(chosen))), subject.is_native):
+                    -(-arguments.count // len(names))), subject.is_native):
                 counts[outcome.what] += 1
                 if outcome.what not in damage.GOOD:
                     wrong += 1
@@ -55,26 +59,36 @@ def damage(arguments):
 def text(arguments):
     """Tries the laws in turn, each time with as many examples, until the time is over."""
     from helpers import hostile
-    return hostile.try_for(60 * arguments.minutes, arguments.only)
+    return hostile.try_for(60 * arguments.minutes, chosen(arguments.only, hostile.LAWS))
 
 
 def coverage(arguments):
     """The same laws, for a share of the time each, with draws that atheris chooses."""
-    from helpers import coverage
+    from helpers import coverage, hostile
     if not importlib.util.find_spec("atheris"):
         sys.exit("run.py: coverage needs atheris, which is not installed; pip install atheris")
-    return coverage.try_for(60 * arguments.minutes, arguments.only)
+    return coverage.try_for(60 * arguments.minutes, chosen(arguments.only, hostile.LAWS))
 
 
 def trials(arguments):
-    from helpers import trials
-    return trials.try_all(trials.KINDS[arguments.what], arguments.times, arguments.seed,
-                          arguments.only)
+    from helpers import programs, trials
+    names = chosen(arguments.only, [program.name for program in programs.PROGRAMS])
+    return trials.try_all(trials.KINDS[arguments.what], names, arguments.times, arguments.seed,
+                          arguments.at_calls)
 
 
 def long(arguments):
     from helpers import long_runs
-    return long_runs.try_all(arguments.only, arguments.share, arguments.pictures)
+    return long_runs.try_all(chosen(arguments.only, long_runs.RUNS), arguments.share,
+                             arguments.pictures)
+
+
+def chosen(only, names):
+    """Those of the names that --only means: the one that it is, or all that it is a part of."""
+    found = [name for name in names if name == only] or [
+        name for name in names if not only or only in name]
+    return found or sys.exit("run.py: --only=%s: expected a part of one of: %s" % (
+        only, ", ".join(names)))
 
 
 def main():
@@ -86,10 +100,15 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--times", type=int, default=50)
+    parser.add_argument("--at_calls", action="store_true")
     parser.add_argument("--share", type=float, default=1)
     parser.add_argument("--pictures", default="long_runs")
     parser.add_argument("--only")
     arguments = parser.parse_args()
+    if arguments.at_calls and arguments.what not in ("killed", "folders"):
+        parser.error("--at_calls is for killed and folders")
+    if not arguments.times and not arguments.at_calls:
+        parser.error("--times=0 is for --at_calls")
     try_it = {"damage": damage, "text": text, "coverage": coverage, "long": long}.get(
         arguments.what, trials)
     sys.exit(bool(try_it(arguments)))

@@ -1,5 +1,5 @@
 """Disturbed programs go on to the same result. In full: `run.py killed --times=50`, and `disks`,
-`folders`, `slow`, `clocks`, `twice`.
+`folders`, `slow`, `clocks`, `twice`; `killed` and `folders` also with `--times=0 --at_calls`.
 
 Here it is what needs no TensorFlow; runs that are killed are in `tests/engine/test_resume.py`.
 """
@@ -15,16 +15,45 @@ import pytest
 import tensorflow.compat.v1 as tf
 from helpers import programs, trials
 
+from xlnet import files
+
+
+def small_preparation():
+    program, = (each for each in programs.PROGRAMS if each.name == "data preparation")
+    small = functools.partial(programs.make_sentences, sentences=500)
+    return dataclasses.replace(program, make=small)
+
+
+def assert_goes_on(tried, numbers):
+    try:
+        assert [tried.trial(number) for number in numbers] == [trials.SAME] * len(numbers)
+    except PermissionError as e:
+        pytest.skip(str(e))
+
 
 @pytest.mark.parametrize("kind", list(trials.KINDS))
 def test_data_preparation_goes_on(tmp_path, kind):
-    program, = (each for each in programs.PROGRAMS if each.name == "data preparation")
-    small = functools.partial(programs.make_sentences, sentences=500)
-    tried = trials.KINDS[kind](dataclasses.replace(program, make=small), tmp_path / "trials")
-    try:
-        assert [tried.trial(number) for number in range(2)] == [trials.SAME] * 2
-    except PermissionError as e:
-        pytest.skip(str(e))
+    assert_goes_on(trials.KINDS[kind](small_preparation(), tmp_path / "trials"), range(2))
+
+
+@pytest.mark.parametrize("kind", (trials.Kills, trials.VanishingFolders))
+def test_at_calls_about_files(tmp_path, kind):
+    tried = kind(small_preparation(), tmp_path / "trials", at_calls=True)
+    assert len(tried.places) > 100
+    assert_goes_on(tried, range(0, len(tried.places), len(tried.places) // 3))
+
+
+def test_a_program_stands_still_before_its_call(tmp_path):
+    def make():
+        for name in "abc":
+            files.make_directory(str(tmp_path / name))
+    moment = trials.Call(4)     # the look at b, which is there already
+    (tmp_path / "b").mkdir()
+    child = trials.begin(lambda: (moment.prepare(), make()))
+    with moment.awaited([child]):
+        seen = sorted(each.name for each in tmp_path.iterdir())
+    assert trials.end(child) == 0
+    assert seen == ["a", "b"] and (tmp_path / "c").is_dir()
 
 
 def test_a_copy_ends_no_session_of_this_process():

@@ -51,6 +51,6 @@ def test_a_bomb_takes_no_memory(place):
 
 def test_draws_that_atheris_chooses(capsys):
     pytest.importorskip("atheris", reason="needs atheris")
-    assert coverage.try_for(3, "CSV") == 0
+    assert coverage.try_for(3, ["CSV"]) == 0
     row = capsys.readouterr().out.strip("| \n").split(" | ")
     assert row[0] == "CSV" and int(row[1]) > 10 and int(row[2]) > 50 and row[3] == "holds"

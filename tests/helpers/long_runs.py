@@ -145,14 +145,13 @@ def draw(path, name, samples):
     pictures.save(figure, path)
 
 
-def try_all(only, share, pictures_dir):
-    """Runs each, of so long a `share` of its length; prints a table, writes the pictures, returns
+def try_all(names, share, pictures_dir):
+    """Runs those of `RUNS`, of so long a `share` of their length; prints a table, writes the pictures, returns
     how many measures grow."""
     wrong = 0
     print("| run | steps | measure | mean | growth behind the first tenth |\n|---|---|---|---|---|")
-    for name, (run, length) in RUNS.items():
-        if only and only not in name:
-            continue
+    for name in names:
+        run, length = RUNS[name]
         with tempfile.TemporaryDirectory() as folder:
             samples = list(run(pathlib.Path(folder), int(share * length)))
             if name == "training":

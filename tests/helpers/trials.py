@@ -23,6 +23,7 @@ import threading
 import time
 
 from helpers import command, pretraining
+from helpers.paths import ROOT
 from helpers.programs import PROGRAMS, faults_of
 from xlnet import failures
 
@@ -61,10 +62,16 @@ def begin(what, log=os.devnull):
 
 def end(child):
     """Waits for a copy; returns how it ended, as `os.waitpid` does. One that hangs is killed."""
+    with _killed_when_late(child):
+        return os.waitpid(child, 0)[1]
+
+
+@contextlib.contextmanager
+def _killed_when_late(child):
     late = threading.Timer(_PATIENCE, os.killpg, (child, signal.SIGKILL))
     late.start()
     try:
-        return os.waitpid(child, 0)[1]
+        yield
     finally:
         late.cancel()
 
@@ -96,13 +103,95 @@ def _tell(child, number):
         os.kill(child, number)
 
 
+# ---- moments
+
+class Seconds:
+    """So long behind the start."""
+
+    def __init__(self, seconds):
+        self._seconds = seconds
+
+    def prepare(self):
+        """In the process, before all else."""
+
+    @contextlib.contextmanager
+    def awaited(self, children):
+        time.sleep(self._seconds)
+        yield
+
+
+class Call:
+    """Where the first process is about to make its `number`-th call about files: it stands still
+    there until it has been disturbed."""
+
+    def __init__(self, number):
+        self._left = number
+
+    def prepare(self):
+        watch_calls(self._stop)
+
+    def _stop(self, place):
+        if not self._left:
+            sys.setprofile(None)
+            os.kill(os.getpid(), signal.SIGSTOP)
+        self._left -= 1
+
+    @contextlib.contextmanager
+    def awaited(self, children):
+        with _killed_when_late(children[0]):
+            os.waitid(os.P_PID, children[0], os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+        try:
+            yield
+        finally:
+            _tell(children[0], signal.SIGCONT)
+
+
+_FILE_CALLS = {
+    "open", "stat", "access", "mkdir", "rmdir", "remove", "unlink", "replace", "rename", "listdir",
+    "scandir", "utime", "fsync", "read", "write", "writelines", "flush", "close", "__exit__"}
+
+
+def watch_calls(what):
+    """Calls `what(place)` before each call about files that the library, in this thread, has Python
+    make; place: the function's name and the lines of the library that lead to it."""
+    def watch(frame, event, function):
+        if event == "c_call" and function.__name__ in _FILE_CALLS and _is_about_files(function):
+            lines = _lines_of_the_library(frame)
+            if lines:
+                what((function.__name__, *lines))
+    sys.setprofile(watch)
+
+
+def _is_about_files(function):
+    owner = type(getattr(function, "__self__", None))
+    return function.__module__ in ("posix", "io") or (
+        owner.__module__ == "_io" and owner.__name__ not in ("BytesIO", "StringIO"))
+
+
+def _lines_of_the_library(frame):
+    """None while a module is imported: the next start may find it compiled."""
+    lines = []
+    while frame:
+        file = frame.f_code.co_filename
+        if "importlib" in file:
+            return None
+        if file.startswith(str(ROOT / "xlnet")):
+            lines.append("%s:%d" % (os.path.basename(file), frame.f_lineno))
+        frame = frame.f_back
+    return lines
+
+
 # ---- trials
 
 class Trials:
-    """A program in a folder of its own; subclasses say how its first start is disturbed."""
+    """A program in a folder of its own; subclasses say how its first start is disturbed.
+
+    at_calls: moments are calls about files, not seconds; the trials go through the places of the
+      library that make some.
+    """
     about = ""
 
-    def __init__(self, program, folder, seed=0):
+    def __init__(self, program, folder, seed=0, at_calls=False):
         self._program, self._seed = program, seed
         self._inputs, self._folder = pathlib.Path(folder) / "inputs", pathlib.Path(folder)
         self._inputs.mkdir(parents=True)
@@ -115,6 +204,22 @@ class Trials:
         self._seconds = time.time() - began
         self._bytes = sum(path.stat().st_blocks * 512 for path in whole.rglob("*"))
         self._expected = program.results(whole)
+        self.places = self._find_places() if at_calls else ()
+
+    def _find_places(self):
+        """For each place the numbers of its calls."""
+        calls, found = [], self._folder / "calls"
+
+        def work():
+            watch_calls(calls.append)
+            self._work(self._new("calls_of"), self._addresses(), 0)
+            sys.setprofile(None)
+            found.write_text(json.dumps(calls))
+        assert end(begin(work, self._log)) == 0, self._printed()[-2000:]
+        numbers = collections.defaultdict(list)
+        for number, place in enumerate(json.loads(found.read_text())):
+            numbers[tuple(place)].append(number)
+        return list(numbers.values())
 
     def trial(self, number):
         """The `number`-th: what came of it, `SAME` if all is well."""
@@ -155,20 +260,24 @@ class Trials:
         return self._log.read_text() if self._log.exists() else ""
 
     def _run(self, folder, moment=None, disturb=None, before=lambda: None):
-        """Starts the program, `disturb`s it after `moment` seconds if it is to be (a function of
-        the list of its processes), and waits; returns how each process ended.
+        """Starts the program, `disturb`s it at the `moment` if it is to be (a function of the list
+        of its processes), and waits; returns how each process ended.
 
         before: what each process does first.
         """
         for path in [self._log, *self._folder.glob("errors-*")]:
             path.unlink(missing_ok=True)
-        addresses = ["127.0.0.1:%d" % port for port in pretraining.free_ports(self._program.hosts)]
-        children = [begin(lambda: (before(), self._work(folder, addresses, index)), self._log)
+        addresses = self._addresses()
+        children = [begin(lambda: (before(), index or not moment or moment.prepare(),
+                                   self._work(folder, addresses, index)), self._log)
                     for index in range(self._program.hosts)]
         if disturb:
-            time.sleep(moment)
-            disturb(children)
+            with moment.awaited(children):
+                disturb(children)
         return end_together(children) if len(children) > 1 else [end(children[0])]
+
+    def _addresses(self):
+        return ["127.0.0.1:%d" % port for port in pretraining.free_ports(self._program.hosts)]
 
     def _work(self, folder, addresses, index):
         if len(addresses) > 1:
@@ -181,7 +290,12 @@ class Trials:
             (self._folder / ("errors-%d" % index)).write_text("\n".join(done.errors))
             os._exit(done.returncode)
 
-    def _moment(self, rng):
+    def _moment(self, rng, number):
+        if self.places:
+            return Call(rng.choice(self.places[number % len(self.places)]))
+        return Seconds(self._some_seconds(rng))
+
+    def _some_seconds(self, rng):
         return rng.uniform(0, 1.05) * self._seconds
 
     def _results(self, folder):
@@ -217,7 +331,7 @@ class Kills(Trials):
     def _disturbed(self, folder, rng, number, cleaning):
         sent, hosts = SIGNALS[number % len(SIGNALS)], self._program.hosts
         chosen = rng.choice([range(hosts), *([index] for index in range(hosts))])
-        statuses = self._run(folder, self._moment(rng), lambda children: [
+        statuses = self._run(folder, self._moment(rng, number), lambda children: [
             _tell(children[index], sent) for index in chosen])
         ended = [statuses[index] for index in range(hosts)
                  if index not in chosen and os.WIFSIGNALED(statuses[index])]
@@ -245,8 +359,8 @@ class VanishingFolders(Trials):
         _mount(cleaning, shared, "size=1g")
         _mount(cleaning, folder, "size=4k,ro")           # what is there when the other is gone
         _call("mount", "--bind", shared, folder)
-        moment = self._moment(rng)
-        statuses = self._run(folder, moment, lambda children: _call("umount", "--lazy", folder))
+        statuses = self._run(folder, self._moment(rng, number),
+                             lambda children: _call("umount", "--lazy", folder))
         wrong = self._end_in_a_line(statuses, "(?i)read-only|no such file|cannot be written"
                                     "|cannot be read|is gone|lost host")
         _call("mount", "--bind", shared, folder)
@@ -267,7 +381,7 @@ class SlowFolders(Trials):
             f.truncate(1 << 28)
         _mount(cleaning, folder, "loop", of=image)
         if number % 2:
-            moment, seconds = self._moment(rng), rng.uniform(1, 4)
+            moment, seconds = self._moment(rng, number), rng.uniform(1, 4)
             self._run(folder, moment, lambda children: _frozen_while(
                 folder, seconds, lambda: [_tell(child, signal.SIGKILL) for child in children]))
             return None
@@ -312,13 +426,13 @@ class Clocks(Trials):
     def _disturbed(self, folder, rng, number, cleaning):
         jump = rng.choice([-1, 1]) * rng.uniform(3600, 86400)
         if number % 2:
-            self._run(folder, self._moment(rng), lambda children: [
+            self._run(folder, self._moment(rng, number), lambda children: [
                 _tell(child, signal.SIGKILL) for child in children])
             if self._results(folder) == self._expected:
                 return None                  # the kill came late: some programs refuse to go on
             moment = -1.
         else:
-            moment = self._moment(rng)
+            moment = self._some_seconds(rng)
         statuses = self._run(folder, before=lambda: _set_clock(moment, jump))
         return self._end_in_a_line(statuses, "never")
 
@@ -366,22 +480,22 @@ KINDS = {kind.about: kind for kind in (Kills, FullDisks, VanishingFolders, SlowF
                                        Clocks, Repeats)}
 
 
-def try_all(kind, times, seed=0, only=None):
-    """Disturbs each program so many times; prints what came of it, returns how often it was
-    wrong."""
+def try_all(kind, names, times, seed=0, at_calls=False):
+    """Disturbs the programs so many times, or once at each place (times=0, `at_calls`); prints what
+    came of it, returns how often it was wrong."""
     wrong = 0
     for program in PROGRAMS:
-        if only and only not in program.name:
+        if program.name not in names:
             continue
         began, counts = time.time(), collections.Counter()
         with tempfile.TemporaryDirectory() as folder:
-            trials = kind(program, pathlib.Path(folder) / "trials", seed)
-            for number in range(times):
+            trials = kind(program, pathlib.Path(folder) / "trials", seed, at_calls)
+            for number in range(times or len(trials.places)):
                 what = trials.trial(number)
                 counts[what.split(":")[0]] += 1
                 if what != SAME:
                     wrong += 1
                     print("WRONG", program.name, number, what, flush=True)
-        print("| %s | %d | %s | %.0f s |" % (program.name, times, ", ".join(
+        print("| %s | %d | %s | %.0f s |" % (program.name, sum(counts.values()), ", ".join(
             "%s %d" % item for item in counts.items()), time.time() - began), flush=True)
     return wrong

@@ -154,7 +154,7 @@ def export(prefix: str, directory: str, sidecar_files: Iterable[str]) -> None:
     Args:
       prefix: of the checkpoint. sidecar_files: paths of files to be copied.
     """
-    os.makedirs(directory, exist_ok=True)
+    files.make_directory(directory)
     for path in sidecar_files:
         files.copy(path, os.path.join(directory, os.path.basename(path)))
     name = os.path.basename(prefix)

@@ -69,7 +69,7 @@ def export(model_dir: str, export_dir: str, *, names: Optional[Sequence[str]] = 
     model = loaded.read(model_dir, use_checkpoint=use_checkpoint,
                         network=NetworkSettings(precision=DTYPES[dtype]), **given)
     target = os.path.join(export_dir, str(_next_version(export_dir)))
-    os.makedirs(export_dir, exist_ok=True)
+    files.make_directory(export_dir)
     with files.new_directory(target) as directory:
         made = _write(model, directory, names, dtype,
                       os.path.basename(os.path.abspath(export_dir)))
@@ -174,7 +174,7 @@ def _plain(arrays):
 def _write_extra(model, directory, dtype, made):
     """What the model was trained for, how to read its answers, and what wrote it."""
     extra = os.path.join(directory, EXTRA)
-    os.makedirs(extra, exist_ok=True)
+    files.make_directory(extra)
     model.config.to_json(os.path.join(extra, CONFIG_NAME))
     model.tokenizer.save(os.path.join(extra, SPIECE_NAME))
     if model.tuned:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from xlnet import wire
+from xlnet import files, wire
 
 # Where TensorFlow Serving looks for them in a SavedModel.
 PATH = os.path.join("assets.extra", "tf_serving_warmup_requests")
@@ -25,7 +25,7 @@ _KEY, _VALUE = 1, 2
 def write(directory: str, requests: Mapping[str, Mapping[str, np.ndarray]]) -> None:
     """Writes a request for each signature into a SavedModel: its inputs by name."""
     path = os.path.join(directory, PATH)
-    os.makedirs(os.path.dirname(path), exist_ok=True)
+    files.make_directory(os.path.dirname(path))
     with tf.io.TFRecordWriter(path) as writer:
         for signature, inputs in requests.items():
             writer.write(prediction_log(signature, inputs))

@@ -251,7 +251,7 @@ def _make_folders(job):
     tokens = token_directory(job.settings)
     for folder in (job.unfinished, tokens):
         with _naming(folder):
-            os.makedirs(folder, exist_ok=True)
+            files.make_directory(folder)
     _clear_partial(job.unfinished)
     _clear_partial(tokens, _STALE_SECONDS)       # other tasks may be writing there
 
