@@ -22,15 +22,18 @@ def rows_that_ask(config, work, layer):
     return (0 if work.targets and is_last else work.length), work.targets
 
 
-def position_pairs(work, content, slots):
+def position_pairs(work, content, slots, block=BLOCK):
     """Row-distance pairs that are scored, per example and head."""
     keys = work.memory + work.length
-    blocks = [min(BLOCK, content - start) for start in range(0, content, BLOCK)]
-    return sum(block * (block + keys) for block in blocks) + slots * (keys + work.length)
+    blocks = [min(block, content - start) for start in range(0, content, block)]
+    return sum(rows * (rows + keys) for rows in blocks) + slots * (keys + work.length)
 
 
-def forward_operations(config, work):
-    """Floating-point operations of the matrix products, by part; a multiply-add is two."""
+def forward_operations(config, work, block=BLOCK):
+    """Floating-point operations of the matrix products, by part; a multiply-add is two.
+
+    block: rows of an attention block; on a GPU all are one.
+    """
     d, heads, f = config["d_model"], config["n_head"] * config["d_head"], config["d_inner"]
     b, keys = work.batch, work.memory + work.length
     parts = dict.fromkeys(("projections", "attention", "feed-forward", "softmax"), 0.)
@@ -39,15 +42,15 @@ def forward_operations(config, work):
         rows = content + slots
         parts["projections"] += 2 * d * heads * (2 * b * rows + 2 * b * keys + keys + work.length)
         parts["attention"] += 2 * b * heads * (
-            2 * rows * keys + position_pairs(work, content, slots))
+            2 * rows * keys + position_pairs(work, content, slots, block))
         parts["feed-forward"] += 4 * b * rows * d * f
     parts["softmax"] = 2. * b * work.targets * d * config["n_token"]
     return parts
 
 
-def step_operations(config, work, recompute=False):
+def step_operations(config, work, recompute=False, block=BLOCK):
     """Of a whole step: the backward pass has two products for each of the forward pass."""
-    forward = sum(forward_operations(config, work).values())
+    forward = sum(forward_operations(config, work, block).values())
     if work.kind == "infer":
         return forward
     return forward * (4 if recompute else 3)

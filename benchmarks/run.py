@@ -4,6 +4,8 @@
     bash scripts/setup_benchmark.sh huggingface kerashub
     python benchmarks/run.py --huggingface=.venv-benchmark/bin/python --compiled \\
         --kerashub=.venv-kerashub/bin/python
+    python benchmarks/run.py --device=gpu --precisions=bf16 --batch=32 --xla --peak_tflops=312 \\
+        --huggingface=.venv-benchmark/bin/python
 
 Each measurement has a process of its own; the systems take turns.
 """
@@ -26,6 +28,7 @@ from xlnet import cli, config
 from xlnet.config import setting
 from xlnet.errors import UserError
 
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 PRECISIONS = ("fp32", "bf16")
 OURS = "this library"
 
@@ -50,6 +53,12 @@ class BenchmarkSettings:
               "pretraining")
     halves: bool = setting(False, "also time inference as two halves of a batch side by side, each "
                                   "on half of the cores, as run_classifier.py answers on a CPU")
+    xla: bool = setting(False, "also time training steps of this library with --xla")
+    device: str = setting("cpu", "of all systems; gpu: the first one that is visible",
+                          choices=("cpu", "gpu"))
+    peak_tflops: Optional[float] = setting(
+        None, "of the GPU, in the precision, from its data sheet: the tables say which share of it "
+              "the model's operations are (model FLOP utilisation)", minimum=0)
     repeats: int = setting(5, "steps that are timed", minimum=1)
     warm_up: int = setting(2, "steps before them", minimum=0)
 
@@ -62,6 +71,10 @@ def main(settings):
             raise UserError("%s: %s is not a program" % (name, python))
     if settings.compiled and not settings.huggingface:
         raise UserError("compiled: also needs --huggingface")
+    if settings.device == "gpu" and (settings.kerashub or settings.halves):
+        raise UserError("device is gpu: kerashub and halves are timed on the CPU alone")
+    if settings.device == "cpu" and settings.peak_tflops:
+        raise UserError("peak_tflops: is of a GPU; give --device=gpu too")
     for name in settings.works.split(","):
         chosen_work(name, settings)
     for precision in settings.precisions.split(","):
@@ -70,17 +83,39 @@ def main(settings):
                 precision, ", ".join(PRECISIONS)))
     architecture = config.XLNetConfig(json_path=settings.model_config_path).to_dict()
     architecture["n_layer"] = settings.n_layer or architecture["n_layer"]
-    print("%s, %s, %d cores, %d layers, d_model %d; medians of %d steps" % (
-        time.strftime("%Y-%m-%d"), platform.machine(), os.cpu_count(), architecture["n_layer"],
-        architecture["d_model"], settings.repeats), flush=True)
+    print("%s, %s, %d cores, %s, %d layers, d_model %d; medians of %d steps" % (
+        time.strftime("%Y-%m-%d"), platform.machine(), os.cpu_count(),
+        device_words(settings.device), architecture["n_layer"], architecture["d_model"],
+        settings.repeats), flush=True)
     print("| work | system | wall s | CPU s | tokens/s | peak GiB | times the products |\n"
           "|---|---|---|---|---|---|---|", flush=True)
-    versions = set()
+    missing, versions = why_not(settings.device), set()
     for name in settings.works.split(","):
         work = chosen_work(name, settings)
         for precision in settings.precisions.split(","):
-            versions |= compare(name, work, precision, architecture, settings)
+            title = "%s %d × %d, %s" % (name, work.batch, work.length, precision)
+            if missing:
+                for system, *_ in systems(work.kind, settings):
+                    print("| %s | %s | not run: %s |" % (title, system, missing), flush=True)
+            else:
+                versions |= compare(title, work, precision, architecture, settings)
     print("\n" + "; ".join(sorted(versions)))
+
+
+def device_words(device):
+    """What is timed on, in words."""
+    if device == "cpu":
+        return "on the CPU"
+    from xlnet.engine import gpus
+    return "on " + (gpus.words(gpus.found()[:1]) if gpus.found() else "no GPU")
+
+
+def why_not(device):
+    """Why nothing can be timed on the device, in words; None if it can."""
+    if device == "cpu":
+        return None
+    from xlnet.engine import gpus
+    return None if gpus.found() else "no GPU: " + gpus.why_none()
 
 
 def chosen_work(name, settings):
@@ -93,11 +128,11 @@ def chosen_work(name, settings):
     return work
 
 
-def compare(name, work, precision, architecture, settings):
+def compare(title, work, precision, architecture, settings):
     """Times one work on all systems, prints their rows and ratios; returns the versions."""
     base = dict(config=architecture, precision=precision, repeats=settings.repeats,
-                warm_up=settings.warm_up, recompute=False, compiled=False, at_once=1)
-    title = "%s %d × %d, %s" % (name, work.batch, work.length, precision)
+                warm_up=settings.warm_up, recompute=False, compiled=False, at_once=1,
+                device=settings.device)
     results = {}
     for system, python, worker, options in systems(work.kind, settings):
         try:
@@ -107,10 +142,9 @@ def compare(name, work, precision, architecture, settings):
                 raise
             print("| %s | %s | %s |" % (title, system, error), flush=True)
     ours = results[OURS]
-    operations = costs.step_operations(architecture, work)
-    products = operations / ours["matrix_rate"], operations / ours["matrix_rate_processor"]
     for system, result in results.items():
-        print(row(title, system, result, work, products), flush=True)
+        print(row(title, system, result, work, in_products(
+            result, ours, operations(architecture, work, settings.device), settings)), flush=True)
     for system in list(results)[1:]:
         print(ratios(title, system, results[system], ours), flush=True)
     return {result["version"] for result in results.values()}
@@ -129,6 +163,8 @@ def programs(kind, settings):
     yield OURS, sys.executable, "time_xlnet.py", {}
     if settings.recompute and kind != "infer":
         yield OURS + ", recompute", sys.executable, "time_xlnet.py", {"recompute": True}
+    if settings.xla and kind != "infer":
+        yield OURS + ", XLA", sys.executable, "time_xlnet.py", {"xla": True}
     if settings.huggingface:
         yield "Hugging Face", settings.huggingface, "time_huggingface.py", {}
     if settings.compiled:
@@ -148,7 +184,9 @@ def measure(python, worker, work, options):
     at_once = options["at_once"]
     part = dataclasses.replace(work, batch=work.batch // at_once)
     threads = str(max(1, os.cpu_count() // at_once))
-    environment = dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3")
+    environment = dict(os.environ)
+    if options["device"] == "cpu":
+        environment["CUDA_VISIBLE_DEVICES"] = "-1"
     if at_once > 1:
         environment.update(TF_NUM_INTRAOP_THREADS=threads, OMP_NUM_THREADS=threads)
     done = subprocess.run(
@@ -164,11 +202,30 @@ def measure(python, worker, work, options):
     return result
 
 
+def operations(architecture, work, device):
+    """Floating-point operations of a step; a GPU has all rows of attention in one block."""
+    return costs.step_operations(architecture, work, block=(
+        work.length if device == "gpu" else costs.BLOCK))
+
+
+def in_products(result, ours, operations, settings):
+    """A time as a multiple of that which the matrix products alone take, by the rate of a large
+    one; on a GPU the share of its peak, too, on a CPU the same of processor time."""
+    wall = "%.2f" % (result["wall"] * ours["matrix_rate"] / operations)
+    if settings.device == "cpu":
+        return wall + " (CPU time: %.2f)" % (
+            result["processor"] * ours["matrix_rate_processor"] / operations)
+    if settings.peak_tflops:
+        return wall + " (utilisation: %.1f %%)" % (
+            100 * operations / result["wall"] / 1e12 / settings.peak_tflops)
+    return wall
+
+
 def row(title, system, result, work, products):
-    """`products`: wall and processor time of the matrix products alone [s]."""
-    return "| %s | %s | %.4f | %.4f | %.0f | %.2f | %.2f (CPU time: %.2f) |" % (
+    """`products`: the time in other words, see `in_products`."""
+    return "| %s | %s | %.4f | %.4f | %.0f | %.2f | %s |" % (
         title, system, result["wall"], result["processor"], work.tokens / result["wall"],
-        result["peak_gib"], result["wall"] / products[0], result["processor"] / products[1])
+        result["peak_gib"], products)
 
 
 def ratios(title, system, other, ours):

@@ -31,8 +31,8 @@ def permutation_inputs(arrays):
 class Step:
     """One step of `work`, as a function without arguments."""
 
-    def __init__(self, work, config, precision, compiled):
-        self.work, self.precision = work, precision
+    def __init__(self, work, config, precision, compiled, device):
+        self.work, self.precision, self.device = work, precision, device
         theirs = model_config(config)
         if work.kind == "pretrain":
             theirs.mem_len, theirs.reuse_len = work.memory, work.length // 2
@@ -41,12 +41,13 @@ class Step:
         else:
             self.model = transformers.XLNetForSequenceClassification(theirs)
             self.model.train(work.kind == "finetune")
+        self.model.to(device)
         if work.kind == "infer" and precision == "bf16":
             self.model.to(torch.bfloat16)
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4, weight_decay=0.01)
         if compiled:
             self.model = torch.compile(self.model)
-        self.inputs = self._inputs(works.batch(work, config["n_token"]), config)
+        self.inputs = self._on_device(self._inputs(works.batch(work, config["n_token"]), config))
 
     def _inputs(self, arrays, config):
         inputs = {"input_ids": torch.from_numpy(arrays["input_ids"]).long(),
@@ -63,12 +64,24 @@ class Step:
             inputs["labels"] = torch.from_numpy(arrays["labels"]).long()
         return inputs
 
+    def _on_device(self, inputs):
+        if isinstance(inputs, dict):
+            return {name: self._on_device(value) for name, value in inputs.items()}
+        if isinstance(inputs, list):
+            return [value.to(self.device) for value in inputs]
+        return inputs.to(self.device)
+
     def _precision(self):
         if self.precision == "bf16" and self.work.kind != "infer":
-            return torch.autocast("cpu", dtype=torch.bfloat16)
+            return torch.autocast(self.device, dtype=torch.bfloat16)
         return contextlib.nullcontext()
 
     def __call__(self):
+        self._step()
+        if self.device == "cuda":
+            torch.cuda.synchronize()
+
+    def _step(self):
         if self.work.kind == "infer":
             with torch.inference_mode():
                 self.model(**self.inputs, use_mems=False)
@@ -86,13 +99,16 @@ class Step:
 
 def main():
     options = works.arguments()
+    device = "cuda" if options["device"] == "gpu" else "cpu"
     torch.manual_seed(0)
+    torch.backends.cuda.matmul.allow_tf32 = True        # as this library does
     step = Step(works.Work(**options["work"]), options["config"], options["precision"],
-                options["compiled"])
+                options["compiled"], device)
     times = works.seconds(works.side_by_side(step, options["at_once"]), options["repeats"],
                           options["warm_up"])
     works.report(times, version="torch %s, transformers %s" % (
-        torch.__version__, transformers.__version__))
+        torch.__version__, transformers.__version__), **(
+            {"peak_gib": torch.cuda.max_memory_allocated() / 2 ** 30} if device == "cuda" else {}))
 
 
 if __name__ == "__main__":

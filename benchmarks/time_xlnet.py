@@ -1,15 +1,16 @@
 """Times one piece of work with this library. Started by run.py, in a process of its own."""
 
-import contextlib
-
 import numpy as np
 import repository  # finds the library
+import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 import work as works
 
 from xlnet import config as settings
-from xlnet.engine import distribution, optimization, private_tf, training
+from xlnet.engine import distribution, optimization, training
 from xlnet.network import heads, modeling
+
+DTYPES = {"fp32": tf.float32, "bf16": tf.bfloat16}
 
 
 def run_config(work, options, devices):
@@ -21,19 +22,19 @@ def run_config(work, options, devices):
         reuse_len=work.length // 2 if work.memory else None)
 
 
-def pretraining_loss(config, run, inputs, memory, seed):
-    """Loss of the permutation language model, and the new memories [L,B,M,D]."""
+def pretraining_loss(config, run, inputs, seed):
+    """Loss of the permutation language model, and the new memories [B,L,M,D]."""
     positions = inputs["positions"]
     is_target = tf.reduce_any(
         tf.one_hot(positions, inputs["input_ids"].shape[1], True, False, dtype=tf.bool), axis=1)
     outputs = modeling.transformer_xl(
         config, run, input_ids=inputs["input_ids"], seg_ids=inputs["seg_ids"],
-        direction=inputs["direction"], mems=tf.unstack(memory.read_value()),
+        direction=inputs["direction"], mems=tf.unstack(inputs["memory"], axis=1),
         hidden=modeling.permutation_mask(inputs["rank"], is_target),
         query=modeling.Query(positions=positions), seed=seed)
     targets = tf.gather(inputs["input_ids"], positions, batch_dims=1)
     losses = heads.lm_loss(outputs.sequence, targets, outputs.embedding_table, run.precision)
-    return tf.reduce_mean(losses), tf.stack(outputs.new_mems)
+    return tf.reduce_mean(losses), tf.stack(outputs.new_mems, axis=1)
 
 
 def classifier(config, run, inputs, seed):
@@ -48,53 +49,75 @@ def classifier(config, run, inputs, seed):
 def build(work, config, options):
     """Returns what one step fetches, what it feeds, and the settings of its session, those that
     programs have. A batch that were constant would have what follows from it computed once, and
-    kept."""
-    devices = distribution.connect(settings.DeviceSettings())
+    kept.
+
+    Args:
+      options: dict: precision, recompute; xla: whether a training step is compiled (no);
+        device: "cpu" or "gpu" (what there is).
+    """
+    devices = distribution.connect(settings.DeviceSettings(device=options.get("device", "auto")))
     run, batch = run_config(work, options, devices), works.batch(work, config.n_token)
     inputs = {name: tf.placeholder(tf.int32, value.shape) for name, value in batch.items()}
-    with private_tf.constants_shared() if run.is_training else contextlib.nullcontext():
-        fetches = fetches_of(work, config, run, training.on_device(inputs))
+    fetches = (training_step(work, config, run, training.on_device(inputs), options.get("xla"))
+               if run.is_training else answers(config, run, training.on_device(inputs)))
     return (fetches, {inputs[name]: value for name, value in batch.items()},
             distribution.session_config(devices, run.is_training))
 
 
-def fetches_of(work, config, run, inputs):
+def answers(config, run, inputs):
+    with training.model_scope(kept_in=run.precision):
+        return classifier(config, run, inputs, None).logits
+
+
+def training_step(work, config, run, inputs, xla):
+    """The update, and the loss of the batch."""
     step = tf.train.get_or_create_global_step()
     seed = training.dropout_seed(7, step)
-    is_training = work.kind != "infer"
-    with training.model_scope(kept_in=None if is_training else run.precision):
-        if not is_training:
-            return classifier(config, run, inputs, None).logits
-        if work.kind == "finetune":
-            loss, update = tf.reduce_mean(classifier(config, run, inputs, seed).loss), tf.no_op()
-        else:
-            shape = [config.n_layer, work.batch, work.memory, config.d_model]
-            memory = tf.get_variable("memory", shape, initializer=tf.initializers.zeros(),
-                                     trainable=False, use_resource=True)
-            loss, new_mems = pretraining_loss(config, run, inputs, memory, seed)
-            update = memory.assign(tf.cast(new_mems, tf.float32))
+
+    def compute(inputs, row):
+        with training.model_scope():
+            if work.kind == "finetune":
+                return tf.reduce_mean(classifier(config, run, inputs, seed).loss), {}
+            loss, new_mems = pretraining_loss(config, run, inputs, seed)
+            return loss, {"memory": tf.cast(new_mems, tf.float32)}
+
+    if work.kind == "pretrain":
+        shape = [work.batch, config.n_layer, work.memory, config.d_model]
+        memory = tf.get_variable("memory", shape, initializer=tf.initializers.zeros(),
+                                 trainable=False, use_resource=True)
+        inputs = dict(inputs, memory=memory.read_value())
+    loss, gradients, kept = training.accumulate(compute, inputs, 1, xla=xla)
     train, _ = optimization.minimize(
-        loss, settings.OptimizationSettings(weight_decay=0.01), step)
-    return tf.group(train, update), loss
+        loss, settings.OptimizationSettings(weight_decay=0.01), step,
+        list(zip(gradients, tf.trainable_variables())))
+    return tf.group(train, *([memory.assign(kept["memory"])] if kept else [])), loss
 
 
-def matrix_rates(repeats=8):
-    """Rate of a large float32 matrix product [floating-point operations/s]: per second of wall
-    time (the best of some), per second of processor time (the median)."""
+def matrix_rates(dtype, rows, columns, repeats=8):
+    """Rate of a large matrix product [floating-point operations/s]: per second of wall time (the
+    best of some), per second of processor time (the median)."""
     with tf.Graph().as_default(), tf.Session() as session:
-        a, b = (tf.Variable(np.ones(shape, np.float32)) for shape in ([2048, 3072], [3072, 2048]))
+        a, b = (tf.Variable(tf.ones(shape, dtype)) for shape in ([rows, columns], [columns, rows]))
         session.run(tf.global_variables_initializer())
         product = tf.matmul(a, b).op
         wall, processor = works.seconds(lambda: session.run(product), repeats, warm_up=2)
-    operations = 2 * 2048 * 3072 * 2048
+    operations = 2 * rows ** 2 * columns
     return operations / min(wall), operations / float(np.median(processor))
+
+
+def device_memory():
+    """The most that the tensors of a process took of the GPU's memory [GiB]."""
+    return {"peak_gib": tf2.config.experimental.get_memory_info("GPU:0")["peak"] / 2 ** 30}
 
 
 def main():
     options = works.arguments()
+    on_gpu = options["device"] == "gpu"
     tf.disable_eager_execution()
     training.share_one_heap()
-    rates = matrix_rates()
+    distribution.connect(settings.DeviceSettings(device=options["device"]))
+    rates = matrix_rates(DTYPES[options["precision"]], 8192, 8192) if on_gpu else matrix_rates(
+        tf.float32, 2048, 3072)
     work = works.Work(**options["work"])
     config = settings.XLNetConfig(**options["config"])
     fetches, feed, session_config = build(work, config, options)
@@ -103,7 +126,8 @@ def main():
         step = works.side_by_side(lambda: session.run(fetches, feed), options["at_once"])
         times = works.seconds(step, options["repeats"], options["warm_up"])
         works.report(times, matrix_rate=rates[0], matrix_rate_processor=rates[1],
-                     version="TensorFlow " + tf.__version__)
+                     version="TensorFlow " + tf.__version__,
+                     **(device_memory() if on_gpu else {}))
 
 
 if __name__ == "__main__":

@@ -91,10 +91,13 @@ def seconds(step, repeats, warm_up):
 
 
 def report(times, **more):
-    """Prints the measurements of this process as one JSON line, for run.py."""
+    """Prints the measurements of this process as one JSON line, for run.py.
+
+    more: further ones; on a GPU peak_gib is the device's, in place of this machine's.
+    """
     kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     wall, processor = times
-    print(json.dumps(dict(more, wall=wall, processor=processor, peak_gib=kib / 2 ** 20)),
+    print(json.dumps(dict(dict(peak_gib=kib / 2 ** 20), wall=wall, processor=processor, **more)),
           flush=True)
 
 

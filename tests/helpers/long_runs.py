@@ -146,8 +146,8 @@ def draw(path, name, samples):
 
 
 def try_all(names, share, pictures_dir):
-    """Runs those of `RUNS`, of so long a `share` of their length; prints a table, writes the pictures, returns
-    how many measures grow."""
+    """Runs those of `RUNS`, of so long a `share` of their length; prints a table, writes the
+    pictures, returns how many measures grow."""
     wrong = 0
     print("| run | steps | measure | mean | growth behind the first tenth |\n|---|---|---|---|---|")
     for name in names:

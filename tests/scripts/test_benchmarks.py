@@ -1,6 +1,7 @@
 """The benchmark: its counts agree with the graph, it runs, it says what is wrong."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -10,6 +11,7 @@ import from_python
 import operators
 import products
 import pytest
+import run
 import tensorflow.compat.v1 as tf
 import time_xlnet
 from helpers.models import make_model
@@ -20,6 +22,7 @@ from work import WORKS, Work
 from xlnet import config as settings
 from xlnet.errors import UserError
 
+ON_GPU = os.environ.get("XLNET_TEST_GPU") == "1"
 RUN = [sys.executable, str(ROOT / "benchmarks" / "run.py"), "--works=infer", "--n_layer=1",
        "--model_config_path=%s" % (ROOT / "configs" / "model" / "tiny.json")]
 
@@ -40,6 +43,47 @@ def test_operations_are_those_of_the_graph(graph, name, recompute):
     found = products.products_of(graph)
     assert sum(product.operations * count for product, count in found.items()) == pytest.approx(
         costs.step_operations(config, WORKS[name], recompute), rel=0.02)
+
+
+@pytest.mark.parametrize("name", ("pretrain", "finetune512"))
+def test_operations_on_a_gpu(graph, monkeypatch, name):
+    """All rows of attention are one block there."""
+    monkeypatch.setattr(time_xlnet.distribution.Devices, "on_accelerator", True)
+    config = base(n_layer=2)
+    time_xlnet.build(WORKS[name], settings.XLNetConfig(**config),
+                     dict(precision="bf16", recompute=False))
+    found = sum(product.operations * count
+                for product, count in products.products_of(graph).items())
+    for_gpus, for_cpus = (run.operations(config, WORKS[name], device) for device in ("gpu", "cpu"))
+    assert found == pytest.approx(for_gpus, rel=0.01)
+    assert abs(found - for_gpus) < abs(found - for_cpus) / 2
+
+
+def test_utilisation_is_the_share_of_the_peak():
+    """10 TFLOP in half a second on a GPU of 40 TFLOP/s, which multiplies large matrices at 25."""
+    settings = run.BenchmarkSettings(device="gpu", peak_tflops=40.)
+    said = run.in_products({"wall": .5}, {"matrix_rate": 25e12}, 10e12, settings)
+    assert said == "1.25 (utilisation: 50.0 %)"
+
+
+@pytest.mark.skipif(ON_GPU, reason="is about machines without one")
+def test_without_a_gpu_the_table_says_so(capsys):
+    run.main(run.BenchmarkSettings(device="gpu", xla=True, huggingface=sys.executable,
+                                   works="pretrain,infer"))
+    rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| pre")
+            or line.startswith("| inf")]
+    assert len(rows) == 5 and all(" | not run: no GPU: CUDA_VISIBLE_DEVICES is" in row
+                                  for row in rows)
+
+
+@pytest.mark.skipif(not ON_GPU, reason="needs a GPU: XLNET_TEST_GPU=1")
+def test_on_a_gpu(capsys):
+    run.main(run.BenchmarkSettings(
+        device="gpu", xla=True, works="pretrain,infer", precisions="bf16", n_layer=1, batch=2,
+        length=64, peak_tflops=100., repeats=1, warm_up=1))
+    rows = [line.split(" | ") for line in capsys.readouterr().out.splitlines()
+            if "| this library" in line and "ratio" not in line]
+    assert len(rows) == 3 and all(0 < float(row[5]) and "utilisation" in row[6] for row in rows)
 
 
 def test_parameters_are_those_of_the_released_models():
@@ -104,9 +148,11 @@ def test_products_of_a_step_are_timed_alone(graph, capsys):
     ("--works=sleep", "works: 'sleep' is unknown, expected some of pretrain"),
     ("--precisions=fp8", "precisions: 'fp8' is unknown, expected some of fp32, bf16"),
     ("--compiled", "compiled: also needs --huggingface"),
+    ("--peak_tflops=312", "peak_tflops: is of a GPU; give --device=gpu too"),
+    ("--device=gpu --halves", "device is gpu: kerashub and halves are timed on the CPU alone"),
     ("--kerashub=/no/such/python", "kerashub: /no/such/python is not a program")))
 def test_wrong_flags_are_named(flag, message):
-    done = subprocess.run([sys.executable, RUN[1], flag], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, RUN[1], *flag.split()], capture_output=True, text=True)
     assert done.returncode == 1 and message in done.stderr
     assert "Traceback" not in done.stderr
 
