@@ -7,8 +7,9 @@ damage: --count mutations, spread over all subjects of `helpers.subjects` (or --
   one), pictures to --pictures. The others: each program of `helpers.programs` (or --only those of
   such a name) is disturbed --times (`helpers.trials`): killed, on a disk that is too small, in a
   folder that vanishes, in one that answers late, by a clock that jumps; or just started again.
-  --at_calls: killed, or without its folder, where it is about to make a call about files, not after
-  so many seconds; with --times=0 once at each place of the library that makes any.
+  --at_calls: killed, on a disk that others fill, or without its folder, from where it is about to
+  make a call about files, not after so many seconds; with --times=0 once at each place of the
+  library that makes any.
 
 Prints what was tried and what came of it; the exit status is 1 where something was found.
 """
@@ -105,8 +106,8 @@ def main():
     parser.add_argument("--pictures", default="long_runs")
     parser.add_argument("--only")
     arguments = parser.parse_args()
-    if arguments.at_calls and arguments.what not in ("killed", "folders"):
-        parser.error("--at_calls is for killed and folders")
+    if arguments.at_calls and arguments.what not in ("killed", "disks", "folders"):
+        parser.error("--at_calls is for killed, disks and folders")
     if not arguments.times and not arguments.at_calls:
         parser.error("--times=0 is for --at_calls")
     try_it = {"damage": damage, "text": text, "coverage": coverage, "long": long}.get(

@@ -1,5 +1,5 @@
 """Disturbed programs go on to the same result. In full: `run.py killed --times=50`, and `disks`,
-`folders`, `slow`, `clocks`, `twice`; `killed` and `folders` also with `--times=0 --at_calls`.
+`folders`, `slow`, `clocks`, `twice`; the first three also with `--times=0 --at_calls`.
 
 Here it is what needs no TensorFlow; runs that are killed are in `tests/engine/test_resume.py`.
 """
@@ -36,7 +36,7 @@ def test_data_preparation_goes_on(tmp_path, kind):
     assert_goes_on(trials.KINDS[kind](small_preparation(), tmp_path / "trials"), range(2))
 
 
-@pytest.mark.parametrize("kind", (trials.Kills, trials.VanishingFolders))
+@pytest.mark.parametrize("kind", (trials.Kills, trials.FullDisks, trials.VanishingFolders))
 def test_at_calls_about_files(tmp_path, kind):
     tried = kind(small_preparation(), tmp_path / "trials", at_calls=True)
     assert len(tried.places) > 100

@@ -7,6 +7,7 @@ the program itself takes, and not TensorFlow's import.
 
 import collections
 import contextlib
+import functools
 import gc
 import importlib
 import json
@@ -268,8 +269,13 @@ class Trials:
         for path in [self._log, *self._folder.glob("errors-*")]:
             path.unlink(missing_ok=True)
         addresses = self._addresses()
-        children = [begin(lambda: (before(), index or not moment or moment.prepare(),
-                                   self._work(folder, addresses, index)), self._log)
+
+        def start(index):
+            before()
+            if moment and index == 0:
+                moment.prepare()
+            self._work(folder, addresses, index)
+        children = [begin(functools.partial(start, index), self._log)
                     for index in range(self._program.hosts)]
         if disturb:
             with moment.awaited(children):
@@ -340,14 +346,30 @@ class Kills(Trials):
 
 
 class FullDisks(Trials):
-    """On a disk that has room for a part of what is written; later there is more."""
+    """On a disk that has room for a part of what is written, or that others fill at a call; later
+    there is more."""
     about = "disks"
 
     def _disturbed(self, folder, rng, number, cleaning):
+        full_at = self._full_at_a_call if self.places else self._full_at_a_size
+        return self._end_in_a_line(full_at(folder, rng, number, cleaning),
+                                   "(?i)no space left|lost host")
+
+    def _full_at_a_size(self, folder, rng, number, cleaning):
         _mount(cleaning, folder, "size=%dk" % rng.uniform(8, 1.2 * self._bytes / 1024))
         statuses = self._run(folder)
         _call("mount", "-o", "remount,size=1g", folder)
-        return self._end_in_a_line(statuses, "(?i)no space left|lost host")
+        return statuses
+
+    def _full_at_a_call(self, folder, rng, number, cleaning):
+        disk = self._new("disk")
+        _mount(cleaning, disk, "size=%dk" % (4 * self._bytes / 1024))
+        (disk / "results").mkdir()
+        _bind(cleaning, disk / "results", folder)
+        statuses = self._run(folder, self._moment(rng, number),
+                             lambda children: _fill(disk / "others"))
+        (disk / "others").unlink()
+        return statuses
 
 
 class VanishingFolders(Trials):
@@ -363,8 +385,7 @@ class VanishingFolders(Trials):
                              lambda children: _call("umount", "--lazy", folder))
         wrong = self._end_in_a_line(statuses, "(?i)read-only|no such file|cannot be written"
                                     "|cannot be read|is gone|lost host")
-        _call("mount", "--bind", shared, folder)
-        cleaning.callback(_call, "umount", "--lazy", folder)
+        _bind(cleaning, shared, folder)
         if not wrong and not any(statuses) and self._results(folder) != self._expected:
             return "ended well without the results"
         return wrong
@@ -463,6 +484,18 @@ def _mount(cleaning, folder, options, of=None):
     except (OSError, subprocess.CalledProcessError) as e:
         raise PermissionError("no file system may be mounted here") from e
     cleaning.callback(_call, "umount", "--lazy", folder)
+
+
+def _bind(cleaning, there, folder):
+    _call("mount", "--bind", there, folder)
+    cleaning.callback(_call, "umount", "--lazy", folder)
+
+
+def _fill(path):
+    """Writes a file until its disk is full."""
+    with contextlib.suppress(OSError), open(path, "wb", buffering=0) as f:
+        while f.write(bytes(4096)):
+            pass
 
 
 class Repeats(Trials):
