@@ -1,7 +1,8 @@
-"""Noise within loops: a hash of seed, row and place."""
+"""Noise: the same under XLA; within loops, a hash of seed, row and place."""
 
 import numpy as np
 import pytest
+import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from xlnet.network import noise, ops
@@ -31,6 +32,20 @@ def test_it_is_the_hash_of_its_definition():
         second = finished(first + np.uint32(9))
         expected = finished(finished(first + np.arange(20, dtype=np.uint32)) + second)
         np.testing.assert_array_equal(found[row].ravel(), expected)
+
+
+@pytest.mark.parametrize("draw", (noise.uniform, noise.bits16, noise.hashed))
+def test_xla_draws_the_same(draw):
+    """The seed is fed: of constants XLA need not compute anything."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        seed = tf.placeholder(tf.uint64, [1])
+        compiled = tf2.function(lambda seed: draw([3, 5, 7], noise.fold_in(seed, -1), 2),
+                                jit_compile=True, autograph=False)(seed)
+        plain = draw([3, 5, 7], noise.fold_in(seed, -1), 2)
+        for value in (0, 7, 2 ** 32 + 7, 2 ** 64 - 1):
+            one, other = session.run([plain, compiled], {seed: [value]})
+            np.testing.assert_array_equal(one, other)
+            assert len(np.unique(one)) > 100
 
 
 def test_a_loop_has_the_noise_of_operations(graph):

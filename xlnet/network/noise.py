@@ -19,6 +19,7 @@ import tensorflow.compat.v1 as tf
 _PHILOX = 1     # counter-based (https://doi.org/10.1145/2063384.2063405)
 _GROUP = 4      # 32-bit numbers of one count
 _LOW_HALF = 2 ** 32 - 1
+_FLOAT_BITS = 23        # of a float32's fraction
 
 # The end of MurmurHash3 (https://github.com/aappleby/smhasher), after which each bit of a number
 # depends on all of them: shifts, and the factor after each.
@@ -49,7 +50,9 @@ def _in_high_half(number):
 
 
 def uniform(shape: Sequence[Any], seed: tf.Tensor, first_row: Any) -> tf.Tensor:
-    """Uniform in [0, 1): float32 of `shape` = [rows, ...], static.
+    """Uniform in [0, 1): float32 of `shape` = [rows, ...], static, multiples of 2^-23.
+
+    TensorFlow's own floats are of other bits under XLA.
 
     Args:
       seed: uint64 [1]. first_row: an int or a scalar, the index of the first row in the global
@@ -57,10 +60,10 @@ def uniform(shape: Sequence[Any], seed: tf.Tensor, first_row: Any) -> tf.Tensor:
     """
     size = math.prod(shape[1:])
     groups = -(-size // _GROUP)
-    flat = tf.raw_ops.StatelessRandomUniformV2(
-        shape=[shape[0], groups * _GROUP], key=_key(seed), counter=_row_counter(first_row, groups),
-        alg=_PHILOX)
-    return tf.reshape(flat[:, :size], shape)
+    words = _whole_numbers([shape[0], groups * _GROUP], seed, _row_counter(first_row, groups),
+                           tf.uint32)
+    numbers = tf.cast(words & tf.constant(2 ** _FLOAT_BITS - 1, tf.uint32), tf.float32)
+    return tf.reshape(numbers[:, :size] * 2. ** -_FLOAT_BITS, shape)
 
 
 def bits16(shape: Sequence[Any], seed: tf.Tensor,

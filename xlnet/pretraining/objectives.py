@@ -20,7 +20,7 @@ import tensorflow.compat.v1 as tf
 from xlnet.config import RunConfig, XLNetConfig
 from xlnet.network import heads, modeling
 from xlnet.network.noise import fold_in, uniform
-from xlnet.network.ops import count_to, gather_rows
+from xlnet.network.ops import gather_rows
 
 _MASK_SHARE, _RANDOM_SHARE = 0.8, 0.1   # of the masked tokens; the rest stays as it is
 
@@ -91,7 +91,6 @@ def _guesses(slots, table):
 def _permutation(config, run, features, mems, noise, with_segments):
     input_ids, positions = features["input_ids"], features["positions"]
     length = input_ids.shape[1]
-    is_target = tf.reduce_any(tf.one_hot(positions, length, True, False, dtype=tf.bool), axis=1)
     queried = positions
     if with_segments:   # <cls>, at the end, gets a query of its own: the content stream ends early
         last = tf.fill([positions.shape[0], 1], tf.constant(length - 1, positions.dtype))
@@ -99,7 +98,8 @@ def _permutation(config, run, features, mems, noise, with_segments):
     outputs = modeling.transformer_xl(
         config, run, input_ids=input_ids, seg_ids=features["seg_ids"], mems=mems,
         direction=features["direction"], query=modeling.Query(positions=queried),
-        hidden=modeling.permutation_mask(features["rank"], is_target), **noise._asdict())
+        hidden=modeling.permutation_mask(features["rank"], _is_target(positions, length)),
+        **noise._asdict())
     return outputs.sequence[:, :positions.shape[1]], outputs.sequence[:, -1], outputs
 
 
@@ -112,18 +112,24 @@ def _masked(config, run, features, mems, noise, with_segments):
 
 
 def _mask(config, features, noise, mask_id):
-    """The window with its targets replaced by <mask>, a random token or themselves."""
-    input_ids, positions = features["input_ids"], features["positions"]
+    """The window with its targets replaced by <mask>, a random token or themselves: [B,Q].
+
+    Each token of the window has its own draw, as slots may share a position.
+    """
+    input_ids = features["input_ids"]
+    batch, length = input_ids.shape.as_list()
     seed = fold_in(noise.seed, -1)   # apart from dropout's
-    choice, other = tf.unstack(
-        uniform(positions.shape.as_list() + [2], seed, noise.first_row), axis=2)
-    kept = tf.gather(input_ids, positions, batch_dims=1)
-    random = tf.cast(other * config.n_token, kept.dtype)
-    shown = tf.where_v2(choice < _MASK_SHARE, tf.constant(mask_id, kept.dtype),
-                        tf.where_v2(choice < _MASK_SHARE + _RANDOM_SHARE, random, kept))
-    batch, slots = positions.shape.as_list()
-    rows = tf.broadcast_to(count_to(batch, positions.dtype)[:, None], [batch, slots])
-    return tf.tensor_scatter_nd_update(input_ids, tf.stack([rows, positions], axis=2), shown)
+    choice, other = tf.unstack(uniform([batch, length, 2], seed, noise.first_row), axis=2)
+    random = tf.cast(other * config.n_token, input_ids.dtype)
+    shown = tf.where_v2(choice < _MASK_SHARE, tf.constant(mask_id, input_ids.dtype), random)
+    is_changed = _is_target(features["positions"], length) & (
+        choice < _MASK_SHARE + _RANDOM_SHARE)
+    return tf.where_v2(is_changed, shown, input_ids)
+
+
+def _is_target(positions, length):
+    """Which tokens of the window are predicted: bool [B,Q]."""
+    return tf.reduce_any(tf.one_hot(positions, length, True, False, dtype=tf.bool), axis=1)
 
 
 def _causal(config, run, features, mems, noise, with_segments):
