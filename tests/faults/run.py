@@ -9,7 +9,7 @@ damage: --count mutations, spread over all subjects of `helpers.subjects` (or --
   folder that vanishes, in one that answers late, by a clock that jumps; or just started again.
   --at_calls: killed, on a disk that others fill, or without its folder, from where it is about to
   make a call about files, not after so many seconds; with --times=0 once at each place of the
-  library that makes any.
+  library that makes any (but of several hosts, of which one would hold up the others).
 
 Prints what was tried and what came of it; the exit status is 1 where something was found.
 """
@@ -73,7 +73,8 @@ def coverage(arguments):
 
 def trials(arguments):
     from helpers import programs, trials
-    names = chosen(arguments.only, [program.name for program in programs.PROGRAMS])
+    names = chosen(arguments.only, [program.name for program in programs.PROGRAMS
+                                    if program.hosts == 1 or not arguments.at_calls])
     return trials.try_all(trials.KINDS[arguments.what], names, arguments.times, arguments.seed,
                           arguments.at_calls)
 
