@@ -83,13 +83,13 @@ def main(settings):
                 precision, ", ".join(PRECISIONS)))
     architecture = config.XLNetConfig(json_path=settings.model_config_path).to_dict()
     architecture["n_layer"] = settings.n_layer or architecture["n_layer"]
+    place, missing = device(settings.device)
     print("%s, %s, %d cores, %s, %d layers, d_model %d; medians of %d steps" % (
-        time.strftime("%Y-%m-%d"), platform.machine(), os.cpu_count(),
-        device_words(settings.device), architecture["n_layer"], architecture["d_model"],
-        settings.repeats), flush=True)
+        time.strftime("%Y-%m-%d"), platform.machine(), os.cpu_count(), place,
+        architecture["n_layer"], architecture["d_model"], settings.repeats), flush=True)
     print("| work | system | wall s | CPU s | tokens/s | peak GiB | times the products |\n"
           "|---|---|---|---|---|---|---|", flush=True)
-    missing, versions = why_not(settings.device), set()
+    versions = set()
     for name in settings.works.split(","):
         work = chosen_work(name, settings)
         for precision in settings.precisions.split(","):
@@ -102,20 +102,14 @@ def main(settings):
     print("\n" + "; ".join(sorted(versions)))
 
 
-def device_words(device):
-    """What is timed on, in words."""
-    if device == "cpu":
-        return "on the CPU"
-    from xlnet.engine import gpus
-    return "on " + (gpus.words(gpus.found()[:1]) if gpus.found() else "no GPU")
-
-
-def why_not(device):
-    """Why nothing can be timed on the device, in words; None if it can."""
-    if device == "cpu":
-        return None
-    from xlnet.engine import gpus
-    return None if gpus.found() else "no GPU: " + gpus.why_none()
+def device(name):
+    """What is timed on, in words, and why nothing can be there; None if it can."""
+    if name == "cpu":
+        return "on the CPU", None
+    from xlnet.engine import gpus  # which imports TensorFlow
+    found = gpus.found()[:1]
+    return ("on " + gpus.words(found), None) if found else (
+        "on no GPU", "no GPU: " + gpus.why_none())
 
 
 def chosen_work(name, settings):
@@ -141,10 +135,10 @@ def compare(title, work, precision, architecture, settings):
             if system.startswith(OURS):
                 raise
             print("| %s | %s | %s |" % (title, system, error), flush=True)
-    ours = results[OURS]
+    ours, total = results[OURS], operations(architecture, work, settings.device)
     for system, result in results.items():
-        print(row(title, system, result, work, in_products(
-            result, ours, operations(architecture, work, settings.device), settings)), flush=True)
+        print(row(title, system, result, work, in_products(result, ours, total, settings)),
+              flush=True)
     for system in list(results)[1:]:
         print(ratios(title, system, results[system], ours), flush=True)
     return {result["version"] for result in results.values()}

@@ -47,29 +47,24 @@ class Step:
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4, weight_decay=0.01)
         if compiled:
             self.model = torch.compile(self.model)
-        self.inputs = self._on_device(self._inputs(works.batch(work, config["n_token"]), config))
+        inputs = self._inputs(works.batch(work, config["n_token"]))
+        self.inputs = {name: value.to(device) for name, value in inputs.items()}
+        if work.kind == "pretrain":
+            self.inputs["mems"] = [torch.zeros(work.memory, work.batch, config["d_model"],
+                                               device=device) for _ in range(config["n_layer"])]
 
-    def _inputs(self, arrays, config):
+    def _inputs(self, arrays):
         inputs = {"input_ids": torch.from_numpy(arrays["input_ids"]).long(),
                   "token_type_ids": torch.from_numpy(arrays["seg_ids"]).long()}
         if self.work.kind == "pretrain":
             inputs["perm_mask"], inputs["target_mapping"] = permutation_inputs(arrays)
             inputs["labels"] = inputs["input_ids"].gather(
                 1, torch.from_numpy(arrays["positions"]).long())
-            inputs["mems"] = [torch.zeros(self.work.memory, self.work.batch, config["d_model"])
-                              for _ in range(config["n_layer"])]
         else:
             inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
         if self.work.kind == "finetune":
             inputs["labels"] = torch.from_numpy(arrays["labels"]).long()
         return inputs
-
-    def _on_device(self, inputs):
-        if isinstance(inputs, dict):
-            return {name: self._on_device(value) for name, value in inputs.items()}
-        if isinstance(inputs, list):
-            return [value.to(self.device) for value in inputs]
-        return inputs.to(self.device)
 
     def _precision(self):
         if self.precision == "bf16" and self.work.kind != "infer":

@@ -2,13 +2,13 @@
 
 import numpy as np
 import repository  # finds the library
-import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 import work as works
 
 from xlnet import config as settings
-from xlnet.engine import distribution, optimization, training
+from xlnet.engine import distribution, optimization, reports, training
 from xlnet.network import heads, modeling
+from xlnet.pretraining import objectives
 
 DTYPES = {"fp32": tf.float32, "bf16": tf.bfloat16}
 
@@ -25,8 +25,7 @@ def run_config(work, options, devices):
 def pretraining_loss(config, run, inputs, seed):
     """Loss of the permutation language model, and the new memories [B,L,M,D]."""
     positions = inputs["positions"]
-    is_target = tf.reduce_any(
-        tf.one_hot(positions, inputs["input_ids"].shape[1], True, False, dtype=tf.bool), axis=1)
+    is_target = objectives.is_target(positions, inputs["input_ids"].shape[1])
     outputs = modeling.transformer_xl(
         config, run, input_ids=inputs["input_ids"], seg_ids=inputs["seg_ids"],
         direction=inputs["direction"], mems=tf.unstack(inputs["memory"], axis=1),
@@ -105,19 +104,13 @@ def matrix_rates(dtype, rows, columns, repeats=8):
     return operations / min(wall), operations / float(np.median(processor))
 
 
-def device_memory():
-    """The most that the tensors of a process took of the GPU's memory [GiB]."""
-    return {"peak_gib": tf2.config.experimental.get_memory_info("GPU:0")["peak"] / 2 ** 30}
-
-
 def main():
     options = works.arguments()
-    on_gpu = options["device"] == "gpu"
     tf.disable_eager_execution()
     training.share_one_heap()
     distribution.connect(settings.DeviceSettings(device=options["device"]))
-    rates = matrix_rates(DTYPES[options["precision"]], 8192, 8192) if on_gpu else matrix_rates(
-        tf.float32, 2048, 3072)
+    rates = (matrix_rates(DTYPES[options["precision"]], 8192, 8192) if options["device"] == "gpu"
+             else matrix_rates(tf.float32, 2048, 3072))
     work = works.Work(**options["work"])
     config = settings.XLNetConfig(**options["config"])
     fetches, feed, session_config = build(work, config, options)
@@ -126,8 +119,7 @@ def main():
         step = works.side_by_side(lambda: session.run(fetches, feed), options["at_once"])
         times = works.seconds(step, options["repeats"], options["warm_up"])
         works.report(times, matrix_rate=rates[0], matrix_rate_processor=rates[1],
-                     version="TensorFlow " + tf.__version__,
-                     **(device_memory() if on_gpu else {}))
+                     version="TensorFlow " + tf.__version__, peak_gib=reports.memory_gib())
 
 
 if __name__ == "__main__":

@@ -59,11 +59,9 @@ def uniform(shape: Sequence[Any], seed: tf.Tensor, first_row: Any) -> tf.Tensor:
         batch.
     """
     size = math.prod(shape[1:])
-    groups = -(-size // _GROUP)
-    words = _whole_numbers([shape[0], groups * _GROUP], seed, _row_counter(first_row, groups),
-                           tf.uint32)
+    words = _words_of_rows(shape[0], size, seed, first_row)[:, :size]
     numbers = tf.cast(words & tf.constant(2 ** _FLOAT_BITS - 1, tf.uint32), tf.float32)
-    return tf.reshape(numbers[:, :size] * 2. ** -_FLOAT_BITS, shape)
+    return tf.reshape(numbers * 2. ** -_FLOAT_BITS, shape)
 
 
 def bits16(shape: Sequence[Any], seed: tf.Tensor,
@@ -77,9 +75,7 @@ def bits16(shape: Sequence[Any], seed: tf.Tensor,
     if first_row is None:
         return _bits16_without_rows(shape, seed)
     size = math.prod(shape[1:])
-    groups = -(-size // (2 * _GROUP))
-    words = _whole_numbers([shape[0], groups * _GROUP], seed, _row_counter(first_row, groups),
-                           tf.uint32)
+    words = _words_of_rows(shape[0], -(-size // 2), seed, first_row)
     flat = tf.reshape(tf.bitcast(words, tf.uint16), [shape[0], -1])
     return tf.reshape(flat[:, :size], shape)
 
@@ -118,6 +114,13 @@ def _mixed(x):
 def _in_32_bits(number):
     return (tf.constant(number, tf.uint32) if isinstance(number, int)
             else tf.cast(number, tf.uint32))
+
+
+def _words_of_rows(rows, count, seed, first_row):
+    """uint32 [rows, at least `count`]; a row takes whole counts of the generator."""
+    groups = -(-count // _GROUP)
+    return _whole_numbers([rows, groups * _GROUP], seed, _row_counter(first_row, groups),
+                          tf.uint32)
 
 
 def _bits16_without_rows(shape, seed):

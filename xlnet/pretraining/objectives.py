@@ -98,7 +98,7 @@ def _permutation(config, run, features, mems, noise, with_segments):
     outputs = modeling.transformer_xl(
         config, run, input_ids=input_ids, seg_ids=features["seg_ids"], mems=mems,
         direction=features["direction"], query=modeling.Query(positions=queried),
-        hidden=modeling.permutation_mask(features["rank"], _is_target(positions, length)),
+        hidden=modeling.permutation_mask(features["rank"], is_target(positions, length)),
         **noise._asdict())
     return outputs.sequence[:, :positions.shape[1]], outputs.sequence[:, -1], outputs
 
@@ -122,13 +122,13 @@ def _mask(config, features, noise, mask_id):
     choice, other = tf.unstack(uniform([batch, length, 2], seed, noise.first_row), axis=2)
     random = tf.cast(other * config.n_token, input_ids.dtype)
     shown = tf.where_v2(choice < _MASK_SHARE, tf.constant(mask_id, input_ids.dtype), random)
-    is_changed = _is_target(features["positions"], length) & (
+    is_changed = is_target(features["positions"], length) & (
         choice < _MASK_SHARE + _RANDOM_SHARE)
     return tf.where_v2(is_changed, shown, input_ids)
 
 
-def _is_target(positions, length):
-    """Which tokens of the window are predicted: bool [B,Q]."""
+def is_target(positions: tf.Tensor, length: int) -> tf.Tensor:
+    """Which tokens of the window are predicted: positions int [B,P] -> bool [B,Q]."""
     return tf.reduce_any(tf.one_hot(positions, length, True, False, dtype=tf.bool), axis=1)
 
 
