@@ -3,8 +3,11 @@
 import collections
 import statistics
 
+import repository  # finds the library
 import tensorflow.compat.v1 as tf
 from work import seconds
+
+from xlnet.engine import private_tf
 
 # One kind of them: number format, shapes of the two tensors, whether each is read transposed,
 # floating-point operations (a multiply-add is two).
@@ -13,16 +16,27 @@ Product = collections.namedtuple(
 
 
 def products_of(graph):
-    """A `Counter` of the `Product`s that a graph has; their shapes must be known."""
-    found = collections.Counter()
-    for op in graph.get_operations():
-        if op.type in ("MatMul", "BatchMatMulV2"):
-            transposes = [op.get_attr(name) for name in (
-                ("transpose_a", "transpose_b") if op.type == "MatMul" else ("adj_x", "adj_y"))]
-            first, second = (tuple(x.shape.as_list()) for x in op.inputs)
-            operations = 2 * op.outputs[0].shape.num_elements() * first[-2 if transposes[0] else -1]
-            found[Product(op.outputs[0].dtype, first, second, *transposes, operations)] += 1
+    """A `Counter` of the `Product`s of a graph, those of a function as often as it is called; their
+    shapes must be known."""
+    calls = [op for op in graph.get_operations()
+             if op.type in ("PartitionedCall", "StatefulPartitionedCall")]
+    functions = private_tf.function_graphs(graph)
+    found = collections.Counter(_products(graph))
+    for call in calls:
+        found.update(_products(functions[call.get_attr("f").name]))
     return found
+
+
+def _products(graph):
+    return [_product(op) for op in graph.get_operations() if op.type in ("MatMul", "BatchMatMulV2")]
+
+
+def _product(op):
+    transposes = [op.get_attr(name) for name in (
+        ("transpose_a", "transpose_b") if op.type == "MatMul" else ("adj_x", "adj_y"))]
+    first, second = (tuple(x.shape.as_list()) for x in op.inputs)
+    operations = 2 * op.outputs[0].shape.num_elements() * first[-2 if transposes[0] else -1]
+    return Product(op.outputs[0].dtype, first, second, *transposes, operations)
 
 
 def time_alone(product, repeats=10):

@@ -8,6 +8,7 @@ from helpers.pretraining import curve, start_hosts, train, weights
 from transfers import ancestors
 
 from xlnet.engine import distribution, optimization
+from xlnet.network import ops
 
 STEPS = 50      # of every run; bi_data is on: every batch has rows of both directions
 # Dropout is on, with noise that belongs to rows, and the next-segment head has its own: where that
@@ -30,6 +31,18 @@ def runs(place):
     assert [host.returncode for host in hosts] == [0, 0], printed
     assert "step %d/%d" % (STEPS, STEPS) in printed[0] and "step" not in printed[1]
     return place
+
+
+def test_training_runs_the_operations_of_a_function_in_place_of_its_call(graph):
+    y = ops.built_once(lambda x: tf.exp(x) * 2.)(tf.placeholder(tf.float32, []))
+    fetches, metadata = ops.gradients(y, [y.op.inputs[0]]), tf.RunMetadata()
+    config = distribution.session_config(distribution.Devices(None), is_training=True)
+    with tf.Session(config=config) as session:
+        found = session.run(fetches, {y.op.inputs[0]: 1.},
+                            tf.RunOptions(output_partition_graphs=True), metadata)
+    assert found == [pytest.approx(2. * np.e)]
+    run = {node.op for part in metadata.partition_graphs for node in part.node}
+    assert "Exp" in run and not {"PartitionedCall", "StatefulPartitionedCall"} & run
 
 
 @pytest.mark.parametrize("other", ("replicas", "hosts", "micro"))

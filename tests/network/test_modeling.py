@@ -537,7 +537,7 @@ def test_parameter_counts_of_the_released_models(graph, name, count):
     assert sum(v.shape.num_elements() for v in tf.trainable_variables()) == count
 
 
-def pretraining_step(run):
+def pretraining_step(run, n_layer=2):
     """Loss and gradients of two windows with memory, direction, both streams; by variable name."""
     random = np.random.RandomState(0)
     ids = tf.constant(random.randint(0, 50, [2, 6]), tf.int32)
@@ -545,11 +545,12 @@ def pretraining_step(run):
     hidden = modeling.permutation_mask(
         tf.constant([[1, -1, 0, 2, -1, -1], [-1, 2, -1, -1, 1, 0]]),
         tf.reduce_any(tf.one_hot(positions, 6, True, False, dtype=tf.bool), axis=1))
-    mems = [tf.constant(random.randn(2, 4, 8), tf.float32) for _ in range(2)]
+    mems = [tf.constant(random.randn(2, 4, 8), tf.float32) for _ in range(n_layer)]
     with tf.variable_scope("model", reuse=tf.AUTO_REUSE):
         outputs = modeling.transformer_xl(
-            tiny(), run, input_ids=ids, seg_ids=ids % 2, direction=tf.constant([0, 1]), mems=mems,
-            hidden=hidden, query=modeling.Query(positions=positions), seed=tf.constant([3, 4]))
+            tiny(n_layer=n_layer), run, input_ids=ids, seg_ids=ids % 2,
+            direction=tf.constant([0, 1]), mems=mems, hidden=hidden,
+            query=modeling.Query(positions=positions), seed=tf.constant([3, 4]))
         loss = tf.reduce_mean(heads.lm_loss(
             outputs.sequence, tf.gather(ids, positions, batch_dims=1), outputs.embedding_table,
             run.precision))
@@ -607,13 +608,30 @@ def test_a_loop_is_for_training_of_wide_layers_on_a_processor(graph):
 
 def test_recompute_changes_memory_not_gradients(graph):
     kept, again = (pretraining_step(train_run(recompute=flag)) for flag in (False, True))
-    again_nodes = sum("recomputed" in op.name for op in graph.get_operations())
+    again_nodes = sum("recomputed" in node.name
+                      for function in graph.as_graph_def().library.function
+                      for node in function.node_def)
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
         kept, again = session.run([kept, again])
     assert again_nodes > 0
     for name, value in kept.items():
         np.testing.assert_allclose(again[name], value, rtol=1e-6, atol=1e-7, err_msg=name)
+
+
+@pytest.mark.parametrize("recompute", (False, True))
+def test_layers_are_built_once_for_training(monkeypatch, recompute):
+    monkeypatch.setattr(modeling, "LOOPS_FROM", 0)
+
+    def nodes(n_layer):
+        """In functions; in the graph."""
+        with tf.Graph().as_default() as graph:
+            pretraining_step(train_run(recompute=recompute), n_layer)
+            found = graph.as_graph_def()
+        return sum(len(function.node_def) for function in found.library.function), len(found.node)
+    (few_in_functions, few), (many_in_functions, many) = nodes(3), nodes(6)
+    assert many_in_functions == few_in_functions
+    assert many - few < few_in_functions
 
 
 @pytest.mark.parametrize("loops_from", (0, modeling.LOOPS_FROM))

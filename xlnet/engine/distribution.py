@@ -238,13 +238,15 @@ def session_config(devices: Devices, is_training: bool = False) -> tf.ConfigProt
     Operations run side by side. In training the graph runs as it was built: TensorFlow's rewriting
     takes as long as building it and gains nothing (benchmarks/HISTORY.md), makes one sum of
     several, whose last bit depends on which of them comes first (`ops.gradients`), and joins
-    operations for which XLA has no kernels.
+    operations for which XLA has no kernels. The operations of a layer (`ops.built_once`) take the
+    place of its call, which would hold its inputs until all of them are done.
     """
     config = tf.ConfigProto(allow_soft_placement=True)
     config.gpu_options.allow_growth = True
     # The first ones, as in `connect`.
     config.gpu_options.visible_device_list = ",".join(map(str, range(len(devices.gpus))))
     config.graph_options.rewrite_options.disable_meta_optimizer = is_training
+    config.graph_options.optimizer_options.do_function_inlining = is_training
     if devices.strategy and devices.hosts == 1:
         config.device_count["CPU"] = devices.per_host
     return config

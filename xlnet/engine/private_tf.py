@@ -13,13 +13,7 @@ from typing import Any, Optional
 import numpy as np
 import tensorflow.compat.v1 as tf
 from tensorflow.python.eager import context
-from tensorflow.python.framework import (
-    constant_op,
-    function_def_to_graph,
-    kernels,
-    op_def_registry,
-    ops,
-)
+from tensorflow.python.framework import constant_op, kernels, op_def_registry, ops
 from tensorflow.python.training import monitored_session
 
 
@@ -131,10 +125,10 @@ def op_definition(op_type: str) -> Any:
 
 
 def function_graphs(graph: Any) -> dict[str, Any]:
-    """The functions of a graph, as loops and branches call them: name to `tf.Graph` with `inputs`
-    and `outputs`.
+    """The functions that a graph may call: name to `tf.Graph` with `inputs` and `outputs`.
 
-    `function_def_to_graph`: the way from what a graph keeps of a function to its operations.
+    `graph._get_function`: the graph that a function was made from, with all of its shapes; what a
+    `GraphDef` has of it lacks those behind calls.
     """
-    return {function.signature.name: function_def_to_graph.function_def_to_graph(function)
+    return {function.signature.name: graph._get_function(function.signature.name).graph
             for function in graph.as_graph_def().library.function}

@@ -29,6 +29,7 @@ from xlnet.network.ops import (
     Dropout,
     activated_dense,
     along_head_vector,
+    built_once,
     count_to,
     dense,
     dense_rows,
@@ -97,8 +98,9 @@ def transformer_xl(config: XLNetConfig, run: RunConfig, *, input_ids: tf.Tensor,
         x = net.dropout(h if g is None else tf.concat([h, g], axis=1), run.dropout)  # [B,Q(+P),D]
         weights = layer_weights(net, with_segments=seg_ids is not None)
         layer_of = functools.partial(_layer, config, run)
-        if run.recompute and run.is_training:
-            layer_of = functools.partial(recomputed, layer_of)
+        if run.is_training:
+            layer_of = built_once(functools.partial(recomputed, layer_of) if run.recompute
+                                  else layer_of)
         new_mems = []
         for layer in range(config.n_layer):
             memory = mems[layer] if mems else None
@@ -164,8 +166,11 @@ def get_initializer(run: RunConfig) -> tf.initializers.Initializer:
 
 
 def get_weight(name: str, shape: Sequence[int],
-               initializer: tf.initializers.Initializer) -> tf.Variable:
-    return tf.get_variable(name, shape, tf.float32, initializer, use_resource=True)
+               initializer: tf.initializers.Initializer) -> tf.Tensor:
+    """A float32 weight, read whole, at no cost: a gather from the variable itself would make later
+    reads copy it."""
+    return tf.convert_to_tensor(
+        tf.get_variable(name, shape, tf.float32, initializer, use_resource=True))
 
 
 # ---- tokens ----
@@ -180,8 +185,7 @@ def embed(net: Network, input_ids: tf.Tensor,
     with tf.variable_scope("word_embedding"):
         table = get_weight("lookup_table", [config.n_token, config.d_model],
                            get_initializer(net.run))
-    # Read whole, at no cost: a gather from the variable itself would make later reads copy it.
-    h = net.cast(lookup(tf.convert_to_tensor(table), input_ids))
+    h = net.cast(lookup(table, input_ids))
     if query is None:
         return table, h, None
     with tf.variable_scope("mask_emb"):
@@ -414,18 +418,20 @@ def _attention_biases(net, with_segments):
     """
     config = net.config
     heads = [config.n_head, config.d_head]
-    shape = [config.n_layer] + heads if config.untie_r else heads
-    names = ["r_w_bias", "r_r_bias"] + (["r_s_bias"] if with_segments else [])
-    stored = [net.variable(name, shape) for name in names]
-    seg_embed = net.variable("seg_embed", [config.n_layer, 2] + heads) if with_segments else None
 
-    def of_layer(layer):
-        mine = [(bias[layer] if config.untie_r else bias)[:, None] for bias in stored]
-        if seg_embed is None:
-            return mine + [None, None]
-        same, different = seg_embed[layer, 0], seg_embed[layer, 1]
-        return mine + [(same - different)[:, None]]
-    return of_layer
+    def of_layers(name):
+        """A bias [N,1,H] for each layer."""
+        if config.untie_r:
+            return tf.unstack(net.variable(name, [config.n_layer] + heads)[:, :, None])
+        return [net.variable(name, heads)[:, None]] * config.n_layer
+
+    names = ["r_w_bias", "r_r_bias"] + ["r_s_bias"] * with_segments
+    stored = [of_layers(name) for name in names]
+    if with_segments:
+        seg_embed = net.variable("seg_embed", [config.n_layer, 2] + heads)
+        stored.append(tf.unstack((seg_embed[:, 0] - seg_embed[:, 1])[:, :, None]))
+    missing = [] if with_segments else [None, None]
+    return lambda layer: [biases[layer] for biases in stored] + missing
 
 
 # What a layer computes from. seed uint64 [1] or None, first_row: of its dropouts. weights:

@@ -5,6 +5,7 @@ They know tensors only, no variables and no settings. Shape letters as in `model
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 from collections.abc import Sequence
@@ -26,7 +27,19 @@ def gradients(y: tf.Tensor, xs: Sequence[tf.Tensor], dy: Optional[tf.Tensor] = N
     TensorFlow's sum of more writes over the first of them that nobody else reads any more, and
     begins with it: where operations run side by side, its last bit depends on which ends first.
     """
-    return tf.gradients(y, xs, dy, aggregation_method=tf.AggregationMethod.EXPERIMENTAL_TREE)
+    with _sums_of_two():
+        return tf.gradients(y, xs, dy)
+
+
+@contextlib.contextmanager
+def _sums_of_two():
+    """Makes this the default way, as no argument reaches the gradients within functions."""
+    before = tf.AggregationMethod.DEFAULT
+    tf.AggregationMethod.DEFAULT = tf.AggregationMethod.EXPERIMENTAL_TREE
+    try:
+        yield
+    finally:
+        tf.AggregationMethod.DEFAULT = before
 
 
 def recomputed(function: Callable[..., tf.Tensor], *inputs: Any) -> tf.Tensor:
@@ -53,6 +66,22 @@ def recomputed(function: Callable[..., tf.Tensor], *inputs: Any) -> tf.Tensor:
                 return gradients(call(again), again, dy)
         return call(tensors), gradient
     return forward(*(leaves[i] for i in places))
+
+
+def built_once(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function` with operations that are made once, with those of its gradient, however often it
+    is called with tensors of the same shapes.
+
+    It must be a function of its inputs, nests of tensors, alone; a variable among them would be
+    that of the first call for ever. Each call is one operation, until a session puts the function's
+    own in its place: see `distribution.session_config`.
+    """
+    made = tf2.function(lambda *inputs: function(*inputs), autograph=False)
+
+    def call(*inputs):
+        assert not any(isinstance(leaf, tf2.Variable) for leaf in tf.nest.flatten(inputs))
+        return made(*inputs)
+    return call
 
 
 def shape_of(x: tf.Tensor) -> list[Any]:
@@ -319,7 +348,8 @@ def loop(function: Callable[..., Any]) -> Callable[..., Any]:
         return tf.nest.map_structure(lambda x: tf.cast(x, dtype), results)
 
     def call(*tensors):
-        graph = tf.get_default_graph()
+        with tf.init_scope():       # a function's graph shares what that around it has
+            graph = tf.get_default_graph()
         if not hasattr(graph, "loops"):
             graph.loops = {}
         if function not in graph.loops:
