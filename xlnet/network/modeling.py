@@ -97,10 +97,11 @@ def transformer_xl(config: XLNetConfig, run: RunConfig, *, input_ids: tf.Tensor,
                                  direction)
         x = net.dropout(h if g is None else tf.concat([h, g], axis=1), run.dropout)  # [B,Q(+P),D]
         weights = layer_weights(net, with_segments=seg_ids is not None)
-        layer_of = functools.partial(_layer, config, run)
+        layer_of: Callable[..., tf.Tensor] = functools.partial(_layer, config, run)
+        if run.is_training and run.recompute:
+            layer_of = functools.partial(recomputed, layer_of)
         if run.is_training:
-            layer_of = built_once(functools.partial(recomputed, layer_of) if run.recompute
-                                  else layer_of)
+            layer_of = built_once(layer_of)
         new_mems = []
         for layer in range(config.n_layer):
             memory = mems[layer] if mems else None
