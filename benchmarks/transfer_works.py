@@ -53,8 +53,7 @@ def finetuning(kind, network, settings, is_fixed=False):
     """The same of fine-tuning on a task of a kind, by its name; is_fixed: batches are all of one
     length."""
     tf.train.get_or_create_global_step()
-    settings = _SETTINGS.get(kind, ClassifierSettings)(**dict(
-        _TASK, max_seq_length=LENGTH, **settings))
+    settings = settings_of(kind, settings)
     labels = ("O", "B-PER", "I-PER") if kind == "tagging" else ("a", "b", "c", "d")
     task = KINDS[kind].configured(
         Task("custom", ("text",), (), ("label",), labels, (), KINDS[kind]), settings)
@@ -62,6 +61,12 @@ def finetuning(kind, network, settings, is_fixed=False):
                                    task.kind.head_scope(task.name), on_accelerator=True),
                          OPTIMIZATION)
     return _fetches(model.model_fn(_batch(task, settings, is_fixed)))
+
+
+def settings_of(kind, changes):
+    """Those of fine-tuning on a task of a kind, by its name."""
+    return _SETTINGS.get(kind, ClassifierSettings)(**dict(
+        _TASK, max_seq_length=LENGTH, **changes))
 
 
 def _batch(task, settings, is_fixed):
@@ -118,14 +123,16 @@ def every():
                          + ["next segment"] * (segments > 0))
         works[name] = (pretraining, dict(precision=precision, recompute=recompute), dict(
             objective=objective, grad_accum_steps=micro_batches, next_segment_loss=segments))
-    for kind, precision, recompute, micro_batches, document, is_fixed in itertools.product(
-            KINDS, PRECISIONS, (False, True), (1, 2), ("truncate", "memory"), (False, True)):
+    for kind, precision, recompute, micro_batches, with_memory, is_fixed in itertools.product(
+            KINDS, PRECISIONS, (False, True), (1, 2), (False, True), (False, True)):
+        if with_memory and kind == "tagging":
+            continue
         name = ", ".join(["fine-tuning", kind, precision] + ["recomputed"] * recompute
                          + ["accumulated"] * (micro_batches > 1)
-                         + ["memory"] * (document == "memory") + ["one length"] * is_fixed)
+                         + ["memory"] * with_memory + ["one length"] * is_fixed)
+        document = dict(long_document="memory", max_segments=3) if with_memory else {}
         works[name] = (finetuning, kind, dict(precision=precision, recompute=recompute), dict(
-            grad_accum_steps=micro_batches, long_document=document, max_segments=3,
-            train_batch_size=ROWS), is_fixed)
+            grad_accum_steps=micro_batches, train_batch_size=ROWS, **document), is_fixed)
     works["fine-tuning, spans, separate head"] = (
         finetuning, "spans", {}, dict(span_head="separate"))
     for summary in ("last", "first", "mean", "attn"):

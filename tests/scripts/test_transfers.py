@@ -24,6 +24,10 @@ def test_every_combination_is_a_step(graph):
     for name in ("pretraining, causal, fp16, recomputed, accumulated, next segment",
                  "fine-tuning, multi_label, bf16, memory, one length"):
         assert name in works
+    for build, *arguments in works.values():
+        if build is transfer_works.finetuning:
+            kind, _, changes, *_ = arguments
+            assert transfer_works.settings_of(kind, changes).max_seq_length
 
 
 # ---- what it finds
