@@ -368,6 +368,25 @@ def test_dropped_activations_have_the_gradient_of_their_noise(graph, in_loops):
         assert_close(mine, wanted)
 
 
+@pytest.mark.parametrize("remembered", (None, 3))
+@pytest.mark.parametrize("slots", (None, 2))
+def test_dense_after_memory(graph, remembered, slots):
+    random = np.random.RandomState(0)
+    x, *kernels = (tf.constant(random.randn(*shape), tf.float32)
+                   for shape in ([2, 6, 4], [4, 5], [4, 5]))
+    memory = None if remembered is None else tf.constant(random.randn(2, remembered, 4), tf.float32)
+    keys = x[:, :4] if slots else x
+    keys = keys if memory is None else tf.concat([memory, keys], axis=1)
+    weight = tf.constant(random.randn(2, keys.shape[1], 5), tf.float32)
+    plain = [tf.tensordot(keys, kernel, 1) for kernel in kernels]
+    ours = ops.dense_after_memory(memory, x, slots, kernels)
+    with tf.Session() as session:
+        ours, plain = session.run([ys + tf.gradients(ys[0] * weight + ys[1], [x, *kernels])
+                                   for ys in (ours, plain)])
+    for mine, wanted in zip(ours, plain):
+        assert_close(mine, wanted)
+
+
 def joined(fetch, feed):
     """What TensorFlow does within the products that `fetch` needs."""
     metadata = tf.RunMetadata()

@@ -32,6 +32,7 @@ from xlnet.network.ops import (
     built_once,
     count_to,
     dense,
+    dense_after_memory,
     dense_rows,
     dropout,
     gather_rows,
@@ -449,27 +450,25 @@ def _layer(config, run, inputs):
     again in the backward pass.
     """
     net = Network(config, run, inputs.seed, inputs.first_row)
-    x, streams = inputs.x, inputs.streams
-    h, slots = x, None                                                            # [B,Q,D]
-    if streams[-1].start:
-        h, slots = tf.split(x, [inputs.length, streams[-1].length], axis=1)       # slots [B,P,D]
-    keys = h if inputs.memory is None else tf.concat([net.cast(inputs.memory), h], axis=1)
-    if streams[0].start:                                                          # keys [B,K,D]
-        x, streams = slots, [streams[0]._replace(start=0)]
-    x = _relative_attention(net, inputs.weights, x, keys, streams, inputs.sinusoids)
-    return feed_forward(net, inputs.weights, x)
+    x, streams, weights = inputs.x, inputs.streams, inputs.weights
+    slots = streams[-1].length if streams[-1].start else None
+    keys = dense_after_memory(inputs.memory, x, slots, [weights.k, weights.v])
+    if streams[0].start:    # the query stream alone
+        x, streams = x[:, inputs.length:], [streams[0]._replace(start=0)]         # [B,P,D]
+    x = _relative_attention(net, weights, x, keys, streams, inputs.sinusoids)
+    return feed_forward(net, weights, x)
 
 
 def _relative_attention(net, weights, x, keys, streams, sinusoids):
-    """One attention sub-layer over the rows of all streams; x [B,rows,D] -> [B,rows,D].
+    """One attention sub-layer over the rows of all streams; x [B,rows,D] -> [B,rows,D]. keys: what
+    is projected of memory and content stream as keys and as values, [B,K,N*H] each.
 
     Content and query stream share every parameter and the keys; they differ in what they see.
     """
     config = net.config
     scale = 1. / math.sqrt(config.d_head)
     q = split_heads(dense(x, weights.q) * scale, config)           # [B,N,rows,H]
-    k = split_heads(dense(keys, weights.k), config)                # [B,N,K,H]
-    v = split_heads(dense(keys, weights.v), config)                # [B,N,K,H]
+    k, v = (split_heads(x, config) for x in keys)                  # [B,N,K,H]
     k_r = position_keys(net, weights.r, sinusoids)            # [B or 1,N,R,H]
     k = _wide_keys(net, k, weights.r_w * scale, streams[0].key_segments)          # [B,N,K,H+1(+S)]
     parts = tf.split(q, [stream.length for stream in streams], axis=2)

@@ -210,6 +210,37 @@ def dense_rows(x: tf.Tensor, kernel: tf.Tensor, bias: Optional[tf.Tensor] = None
     return y if bias is None else tf.nn.bias_add(y, bias)
 
 
+def dense_after_memory(memory: Optional[tf.Tensor], x: tf.Tensor, slots: Any,
+                       kernels: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    """`[memory, h] @ kernel [D,O]` for each kernel: [B,M+Q,O]; memory [B,M,D] or None, h the rows
+    of x [B,Q(+P),D] before the last P, `slots`; None: all of them.
+
+    [memory, h] is not kept beside both, and no gradient is computed for the memory, a constant.
+    """
+    def content(x):
+        return x if slots is None else x[:, :-slots]
+
+    @tf.custom_gradient
+    def run(x, *kernels):
+        def joined(x):
+            return tf.concat([tf.cast(memory, x.dtype), content(x)], axis=1)        # [B,M+Q,D]
+
+        def gradient(*dys):
+            with tf.control_dependencies(dys):      # else it would share the forward's, and keep it
+                keys = in_rows(joined(tf.identity(x)))
+            of_h = [dy[:, shape_of(memory)[1]:] for dy in dys]                      # [B,Q,O]
+            dx = functools.reduce(tf.add, [dense(dy, tf.transpose(kernel))
+                                           for dy, kernel in zip(of_h, kernels)])
+            if slots is not None:
+                dx = tf.pad(dx, [[0, 0], [0, slots], [0, 0]])
+            return [dx] + [tf.matmul(keys, in_rows(dy), transpose_a=True) for dy in dys]
+        keys = joined(x)
+        return [dense(keys, kernel) for kernel in kernels], gradient
+    if memory is None:
+        return [dense(content(x), kernel) for kernel in kernels]
+    return run(x, *kernels)
+
+
 def in_rows(x: tf.Tensor) -> tf.Tensor:
     """x [...,D] as a matrix [rows,D]."""
     return tf.reshape(x, [-1, x.shape[-1]])
