@@ -49,11 +49,14 @@ def forward_operations(config, work, block=BLOCK):
 
 
 def step_operations(config, work, recompute=False, block=BLOCK):
-    """Of a whole step: the backward pass has two products for each of the forward pass."""
+    """Of a whole step: the backward pass has two products for each of the forward pass, but for the
+    keys and values of what is remembered, whose only gradient is that of the kernels."""
     forward = sum(forward_operations(config, work, block).values())
     if work.kind == "infer":
         return forward
-    return forward * (4 if recompute else 3)
+    heads = config["n_head"] * config["d_head"]
+    of_memory = config["n_layer"] * 4 * work.batch * work.memory * config["d_model"] * heads
+    return forward * (4 if recompute else 3) - of_memory
 
 
 def layer_activations(config, work, layer, size=FLOAT):

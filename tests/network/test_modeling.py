@@ -374,13 +374,16 @@ def test_dense_after_memory(graph, remembered, slots):
     random = np.random.RandomState(0)
     x, *kernels = (tf.constant(random.randn(*shape), tf.float32)
                    for shape in ([2, 6, 4], [4, 5], [4, 5]))
-    memory = None if remembered is None else tf.constant(random.randn(2, remembered, 4), tf.float32)
+    memory = None if remembered is None else tf.get_variable(
+        "memory", initializer=random.randn(2, remembered, 4).astype(np.float32),
+        use_resource=True).read_value()
     keys = x[:, :4] if slots else x
     keys = keys if memory is None else tf.concat([memory, keys], axis=1)
     weight = tf.constant(random.randn(2, keys.shape[1], 5), tf.float32)
     plain = [tf.tensordot(keys, kernel, 1) for kernel in kernels]
     ours = ops.dense_after_memory(memory, x, slots, kernels)
     with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
         ours, plain = session.run([ys + tf.gradients(ys[0] * weight + ys[1], [x, *kernels])
                                    for ys in (ours, plain)])
     for mine, wanted in zip(ours, plain):

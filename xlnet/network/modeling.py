@@ -77,7 +77,8 @@ def transformer_xl(config: XLNetConfig, run: RunConfig, *, input_ids: tf.Tensor,
       direction: int [B], 1 where the text runs backward. None: all forward.
       hidden: bool [B or 1, Q or 1, Q], True where i may not see j. The content stream sees itself
         all the same.
-      mems: per layer [B,M,D], the memory of earlier windows, all of it visible. None: M = 0.
+      mems: per layer [B,M,D], the memory of earlier windows, all of it visible, constants without
+        gradients. None: M = 0.
       query: `Query`, or None for the content stream alone.
       attn_type: "bi", or "uni" for the causal Transformer-XL.
       first_row: an int or a scalar, the index of row 0 in the batch that dropout draws its noise

@@ -221,7 +221,7 @@ def dense_after_memory(memory: Optional[tf.Tensor], x: tf.Tensor, slots: Any,
         return x if slots is None else x[:, :-slots]
 
     @tf.custom_gradient
-    def run(x, *kernels):
+    def run(memory, x, *kernels):
         def joined(x):
             return tf.concat([tf.cast(memory, x.dtype), content(x)], axis=1)        # [B,M+Q,D]
 
@@ -233,12 +233,12 @@ def dense_after_memory(memory: Optional[tf.Tensor], x: tf.Tensor, slots: Any,
                                            for dy, kernel in zip(of_h, kernels)])
             if slots is not None:
                 dx = tf.pad(dx, [[0, 0], [0, slots], [0, 0]])
-            return [dx] + [tf.matmul(keys, in_rows(dy), transpose_a=True) for dy in dys]
+            return [None, dx] + [tf.matmul(keys, in_rows(dy), transpose_a=True) for dy in dys]
         keys = joined(x)
         return [dense(keys, kernel) for kernel in kernels], gradient
     if memory is None:
         return [dense(content(x), kernel) for kernel in kernels]
-    return run(x, *kernels)
+    return run(memory, x, *kernels)
 
 
 def in_rows(x: tf.Tensor) -> tf.Tensor:
