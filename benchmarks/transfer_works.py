@@ -126,7 +126,7 @@ def every():
     for kind, precision, recompute, micro_batches, with_memory, is_fixed in itertools.product(
             KINDS, PRECISIONS, (False, True), (1, 2), (False, True), (False, True)):
         if with_memory and kind == "tagging":
-            continue
+            continue        # taggers have no such setting
         name = ", ".join(["fine-tuning", kind, precision] + ["recomputed"] * recompute
                          + ["accumulated"] * (micro_batches > 1)
                          + ["memory"] * with_memory + ["one length"] * is_fixed)

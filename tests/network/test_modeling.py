@@ -628,11 +628,14 @@ def test_a_loop_is_for_training_of_wide_layers_on_a_processor(graph):
         assert not in_loops(xlnet.XLNetConfig(**wide), **changes)
 
 
+def nodes_of_functions(graph):
+    return [node for function in graph.as_graph_def().library.function
+            for node in function.node_def]
+
+
 def test_recompute_changes_memory_not_gradients(graph):
     kept, again = (pretraining_step(train_run(recompute=flag)) for flag in (False, True))
-    again_nodes = sum("recomputed" in node.name
-                      for function in graph.as_graph_def().library.function
-                      for node in function.node_def)
+    again_nodes = sum("recomputed" in node.name for node in nodes_of_functions(graph))
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
         kept, again = session.run([kept, again])
@@ -649,8 +652,7 @@ def test_layers_are_built_once_for_training(monkeypatch, recompute):
         """In functions; in the graph."""
         with tf.Graph().as_default() as graph:
             pretraining_step(train_run(recompute=recompute), n_layer)
-            found = graph.as_graph_def()
-        return sum(len(function.node_def) for function in found.library.function), len(found.node)
+            return len(nodes_of_functions(graph)), len(graph.get_operations())
     (few_in_functions, few), (many_in_functions, many) = nodes(3), nodes(6)
     assert many_in_functions == few_in_functions
     assert many - few < few_in_functions

@@ -17,7 +17,7 @@ import tensorflow.compat.v1 as tf
 
 from xlnet.config import RunConfig, XLNetConfig
 from xlnet.network import heads, modeling
-from xlnet.network.ops import dense, layer_norm, shape_of
+from xlnet.network.ops import dense, dense_back, layer_norm, shape_of
 from xlnet.network.relative_shift import take
 
 # Placeholders. ids: int32 [B,T]. asked: int32 scalar, P. first_slot: int32 scalar, the tokens take
@@ -109,7 +109,7 @@ class IncrementalNetwork:
         score += tf.cast(inputs.hidden, tf.float32) * modeling.MASK_BIAS
         probabilities = tf.nn.softmax(score)
         merged = modeling.merge_heads(tf.matmul(net.cast(probabilities), v))
-        x = layer_norm(x + modeling.project_back(merged, weights.o), *weights.attention_norm)
+        x = layer_norm(x + dense_back(merged, weights.o), *weights.attention_norm)
         return modeling.feed_forward(net, weights, x), probabilities
 
     def _write(self, slots, new):

@@ -33,6 +33,7 @@ from xlnet.network.ops import (
     count_to,
     dense,
     dense_after_memory,
+    dense_back,
     dense_rows,
     dropout,
     gather_rows,
@@ -99,11 +100,7 @@ def transformer_xl(config: XLNetConfig, run: RunConfig, *, input_ids: tf.Tensor,
                                  direction)
         x = net.dropout(h if g is None else tf.concat([h, g], axis=1), run.dropout)  # [B,Q(+P),D]
         weights = layer_weights(net, with_segments=seg_ids is not None)
-        layer_of: Callable[..., tf.Tensor] = functools.partial(_layer, config, run)
-        if run.is_training and run.recompute:
-            layer_of = functools.partial(recomputed, layer_of)
-        if run.is_training:
-            layer_of = built_once(layer_of)
+        layer_of = _layer_function(config, run)
         new_mems = []
         for layer in range(config.n_layer):
             memory = mems[layer] if mems else None
@@ -444,11 +441,19 @@ _LayerInputs = collections.namedtuple(
     "_LayerInputs", "seed first_row weights x length memory streams sinusoids")
 
 
+def _layer_function(config: XLNetConfig, run: RunConfig) -> Callable[[_LayerInputs], tf.Tensor]:
+    """`_layer`, in training built once; with `run.recompute` the backward pass runs it again."""
+    function = functools.partial(_layer, config, run)
+    if not run.is_training:
+        return function
+    return built_once(functools.partial(recomputed, function) if run.recompute else function)
+
+
 def _layer(config, run, inputs):
     """One layer: attention, then the feed-forward part: `_LayerInputs` -> [B,rows,D].
 
-    Reads no variables, and its noise comes from a seed among the inputs, so that it can be run
-    again in the backward pass.
+    Reads no variables, and its noise comes from a seed among the inputs, so that it can be built
+    once for all layers, and run again in the backward pass.
     """
     net = Network(config, run, inputs.seed, inputs.first_row)
     x, streams, weights = inputs.x, inputs.streams, inputs.weights
@@ -476,15 +481,8 @@ def _relative_attention(net, weights, x, keys, streams, sinusoids):
     heads = [_attend_stream(net, part, k, v, k_r, stream, weights, scale)
              for part, stream in zip(parts, streams)]
     merged = merge_heads(heads[0] if len(heads) == 1 else tf.concat(heads, axis=2))
-    output = project_back(merged, weights.o)
+    output = dense_back(merged, weights.o)
     return layer_norm(x + net.dropout(output, net.run.dropout), *weights.attention_norm)
-
-
-def project_back(merged: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
-    """[B,rows,N*H] and kernel [D,N*H] -> [B,rows,D]."""
-    sizes = shape_of(merged)
-    output = tf.matmul(in_rows(merged), kernel, transpose_b=True)
-    return tf.reshape(output, sizes[:-1] + [kernel.shape[0]])
 
 
 def _wide_keys(net, k, r_w, key_segments):
@@ -613,5 +611,5 @@ def _attention_summary(net, sequence, padding):
             score += _score_bias(tf.cast(padding, tf.bool)[:, None])
         probability = net.dropout(tf.nn.softmax(score), net.run.dropatt)
         merged = merge_heads(tf.matmul(probability, v))[:, 0]
-        output = net.dropout(project_back(merged, _head_kernel(net, "o")), net.run.dropout)
+        output = net.dropout(dense_back(merged, _head_kernel(net, "o")), net.run.dropout)
         return layer_norm(output, *_norm_weights(net))

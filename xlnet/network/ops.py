@@ -210,6 +210,12 @@ def dense_rows(x: tf.Tensor, kernel: tf.Tensor, bias: Optional[tf.Tensor] = None
     return y if bias is None else tf.nn.bias_add(y, bias)
 
 
+def dense_back(y: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
+    """`y [..., O] @ kernel [I, O]` transposed: [..., I], the way back through a `dense`."""
+    x = tf.matmul(in_rows(y), kernel, transpose_b=True)
+    return tf.reshape(x, shape_of(y)[:-1] + [kernel.shape[0]])
+
+
 def dense_after_memory(memory: Optional[tf.Tensor], x: tf.Tensor, slots: Any,
                        kernels: Sequence[tf.Tensor]) -> list[tf.Tensor]:
     """`[memory, h] @ kernel [D,O]` for each kernel: [B,M+Q,O]; memory [B,M,D] or None, h the rows
@@ -220,6 +226,9 @@ def dense_after_memory(memory: Optional[tf.Tensor], x: tf.Tensor, slots: Any,
     def content(x):
         return x if slots is None else x[:, :-slots]
 
+    if memory is None:
+        return [dense(content(x), kernel) for kernel in kernels]
+
     @tf.custom_gradient
     def run(memory, x, *kernels):
         def joined(x):
@@ -229,15 +238,12 @@ def dense_after_memory(memory: Optional[tf.Tensor], x: tf.Tensor, slots: Any,
             with tf.control_dependencies(dys):      # else it would share the forward's, and keep it
                 keys = in_rows(joined(tf.identity(x)))
             of_h = [dy[:, shape_of(memory)[1]:] for dy in dys]                      # [B,Q,O]
-            dx = functools.reduce(tf.add, [dense(dy, tf.transpose(kernel))
-                                           for dy, kernel in zip(of_h, kernels)])
+            dx = functools.reduce(tf.add, map(dense_back, of_h, kernels))
             if slots is not None:
                 dx = tf.pad(dx, [[0, 0], [0, slots], [0, 0]])
             return [None, dx] + [tf.matmul(keys, in_rows(dy), transpose_a=True) for dy in dys]
         keys = joined(x)
         return [dense(keys, kernel) for kernel in kernels], gradient
-    if memory is None:
-        return [dense(content(x), kernel) for kernel in kernels]
     return run(memory, x, *kernels)
 
 
@@ -342,10 +348,10 @@ def activated_dense(z: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor,
         def gradient(dy):
             with tf.control_dependencies([dy]):     # else it would share the forward's, and keep it
                 again = tf.identity(z)
-            scaled = in_rows(dy) * scale
-            dvalue = tf.reshape(tf.matmul(scaled, kernel, transpose_b=True), shape_of(z))
-            dz, value = backward(again, dvalue, *noise)
-            return dz, tf.matmul(in_rows(value), scaled, transpose_a=True), column_sums(dy)
+            scaled = dy * scale
+            dz, value = backward(again, dense_back(scaled, kernel), *noise)
+            return (dz, tf.matmul(in_rows(value), in_rows(scaled), transpose_a=True),
+                    column_sums(dy))
         # Scaled here, where the tensor is narrow.
         return dense(forward(z, *noise), kernel) * scale + bias, gradient
     return run(z, kernel, bias)
