@@ -227,7 +227,7 @@ def analysis_of(work):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--all", action="store_true",
-                        help="every combination of settings, four hundred: half an hour")
+                        help="every combination of settings, four hundred: a quarter of an hour")
     works = transfer_works.every() if parser.parse_args().all else transfer_works.QUICK
     tf.logging.set_verbosity(tf.logging.ERROR)
     wrong = 0

@@ -1,7 +1,7 @@
 """What a training step would do on a GPU, found without one: no operation that only a CPU has, no
 tensor that makes the host wait, nothing but scalars and the batch from the host.
 
-Every combination of settings: `python benchmarks/transfers.py --all`, an hour.
+Every combination of settings: `python benchmarks/transfers.py --all`, a quarter of an hour.
 """
 
 import pytest
