@@ -76,6 +76,8 @@ def test_a_stopped_run_goes_on(place, model, monkeypatch):
     assert asked == [TEXTS[:2], TEXTS[2:4], TEXTS[4:]] and not (place / "v.npy").exists()
     done = extract(place, "v.npy", "--rows_per_part=2", "--layers=0")
     assert "were made with other layers; remove them, or give another name" in done.stderr
+    done = extract(place, "v.npy", "--rows_per_part=2", "--precision=bf16")
+    assert "were made with other precision; remove them" in done.stderr
     done = extract(place, "v.npy", "--rows_per_part=2")
     assert done.returncode == 0, done.stderr
     assert "2 of 3 parts are there, going on\n" in done.stdout and asked[3:] == [TEXTS[4:]]

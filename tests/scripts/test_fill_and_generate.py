@@ -49,6 +49,7 @@ def test_a_loaded_model_fills_in_and_writes_on(model):
     stop = written.text[2:4]
     assert model.generate("the cat", [stop], max_tokens=6, seed=1).text == written.text[
         :written.text.index(stop)]
+    assert model.generate("the cat", "[", max_tokens=6, seed=1) == written  # a text, not JSON
 
 
 def test_wrong_settings_are_named(model):

@@ -151,6 +151,19 @@ def test_vectors(quick_start, models, tmp_path):
         np.testing.assert_allclose(found["vector"], model.vectors(TEXTS), rtol=1e-5, atol=1e-6)
 
 
+def test_the_page_of_a_model_with_one_output_and_any_name(quick_start, models, tmp_path):
+    """What is asked and answered is what a server takes and gives; commands can be pasted."""
+    saved = export.export(models("regression"), str(tmp_path / "my 分数"), names=["ids"])
+    page = pathlib.Path(saved, "README.md").read_text(encoding="utf-8")
+    assert "curl http://localhost:8501/v1/models/my%20%E5%88%86%E6%95%B0:predict -d" in page
+    assert "-e 'MODEL_NAME=my 分数'" in page and "target=/models/my 分数'" in page
+    asked = json.loads(*re.findall(r"predict -d '(.*)'", page))
+    told, = json.loads(*re.findall(r'^{"predictions".*', page, re.M))["predictions"]
+    model = saved_model.SavedModel(saved)
+    found, = saved_model.as_rows(model.run("ids", model.arrays("ids", asked["instances"])))
+    assert told == pytest.approx(found, rel=1e-4)
+
+
 @has_text
 def test_tags(quick_start, models, tmp_path, caplog):
     sentences = ["kamat  telok,rokmi 2010", "\u4e2d\u6587\u0301 x\u00ad\u0301y 3a\x01b", "sol"]

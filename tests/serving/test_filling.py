@@ -104,6 +104,7 @@ def test_many_orders_are_drawn_by_the_seed(permuted, caplog):
     (TEXT, dict(pieces="3-1"), "pieces is '3-1', expected a number, or two as in 1-3"),
     ("the" + " ___" * 5, {}, "5 blanks have 243 forms, expected at most 64; give pieces=1"),
     (TEXT, dict(blank=" "), "blank is ' ', expected"),
+    (TEXT, dict(top=9, beams=8), "top is 9, expected at most beams, 8"),
 ])
 def test_wrong_input_is_named(permuted, text, settings, message):
     with pytest.raises(UserError, match=message):

@@ -1,5 +1,6 @@
 """Texts written on: choices of tokens, beams, seeds, stop texts, streams, the end of a document."""
 
+import concurrent.futures
 import contextlib
 import math
 
@@ -219,6 +220,26 @@ def test_writing_ends_before_a_stop_text(method):
         assert "".join(part.text for part in parts) == text
     never, = written(circle, "a", method=method, max_tokens=5, stop="c b", beams=1)
     assert (never.text, never.ended) == (" b c a b c", "length")
+
+
+def test_a_thread_does_not_wait_for_the_text_that_it_writes_itself(permuted):
+    settings = GenerationSettings(method="greedy", max_tokens=4)
+
+    def writing():
+        return generation.write(permuted.model, permuted.tokenizer, PROMPT, settings)
+    open_one = writing()
+    next(open_one)
+    with pytest.raises(UserError, match=r"read it to its end, or close\(\) it, before anything"):
+        next(writing())
+    with concurrent.futures.ThreadPoolExecutor(1) as other:     # another thread has its turn
+        waiting = other.submit(list, writing())
+        assert not waiting.done()
+        rest = list(open_one)
+        assert waiting.result(timeout=60)[1:] == rest
+    closed = writing()
+    next(closed)
+    closed.close()
+    assert list(writing())[1:] == rest
 
 
 class Bytes:

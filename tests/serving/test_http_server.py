@@ -1,17 +1,21 @@
 """The example server: answers, limits, errors in words, batches of what arrives together."""
 
 import concurrent.futures
+import contextlib
 import http.client
 import json
+import socket
 import threading
 import time
+import tracemalloc
+import urllib.parse
 
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
 from xlnet.errors import UserError
-from xlnet.serving import http_server
+from xlnet.serving import http_server, saved_model
 from xlnet.serving.gathering import Busy, Gathering
 from xlnet.serving.saved_model import SavedModel
 
@@ -39,8 +43,15 @@ def saved(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def server(saved):
-    limits = http_server.Limits(body=5000, rows=4, characters=20, wait=0.0)
-    server = http_server.Server(SavedModel(saved), "m", ("127.0.0.1", 0), limits)
+    limits = http_server.Limits(body=5000, rows=4, values=10, characters=20, wait=0.0)
+    with running(SavedModel(saved), "m", limits) as server:
+        yield server
+
+
+@contextlib.contextmanager
+def running(model, name, limits=None):
+    """A server that answers until the end of the block."""
+    server = http_server.Server(model, name, ("127.0.0.1", 0), limits)
     thread = threading.Thread(target=http_server.serve, args=[server])
     thread.start()
     yield server
@@ -66,9 +77,9 @@ def test_answers_are_rows(server):
         {"text": "één", "value": pytest.approx(2 / 3)}, {"text": "", "value": 0.33333334}]})
     assert ask(server, body={"instances": ["a", "b"]})[1]["predictions"][1]["text"] == "b"
     assert ask(server, body={"signature_name": "ids", "instances": [[0, 1], [1, 1]]}) == (
-        200, {"predictions": [{"sum": 12}, {"sum": 14}]})
+        200, {"predictions": [12, 14]})         # of one output its values, as TensorFlow Serving
     assert ask(server, body={"signature_name": "choices", "instances": [
-        {"text_a": "t", "choices": ["a", "b"]}]}) == (200, {"predictions": [{"first": "a"}]})
+        {"text_a": "t", "choices": ["a", "b"]}]}) == (200, {"predictions": ["a"]})
 
 
 @pytest.mark.parametrize("body, status, words", [
@@ -89,6 +100,13 @@ def test_answers_are_rows(server):
      "row 1: 'ids' has 2 values, expected 1 as in row 0"),
     ({"instances": [[0.5]], "signature_name": "ids"}, 400, "'ids' is not a list of whole numbers"),
     ({"instances": [[0], [9]], "signature_name": "ids"}, 400, "= 9 is not in [0, 2)"),
+    ({"instances": [[4294967296]], "signature_name": "ids"}, 400,
+     "row 0: 'ids' has 4294967296, which is no int32"),
+    ({"instances": [[1], [10 ** 30]], "signature_name": "ids"}, 400,
+     "row 1: 'ids' is not a list of whole numbers"),
+    ({"instances": [[0] * 11], "signature_name": "ids"}, 413, "'ids' has 11 values, at most 10"),
+    ({"instances": [{"text_a": "a", "choices": [["b"], ["c", "d"]]}],
+      "signature_name": "choices"}, 400, "row 0: 'choices' is not a list of texts"),
     ({"instances": ["a"] * 5}, 413, "5 rows, at most 4"),
     ({"instances": ["é" * 21]}, 413, "'text_a' has more than 20 characters"),
     ({"instances": ["a" * 6000]}, 413, "bytes, at most 5000 are read"),
@@ -108,6 +126,47 @@ def test_other_ways(server):
     assert ask(server, "DELETE", "/health")[0] == 501
     status, answer = ask(server, "POST", headers={"Content-Length": "-1"})
     assert (status, answer["error"]) == (411, "expected the header Content-Length")
+    status, answer = ask(server, "POST", headers={"Content-Length": "9" * 5000})
+    assert (status, answer["error"]) == (413, "9" * 20 + " bytes, at most 5000 are read")
+
+
+def test_a_client_that_sends_nothing(server, monkeypatch):
+    monkeypatch.setattr(http_server._Handler, "timeout", 0.2)
+    head = b"POST /v1/models/m:predict HTTP/1.1\r\nContent-Length: 9\r\n\r\n"
+    assert raw(server, head).startswith(b"HTTP/1.1 408 ")
+
+
+def test_a_name_of_any_characters(saved):
+    name = "my 新闻%"
+    with running(SavedModel(saved), name) as server:
+        path = "/v1/models/%s:predict" % urllib.parse.quote(name)
+        assert ask(server, path=path, body={"instances": ["a"]})[0] == 200
+        assert raw(server, "GET /v1/models/my%20新闻%25 HTTP/1.0\r\n\r\n".encode()).startswith(
+            b"HTTP/1.1 200 ")
+
+
+def test_numbers_that_a_float_cannot_be():
+    kind = saved_model.Input("x:0", np.dtype("float32"), (-1,))
+    assert saved_model._column("x", kind, [[1, 0.1]]).tolist() == [[1, np.float32(0.1)]]
+    for wrong in (1e60, float("nan")):
+        with pytest.raises(UserError, match="row 1: 'x' has .*, which is no float32"):
+            saved_model._column("x", kind, [[1.0], [wrong]])
+
+
+def raw(server, request):
+    """The bytes that are answered to bytes."""
+    with socket.create_connection(("127.0.0.1", server.server_port), timeout=20) as connection:
+        connection.sendall(request)
+        return b"".join(iter(lambda: connection.recv(4096), b""))
+
+
+def test_a_list_with_a_long_text_takes_no_more_than_it_is_long(server):
+    row = {"text_a": "", "choices": ["a" * 100_000] + [""] * 1000}
+    tracemalloc.start()
+    with pytest.raises(UserError, match="row 0: 'choices' has 1001 values, expected 2"):
+        server.model.arrays("choices", [row])
+    assert tracemalloc.get_traced_memory()[1] < 1e6
+    tracemalloc.stop()
 
 
 def test_metrics_count(server):

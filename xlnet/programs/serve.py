@@ -4,6 +4,7 @@ import dataclasses
 import os
 import signal
 import sys
+import urllib.parse
 from typing import Optional
 
 from xlnet import cli
@@ -27,6 +28,7 @@ class ServingSettings(Settings):
     max_batch: int = setting(32, "rows computed together", minimum=1)
     wait_ms: float = setting(2.0, "wait for more rows before fewer are computed [ms]", minimum=0.0)
     max_rows: int = setting(128, "rows of a request", minimum=1)
+    max_values: int = setting(1024, "values of a list in a row, such as ids", minimum=1)
     max_characters: int = setting(100_000, "characters of a text", minimum=1)
     max_body: int = setting(1 << 20, "size of a request [bytes]", minimum=1)
     max_waiting: int = setting(1024, "rows that may wait; more are refused", minimum=1)
@@ -40,11 +42,13 @@ def main(settings: ServingSettings) -> None:
     model.warm_up()
     name = settings.name or os.path.basename(os.path.abspath(settings.model))
     server = http_server.Server(model, name, (settings.host, settings.port), http_server.Limits(
-        body=settings.max_body, rows=settings.max_rows, characters=settings.max_characters,
-        waiting=settings.max_waiting, batch=settings.max_batch, wait=settings.wait_ms / 1000))
+        body=settings.max_body, rows=settings.max_rows, values=settings.max_values,
+        characters=settings.max_characters, waiting=settings.max_waiting,
+        batch=settings.max_batch, wait=settings.wait_ms / 1000))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     print("serving %s at http://%s:%d/v1/models/%s (signatures %s)" % (
-        model.path, settings.host, server.server_port, name, ", ".join(model.names)), flush=True)
+        model.path, settings.host, server.server_port, urllib.parse.quote(name),
+        ", ".join(model.names)), flush=True)
     http_server.serve(server)
 
 

@@ -171,8 +171,8 @@ def _about(model, rows, layers, pooling, rows_per_part):
     digest = hashlib.sha256()
     for row in rows:
         digest.update(json.dumps([row.id, row.pairs]).encode())
-    return {"rows": digest.hexdigest(), "model": model.fingerprint, "layers": layers,
-            "pooling": pooling, "rows_per_part": rows_per_part}
+    return {"rows": digest.hexdigest(), "layers": layers, "pooling": pooling,
+            "rows_per_part": rows_per_part, **model.fingerprint}
 
 
 def _keep(directory, about):

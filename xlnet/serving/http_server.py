@@ -2,8 +2,9 @@
 
 Its requests are those of TensorFlow Serving, so that what asks the one can ask the other:
 `POST /v1/models/NAME:predict` with {"signature_name": ..., "instances": [row, ...]} is answered by
-{"predictions": [row, ...]}. It is an example for trials and small use; it has neither encryption
-nor users, so it listens where it is told to and nowhere else.
+{"predictions": [row, ...]}, where the rows of a signature with one output are its values. It is an
+example for trials and small use; it has neither encryption nor users, so it listens where it is
+told to and nowhere else.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import json
 import logging
 import threading
 import time
+import urllib.parse
 from typing import Any, Optional
 
 import numpy as np
@@ -35,10 +37,12 @@ _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """body: bytes of a request. rows: of a request. characters: of a text. waiting: rows that wait
-    for an answer. batch: rows computed together. wait: for more rows [s]."""
+    """body: bytes of a request. rows: of a request. values: of a list in a row, such as ids, as
+    attention's memory grows with their square. characters: of a text. waiting: rows that wait for
+    an answer. batch: rows computed together. wait: for more rows [s]."""
     body: int = 1 << 20
     rows: int = 128
+    values: int = 1024
     characters: int = 100_000
     waiting: int = 1024
     batch: int = 32
@@ -143,6 +147,9 @@ class Server(http.server.ThreadingHTTPServer):
 
     def _check_lengths(self, arrays):
         for name, values in arrays.items():
+            if values.ndim > 1 and values.shape[1] > self.limits.values:
+                raise Refused(413, "'%s' has %d values, at most %d are taken" % (
+                    name, values.shape[1], self.limits.values))
             if values.dtype == object:
                 longest = max((len(text) for text in values.ravel()), default=0)
                 if longest > 4 * self.limits.characters or longest > self.limits.characters and max(
@@ -174,7 +181,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         server = self.server
-        path = self.path.split("?")[0]
+        path = self._path()
         if path == "/health":
             self._send(200, b"ok\n", "text/plain")
         elif path == "/metrics":
@@ -204,14 +211,24 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         return None
 
     def _body(self):
-        path, length = self.path.split("?")[0], self.headers.get("Content-Length", "")
+        path, length = self._path(), self.headers.get("Content-Length", "")
         if path != "/v1/models/%s:predict" % self.server.name:
             raise Refused(404, "no %s; there is /v1/models/%s:predict" % (path, self.server.name))
         if not length.isdecimal():
             raise Refused(411, "expected the header Content-Length")
-        if int(length) > self.server.limits.body:
-            raise Refused(413, "%s bytes, at most %d are read" % (length, self.server.limits.body))
-        return self.rfile.read(int(length))
+        # Python makes no number of more than 4,300 digits.
+        if len(length) > 20 or int(length) > self.server.limits.body:
+            raise Refused(413, "%.20s bytes, at most %d are read" % (
+                length, self.server.limits.body))
+        try:
+            return self.rfile.read(int(length))
+        except TimeoutError:
+            raise Refused(408, "nothing came for %d s" % self.timeout) from None
+
+    def _path(self):
+        """The path asked for: `http.server` reads its bytes as Latin-1."""
+        path = self.path.split("?")[0].encode("latin-1")
+        return urllib.parse.unquote_to_bytes(path).decode(errors="replace")
 
     def _refuse(self, status, why):
         self.close_connection = True            # what is left of the request is not read

@@ -57,15 +57,28 @@ class LanguageModel:
         self.is_causal = loaded.objective == "causal"
         self.n_layer = loaded.config.n_layer
         self._lock = threading.Lock()
+        self._reading: Optional[Reading] = None         # the one that has the lock
         self._part = restored.part("language model", lambda: build(
             loaded.config, loaded.network, self.is_causal))
 
     @contextmanager
     def reading(self, size: int) -> Iterator[Reading]:
         """A text to be read, of which the last `size` tokens are kept; one at a time: other
-        threads wait."""
+        threads wait.
+
+        Raises:
+          UserError: it is this thread that reads another one, so that it would wait for itself.
+        """
+        open_one = self._reading
+        if open_one and open_one.thread == threading.get_ident():
+            raise UserError("a text is still being written here (Model.stream); read it to its "
+                            "end, or close() it, before anything else is asked")
         with self._lock:
-            yield Reading(self._part, size, self.is_causal)
+            self._reading = Reading(self._part, size, self.is_causal)
+            try:
+                yield self._reading
+            finally:
+                self._reading = None
 
 
 class Reading:
@@ -73,12 +86,16 @@ class Reading:
 
     Args:
       size: S; when they are full the oldest token gives way to the newest.
+
+    Attributes:
+      thread: the one that read last; a generator may be moved on by several.
     """
 
     def __init__(self, part: Part, size: int, is_causal: bool):
         self._part, self._is_causal = part, is_causal
         self._positions = np.full(size, _EMPTY)         # [S], of the slots' tokens
         self._count = 0                                 # tokens read
+        self.thread = threading.get_ident()
         self._part("clear", {"size": size})
 
     def read(self, ids: np.ndarray, positions: Sequence[int], asked: Sequence[int] = (), *,
@@ -112,6 +129,7 @@ class Reading:
         self._part("select", {"parents": rows})
 
     def _run(self, names, ids, positions, asked, hidden, again_from):
+        self.thread = threading.get_ident()
         tokens = len(positions)
         first = self._place(tokens, again_from)
         self._positions[first:first + tokens] = positions

@@ -97,10 +97,15 @@ class Model:
         return "<xlnet model %s: %s>" % (self._loaded.prefix, what)
 
     @property
-    def fingerprint(self) -> list[str]:
-        """What answers depend on: where the checkpoint is, its checksum, and the vocabulary's."""
-        prefix = self._loaded.prefix
-        return [os.path.abspath(prefix), files.sha256(prefix + ".index"), self.tokenizer.sha256]
+    def fingerprint(self) -> dict[str, Any]:
+        """What answers depend on, as JSON has it."""
+        prefix, network = self._loaded.prefix, self._loaded.network
+        return {"model": [os.path.abspath(prefix), files.sha256(prefix + ".index")],
+                "architecture": self._loaded.config.to_dict(),
+                "vocabulary": self.tokenizer.sha256,
+                "cleaning": [self.tokenizer.uncased, self.tokenizer.keep_accents],
+                "max_seq_length": self.max_seq_length, "clamp_len": network.clamp_len,
+                "precision": network.run_config(is_training=False).precision}
 
     def close(self) -> None:
         """Frees the memory of the weights; nothing can be asked any more."""
@@ -298,11 +303,15 @@ class Model:
 
     def stream(self, prompt: str, stop: Stop = None,
                **settings: Any) -> Iterator[generation.Part]:
-        """Yields what `generate` returns as it is written: `generation.Part`s."""
+        """Yields what `generate` returns as it is written: `generation.Part`s.
+
+        Until its end, or its `close`, other threads that ask the language model wait, and this
+        one is refused.
+        """
         chosen = GenerationSettings(**settings)
         chosen.check()
         return generation.write(self._language_model(), self.tokenizer, _str(prompt), chosen,
-                                stop_texts(stop))
+                                stop_texts([stop] if isinstance(stop, str) else stop))
 
     def attention(self, text: str, **how: Any) -> Attention:
         """What each head attends to in a text, in both streams; arguments as of

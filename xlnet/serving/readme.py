@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+import urllib.parse
 from collections.abc import Mapping
 from typing import Any
 
@@ -25,8 +27,8 @@ Batches may have any number of rows; a batch is as long as its longest text.{nee
 
 ```
 docker run -p 8500:8500 -p 8501:8501 \\
-    --mount type=bind,source=/path/to/{name},target=/models/{name} \\
-    -e MODEL_NAME={name} -t tensorflow/serving
+    --mount {mount} \\
+    -e {name_of_model} -t tensorflow/serving
 ```
 
 It answers to the requests in `assets.extra/tf_serving_warmup_requests` before it takes others.
@@ -34,7 +36,7 @@ It answers to the requests in `assets.extra/tf_serving_warmup_requests` before i
 REST:
 
 ```
-curl http://localhost:8501/v1/models/{name}:predict -d '{rest_request}'
+curl http://localhost:8501/v1/models/{name_in_address}:predict -d '{rest_request}'
 ```
 
 ```
@@ -90,11 +92,13 @@ def text(model: Any, name: str, dtype: str, requests: Mapping[str, Mapping[str, 
     request, answer = requests[signature], answers[signature]
     has_text = signature != "ids"
     return _PAGE.format(
-        title=name, about=_about(model), dtype=dtype, version=tf.__version__, name=name,
+        title=name, about=_about(model), dtype=dtype, version=tf.__version__,
+        mount=shlex.quote("type=bind,source=/path/to/%s,target=/models/%s" % (name, name)),
+        name_of_model=shlex.quote("MODEL_NAME=" + name), name_in_address=urllib.parse.quote(name),
         extra=_extra(model),
         signatures="\n".join(_rows(requests, answers)), needs=_NEEDS if has_text else "",
         rest_request=json.dumps(dict(signature_name=signature, instances=[_row(request)])),
-        rest_answer=json.dumps({"predictions": [_row(answer)]}),
+        rest_answer=json.dumps({"predictions": [_answer_row(answer)]}),
         grpc=_GRPC.format(name=name, signature=signature, inputs="\n".join(
             "request.inputs[%r].CopyFrom(tf.make_tensor_proto(%s))" % (key, _literal(value))
             for key, value in request.items()), outputs="\n".join(
@@ -138,6 +142,12 @@ def _tensors(arrays):
     return ", ".join("`%s` %s %s" % (
         name, "string" if value.dtype == object else value.dtype,
         ["batch", *["…"] * (value.ndim - 1)]) for name, value in arrays.items()).replace("'", "")
+
+
+def _answer_row(arrays):
+    """As `saved_model.as_rows`: of one output its value alone."""
+    row = _row(arrays)
+    return row if len(row) > 1 else next(iter(row.values()))
 
 
 def _row(arrays):

@@ -161,12 +161,13 @@ def _column(name, kind, values):
     expected = "U" if is_text else kind.dtype.kind
     arrays: list[np.ndarray] = []
     for number, value in enumerate(values):
-        try:
-            array = np.array(value)
+        try:                                            # of texts, each as long as the longest
+            array = np.array(value, object if is_text else None)
         except ValueError:
             array = np.zeros(0, object)                 # lists of different lengths
-        fits = array.dtype.kind == expected or expected == "f" and array.dtype.kind == "i"
-        if array.ndim != len(kind.shape) or not fits or is_text and not _are_texts(value):
+        fits = (all(isinstance(each, str) for each in array.ravel()) if is_text
+                else array.dtype.kind in ("if" if expected == "f" else expected))
+        if array.ndim != len(kind.shape) or not fits:
             one, several = _WORDS[expected]
             raise BadRequest("row %d: '%s' is not %s" % (
                 number, name, "a list of " + several if kind.shape else one))
@@ -174,15 +175,22 @@ def _column(name, kind, values):
             if wanted not in (size, -1):
                 raise BadRequest("row %d: '%s' has %d values, expected %d%s" % (
                     number, name, size, wanted, " as in row 0" if -1 in kind.shape else ""))
-        arrays.append(array)
+        arrays.append(array if is_text else _within(number, name, array, kind.dtype))
     if is_text:
         encoded = np.array([_encoded(name, value) for value in values], object)
         return encoded.reshape([len(values), *arrays[0].shape])
-    return np.stack(arrays).astype(kind.dtype)
+    return np.stack(arrays)
 
 
-def _are_texts(value):
-    return isinstance(value, str) or isinstance(value, list) and all(map(_are_texts, value))
+def _within(number, name, array, dtype):
+    """The numbers in another format, where they are the same."""
+    with np.errstate(over="ignore"):
+        result = array.astype(dtype)
+    wrong = ~np.isfinite(result) if dtype.kind == "f" else result != array
+    if wrong.any():
+        raise BadRequest("row %d: '%s' has %s, which is no %s" % (
+            number, name, array[wrong][0], dtype.name))
+    return result
 
 
 def _encoded(name, value):
@@ -195,9 +203,12 @@ def _encoded(name, value):
                          ) from None
 
 
-def as_rows(arrays: Mapping[str, np.ndarray]) -> list[dict[str, Any]]:
-    """Arrays [B, ...] by name as B dicts that `json` can write."""
+def as_rows(arrays: Mapping[str, np.ndarray]) -> list[Any]:
+    """Arrays [B, ...] by name as B rows that `json` can write: dicts, or, of one array, its values,
+    as TensorFlow Serving answers."""
     columns = {name: plain(value) for name, value in arrays.items()}
+    if len(columns) == 1:
+        return next(iter(columns.values()))
     return [dict(zip(columns, values)) for values in zip(*columns.values())]
 
 

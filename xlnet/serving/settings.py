@@ -56,6 +56,8 @@ class FillingSettings(Settings):
         super().check()
         if not self.blank.strip():
             raise UserError("blank is %r, expected a text that stands for a blank" % self.blank)
+        if self.top > self.beams:
+            raise UserError("top is %d, expected at most beams, %d" % (self.top, self.beams))
         self.pieces_range()
         if self.order not in ORDERS:
             self.blanks_in_order()
