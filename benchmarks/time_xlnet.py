@@ -17,8 +17,8 @@ def run_config(work, options, devices):
     is_training = work.kind != "infer"
     return settings.RunConfig(
         is_training=is_training, use_tpu=False, use_bfloat16=False, precision=options["precision"],
-        recompute=options["recompute"], on_accelerator=devices.on_accelerator, dropout=0.1,
-        dropatt=0.1, mem_len=work.memory or None,
+        recompute=options["recompute"], on_accelerator=devices.on_accelerator,
+        built_once=is_training, dropout=0.1, dropatt=0.1, mem_len=work.memory or None,
         reuse_len=work.length // 2 if work.memory else None)
 
 

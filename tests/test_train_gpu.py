@@ -116,6 +116,21 @@ def test_architecture_from_flags(place, trained):
     assert "note: --n_layer=1 overrides 2 of" in done.stdout
 
 
+def test_a_run_goes_on_without_the_weights_that_it_began_with(place, trained):
+    shutil.copytree(place / "whole", place / "source")
+    run = dict(warmup_steps=0, init_checkpoint=place / "source")
+    assert train(place, "begun", train_steps=1, **run).returncode == 0
+    shutil.rmtree(place / "source")
+    done = train(place, "begun", train_steps=2, **run)
+    assert done.returncode == 0 and re.search(r"^steps +1 to 2", done.stdout, re.M), done
+
+
+def test_a_directory_that_is_a_pattern_is_refused(place, trained):
+    done = train(place, "m[3]")
+    assert done.returncode and "m[3] has one of * ? [, which TensorFlow takes" in done.stderr
+    assert not (place / "m[3]").exists()
+
+
 BAD = {
     "unknown flag": (dict(trian_steps=3), 2, "Unknown command line flag 'trian_steps'"),
     "not a number": (dict(train_steps="many"), 2, "--train_steps=many"),
@@ -131,6 +146,7 @@ BAD = {
     "too many targets": (dict(num_predict=31), 1, "num_predict is 31, expected at most 29"),
     "dropout rate": (dict(dropout=1.5), 1, "dropout is 1.5, expected 0 <= dropout < 1"),
     "no such checkpoint": (dict(init_checkpoint="nothing"), 1, "no checkpoint nothing"),
+    "seed": (dict(seed=2 ** 63), 1, "seed is 9223372036854775808, expected 0 <= seed <="),
     "other checkpoint": (dict(init_checkpoint=RELEASED), 1,
                          "d_model 16, not 8"),
     "replicas do not divide": (dict(num_core_per_host=3), 1, "which 3 replicas of 1 micro-batches"),

@@ -63,7 +63,8 @@ class XLNetModel:
                                       seed=self._seed)
 
     def get_new_memory(self) -> list[tf.Tensor]:
-        """List over layers of float32 [M',B,D], to be given as `mems` with the next segment."""
+        """List over layers of [M',B,D], to be given as `mems` with the next segment; bfloat16 with
+        `use_bfloat16`, else float32."""
         return [_transpose(mem, 1, 0, 2) for mem in self._new_mems or []]
 
     def get_embedding_table(self) -> tf.Tensor:

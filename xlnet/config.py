@@ -264,8 +264,8 @@ class NetworkSettings(Settings):
         Raises:
           UserError: as `check`.
         """
-        return RunConfig(is_training=is_training, use_tpu=False, **dataclasses.asdict(self),
-                         **more)
+        return RunConfig(is_training=is_training, use_tpu=False, built_once=is_training,
+                         **dataclasses.asdict(self), **more)
 
     def check(self) -> None:
         self.run_config(is_training=True)
@@ -294,6 +294,9 @@ class RunConfig:
         code; "batch", one draw for all rows.
       on_accelerator: it runs on a GPU or TPU, which takes attention whole where a CPU takes it in
         blocks.
+      built_once: all layers call one function, which is built in a third of their time. Its
+        gradient has to be made before any session has run the graph, and a step wants the session
+        of `engine.distribution.session_config`. What this library's programs train with.
 
     Raises:
       UserError: a value that is not allowed, or two that contradict each other.
@@ -315,6 +318,7 @@ class RunConfig:
     recompute: bool = NetworkSettings.recompute
     position_dropout: str = NetworkSettings.position_dropout
     on_accelerator: bool = False
+    built_once: bool = False
 
     def __post_init__(self) -> None:
         precision = self.precision or ("bf16" if self.use_bfloat16 else "fp32")
@@ -370,13 +374,17 @@ class RunSettings(Settings):
     train_batch_size: int = setting(8, "examples per training step, over all devices", minimum=1)
     grad_accum_steps: int = setting(1, "micro-batches, one after the other, that a device cuts its "
                                        "rows into to save memory", minimum=1)
-    seed: int = setting(0, "seed of every random choice", minimum=0)
+    seed: int = setting(0, "seed of every random choice", minimum=0, maximum=2 ** 63 - 1)
     save_steps: int = setting(1000, "steps between checkpoints", minimum=1)
     eval_steps: int = setting(0, "steps between evaluations; 0: before and after", minimum=0)
     log_steps: int = setting(50, "steps between log lines", minimum=1)
     max_save: int = setting(5, "checkpoints kept; 0: all", minimum=0)
     allow_changes: bool = setting(False, "go on in model_dir though settings differ that change "
                                          "what the run learns")
+
+    def check(self) -> None:
+        super().check()
+        files.require_no_pattern(self.model_dir, "model_dir")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -476,8 +484,8 @@ class OptimizationSettings(Settings):
     min_lr_ratio: float = share(0.001, "last learning rate as a share of the peak")
     weight_decay: float = setting(0.0, "decoupled weight decay, not on biases and layer norms",
                                   minimum=0.0)
-    adam_epsilon: float = setting(1e-8, "Adam's epsilon", minimum=0.0)
-    clip: float = setting(1.0, "gradients are clipped to this global norm", minimum=0.0)
+    adam_epsilon: float = setting(1e-8, "Adam's epsilon", above=0.0)
+    clip: float = setting(1.0, "gradients are clipped to this global norm", above=0.0)
     lr_layer_decay_rate: float = setting(1.0, "learning rate of a layer as a share of the next "
                                               "higher one's; the embedding is the lowest",
                                          minimum=0.0)

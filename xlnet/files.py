@@ -90,6 +90,8 @@ def new_directory(path: str) -> Iterator[str]:
         raise UserError("%s is there already, expected a new or an empty directory" % path)
     path = os.path.abspath(path)
     temporary = "%s.partial-%d" % (path, os.getpid())
+    if os.path.exists(temporary):       # of a killed run of the same number: 1 in containers
+        shutil.rmtree(temporary)
     os.makedirs(temporary)
     try:
         yield temporary
@@ -200,6 +202,13 @@ def require_writable(directory: str, what: str) -> None:
     if not os.access(there, os.W_OK):
         raise UserError("%s: %s cannot be written to; copy what is needed elsewhere and give that "
                         "directory, or change the rights" % (what, directory))
+
+
+def require_no_pattern(path: str, what: str) -> None:
+    """Raises UserError where TensorFlow would look for the files of a checkpoint by a pattern."""
+    if set(path) & set("*?["):
+        raise UserError("%s: %s has one of * ? [, which TensorFlow takes for a pattern of names; "
+                        "rename it, or give it by another name" % (what, path))
 
 
 def sha256(path: str) -> str:

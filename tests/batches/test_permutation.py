@@ -256,10 +256,12 @@ def test_spans_lie_evenly():
 
 # ---- orders ----
 
-def test_parts_are_set_apart():
+@pytest.mark.parametrize("perm_size", [24, 12, 7, 23, 64])      # 7, 23: a cut chunk is the last
+@pytest.mark.parametrize("seed", range(5))
+def test_parts_are_set_apart(perm_size, seed):
     """The first part is blind to the second, the second sees all of the first."""
     is_special, _ = text()
-    drawn, picked = draw(1)
+    drawn, picked = draw(1, dataclasses.replace(SETTINGS, perm_size=perm_size), seed)
     rank, is_target = drawn.rank[0], picked[0]
     hidden = (rank + 1 - is_target)[:, None] <= rank[None]
     assert hidden[:24, 24:].all()

@@ -99,6 +99,10 @@ def test_a_prefix_a_directory_or_latest(graph, tmp_path):
     newest = str(tmp_path / "model.ckpt-10")
     assert checkpoint.resolve(str(tmp_path)) == newest
     assert checkpoint.resolve(str(tmp_path / "latest")) == newest
+    shutil.copytree(tmp_path, tmp_path / "runs" / "latest")
+    checkpoint.note_newest(str(tmp_path / "runs" / "latest"))
+    assert checkpoint.resolve(str(tmp_path / "runs" / "latest")) == str(
+        tmp_path / "runs" / "latest" / "model.ckpt-10")
     assert [step for step, _ in checkpoint.all_prefixes(str(tmp_path))] == [5, 10]
 
 
@@ -108,6 +112,8 @@ def test_wrong_checkpoints_are_refused(graph, tmp_path):
         checkpoint.resolve(str(tmp_path / "nowhere"))
     with pytest.raises(UserError, match="no checkpoint in directory"):
         checkpoint.resolve(str(tmp_path))
+    with pytest.raises(UserError, match=r"init_checkpoint: run\[3\] has one of \* \? \["):
+        checkpoint.resolve("run[3]")
     with pytest.raises(UserError, match=r"lookup_table has shape \[37, 16\], .* \[50, 16\]"):
         checkpoint.compare(PREFIX, tf.trainable_variables())
     with pytest.raises(UserError, match="n_token 37, not 50"):

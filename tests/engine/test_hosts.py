@@ -1,5 +1,6 @@
 """Two processes as two hosts: evaluated, told to stop, damaged, killed, gone on with elsewhere."""
 
+import json
 import re
 import shutil
 import signal
@@ -97,6 +98,10 @@ def test_one_process_goes_on_where_hosts_were_lost(place, run, killed):
 
 BAD = {
     "no JSON": ('{"cluster"', "TF_CONFIG is not valid JSON: "),
+    "no object": ("[]", "TF_CONFIG is [], expected {"),
+    "no cluster": ('{"cluster": null}', 'TF_CONFIG is {"cluster": null}, expected {'),
+    "no list": ('{"cluster": {"worker": "a:1"}}', "expected {"),
+    "a number": ('{"cluster": {"worker": [1, 2]}}', "expected {"),
     "no task": ('{"cluster": {"worker": ["a:1", "b:2"]}}', "TF_CONFIG: the task is {}, which is"),
     "other task": ('{"cluster": {"worker": ["a:1", "b:2"]}, "task": {"type": "worker", '
                    '"index": 2}}', "which is not in the cluster; expected "),
@@ -111,3 +116,10 @@ def test_bad_tf_config_is_one_line(place, monkeypatch, case):
     errors = done.stderr.strip().split("\n")
     assert done.returncode == 1 and len(errors) == 1, done.stderr
     assert errors[0].startswith("train_gpu.py: ") and message in errors[0]
+
+
+def test_a_cluster_of_one_host(place, monkeypatch):
+    monkeypatch.setenv("TF_CONFIG", json.dumps({
+        "cluster": {"worker": ["localhost:2222"]}, "task": {"type": "worker", "index": 0}}))
+    done = train(place, "only", train_steps=1, warmup_steps=0)
+    assert done.returncode == 0, done.stderr

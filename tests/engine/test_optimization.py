@@ -11,6 +11,7 @@ from helpers.golden import assert_close, constants, load, pretraining_losses
 import xlnet
 from xlnet.config import OptimizationSettings
 from xlnet.engine import optimization
+from xlnet.errors import UserError
 from xlnet.network import modeling
 
 NAMES = ("model/transformer/layer_0/rel_attn/q/kernel",
@@ -152,6 +153,40 @@ def test_layer_decay_changes_the_learning_rate(graph):
     assert_close(moved["model/transformer/layer_1/ff/layer_1/bias"], 1., rtol=1e-4)
     assert_close(moved["model/transformer/word_embedding/lookup_table"], 0.25, rtol=1e-4)
     assert_close(moved["model/classification_x/logit/kernel"], 1., rtol=1e-4)
+
+
+def test_layers_that_are_frozen_count(graph):
+    """They are no variables that are trained; the shares of the others stay what they are."""
+    values = {"model/transformer/layer_%d/ff/layer_1/kernel" % layer: np.zeros(2, np.float32)
+              for layer in (3, 4, 5)}
+    settings = OptimizationSettings(learning_rate=0.01, train_steps=10, decay_method="constant",
+                                    lr_layer_decay_rate=0.5, clip=100.)
+    final = run_steps(settings, values, {name: np.ones(2, np.float32) for name in values}, steps=1)
+    assert_close([-value[0] / 0.01 for value in final.values()], [0.25, 0.5, 1.], rtol=1e-4)
+
+
+def test_gradients_that_are_not_valid_change_nothing(graph):
+    is_valid = tf.placeholder(tf.bool, [])
+    step = tf.train.get_or_create_global_step()
+    weight = variables_of({"kernel": np.ones(3, np.float32)})["kernel"]
+    optimizer = optimization.AdamW(tf.constant(0.1), step, epsilon=1e-8, weight_decay=0.1,
+                                   average_decay=0.9, is_valid=is_valid)
+    train_op = optimizer.apply_gradients([(tf.ones([3]), weight)], global_step=step)
+    kept = [weight] + [optimizer.get_slot(weight, name) for name in optimizer.get_slot_names()]
+    assert len(kept) == 4
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        for _ in range(2):
+            session.run(train_op, {is_valid: True})
+        before = session.run(kept)
+        session.run(train_op, {is_valid: False})
+        np.testing.assert_array_equal(session.run(kept), before)
+
+
+@pytest.mark.parametrize("name", ["clip", "adam_epsilon"])
+def test_settings_with_which_nothing_is_learned_are_refused(name):
+    with pytest.raises(UserError, match="%s is 0.0, expected 0 < %s" % (name, name)):
+        OptimizationSettings(**{name: 0.0}).check()
 
 
 def test_a_variable_without_gradient_is_named(graph):

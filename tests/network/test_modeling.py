@@ -91,7 +91,7 @@ def time_major_model(case, inputs, is_training=False):
     settings = case.settings
     run = xlnet.RunConfig(mem_len=settings["mem_len"], reuse_len=settings["reuse_len"],
                           bi_data=settings["bi_data"], clamp_len=settings.get("clamp_len", -1),
-                          **dict(RUN, is_training=is_training))
+                          built_once=is_training, **dict(RUN, is_training=is_training))
     tensors = dict(inputs)
     mems = tensors.pop("mems", None)
     model_inputs = {k: v for k, v in tensors.items() if k not in ("target", "target_mask")}
@@ -582,7 +582,70 @@ def pretraining_step(run, n_layer=2):
 
 def train_run(**changes):
     return xlnet.RunConfig(**dict(RUN, is_training=True, dropout=0.2, dropatt=0.2, init_std=0.3,
-                                  mem_len=4, **changes))
+                                  mem_len=4, built_once=True, **changes))
+
+
+@pytest.mark.parametrize("recompute", (False, True))
+def test_gradients_of_a_model_that_a_session_has_run(graph, recompute):
+    """In whatever order code written for the reference does it; the numbers of `built_once`."""
+    random = np.random.RandomState(0)
+    ids = tf.constant(random.randint(0, 50, [6, 2]), tf.int32)
+
+    def loss(built_once):
+        run = xlnet.RunConfig(**dict(RUN, is_training=True, recompute=recompute, init_std=0.5,
+                                     built_once=built_once))
+        return tf.reduce_sum(xlnet.XLNetModel(
+            tiny(), run, ids, ids % 2, None).get_pooled_out("last") ** 2)
+    plain, once = loss(False), loss(True)
+    wanted = tf.gradients(once, tf.trainable_variables())
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        session.run(plain)
+        for _ in range(2):
+            found = tf.gradients(plain, tf.trainable_variables())
+            for mine, other in zip(*session.run([found, wanted])):
+                assert_close(mine, other, rtol=1e-5)
+
+
+@pytest.mark.parametrize("is_training", (False, True))
+@pytest.mark.parametrize("has_slots", (False, True))
+def test_sizes_that_are_not_known_before(graph, has_slots, is_training):
+    random = np.random.RandomState(0)
+    mapping = np.zeros([3, 6, 2], np.float32)
+    mapping[[0, 1, 2, 0, 1, 2], [1, 4, 5, 0, 2, 3], [0, 0, 0, 1, 1, 1]] = 1.
+    values = dict(input_ids=random.randint(0, 50, [6, 2]).astype(np.int32),
+                  seg_ids=random.randint(0, 2, [6, 2]).astype(np.int32),
+                  input_mask=np.zeros([6, 2], np.float32), inp_q=np.ones([6, 2], np.float32),
+                  perm_mask=random.randint(0, 2, [6, 6, 2]).astype(np.float32),
+                  **dict(target_mapping=mapping) if has_slots else {})
+    run = xlnet.RunConfig(**dict(RUN, is_training=is_training, init_std=0.5))
+    fed = {name: tf.placeholder(value.dtype, [None] * value.ndim) for name, value in values.items()}
+    sequences = [xlnet.XLNetModel(tiny(), run, **inputs).get_sequence_output()
+                 for inputs in (fed, {name: tf.constant(x) for name, x in values.items()})]
+    fetches = [[x] + (tf.gradients(x ** 2, tf.trainable_variables()) if is_training else [])
+               for x in sequences]
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        for mine, other in zip(*session.run(fetches, {fed[name]: values[name] for name in fed})):
+            assert_close(mine, other, rtol=1e-5)
+
+
+def test_slots_of_a_causal_network(graph):
+    """They have what a query at every position has at theirs."""
+    ids = tf.constant(np.random.RandomState(0).randint(0, 50, [2, 6]), tf.int32)
+    positions = tf.constant([[0, 2, 5], [5, 4, 1]])
+
+    def queried(**query):
+        with tf.variable_scope("model", reuse=tf.AUTO_REUSE):
+            return modeling.transformer_xl(
+                tiny(), xlnet.RunConfig(**dict(RUN, init_std=0.5)), input_ids=ids, attn_type="uni",
+                query=modeling.Query(**query)).sequence
+    slots = queried(positions=positions)
+    everywhere = tf.gather(queried(masked=tf.ones([2, 6])), positions, batch_dims=1)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        mine, other = session.run([slots, everywhere])
+    assert_close(mine, other, rtol=1e-5)
 
 
 @pytest.mark.parametrize("recompute", (False, True))

@@ -35,13 +35,16 @@ def held_out(printed):
 
 @pytest.mark.parametrize("objective", ("causal", "masked"))
 def test_other_objectives_learn(place, objective):
-    extra = dict(same_length=True, eval_mem_len=24) if objective == "causal" else {}
-    done = train(place, objective, objective=objective, next_segment_loss=0.5, num_predict=10,
+    # Causal, num_predict is not read: more than a window has.
+    extra = dict(same_length=True, eval_mem_len=24, num_predict=85) if objective == "causal" else \
+        dict(num_predict=10)
+    done = train(place, objective, objective=objective, next_segment_loss=0.5,
                  eval_record_info_dir=place / "heldout", **dict(HELD, train_steps=60, eval_steps=30,
                                                                 save_steps=60), **extra)
     assert done.returncode == 0, done.stderr
     losses = held_out(done.stdout)
     assert len(losses) == 3 and losses[2] < losses[0] - 0.2, losses
+    assert not re.search("^step .* ppl ", done.stdout, re.M)    # its loss is of segments, too
     assert len(re.findall(r"next segment 0\.\d{4}$", done.stdout, re.M)) == 3
     names = set(weights(place, objective))
     assert "model/classification_next_segment/logit/kernel" in names

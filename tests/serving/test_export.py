@@ -364,6 +364,7 @@ def test_after_a_training(quick_start, tmp_path):
     make_files(tmp_path)
     make_vocabulary(tmp_path / "sp.model", 37)
     work = Workspace(tmp_path)
+    work.succeed("--do_train", train_steps=1, max_seq_length=8)
     done = work.succeed("--do_train", "--do_export", train_steps=1, max_seq_length=8)
     assert re.search(r"exported \S+model.ckpt-1 to \S+model/export/1: signatures ids", done)
     done = command.run("scripts/export.py", "--model_dir=" + work.path("model"),

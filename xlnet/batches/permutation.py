@@ -117,9 +117,12 @@ def arrange(random: Random, is_target: np.ndarray, is_special: np.ndarray,
       ValueError: a window has more targets than there are slots.
     """
     rank = np.empty(is_target.shape, np.int32)                                    # [B,Q]
+    # A constant added to every rank of the second part, its -1 included, sets the parts apart: one
+    # above all ranks of the first, of which a last chunk that is cut has those of a whole one.
+    size = min(permutation.perm_size, permutation.reuse_len)
+    apart = -(-permutation.reuse_len // size) * size + 1
     for index, part in enumerate(_parts(is_target, permutation)):
-        # A constant added to every rank of the second part, its -1 included, sets the parts apart.
-        rank[:, part] = index * (permutation.reuse_len + 1) + ranks(              # [B,T]
+        rank[:, part] = index * apart + ranks(                                    # [B,T]
             random, (is_target | is_special)[:, part], permutation.perm_size)
     return Drawn(rank, *_slots(is_target, permutation.num_predict))
 

@@ -46,7 +46,9 @@ def resolve(path: str, flag: str = "init_checkpoint") -> str:
     Raises:
       UserError: there is no checkpoint.
     """
-    directory = os.path.dirname(path) if os.path.basename(path) == "latest" else path
+    files.require_no_pattern(path, flag)
+    is_directory = os.path.isdir(path) or os.path.basename(path) != "latest"
+    directory = path if is_directory else os.path.dirname(path)
     if os.path.isdir(directory):
         prefix = newest(directory)
         released = os.path.join(directory, RELEASED_NAME)

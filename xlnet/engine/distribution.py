@@ -165,6 +165,8 @@ def _cluster(settings):
     if names and this not in names:
         raise UserError("TF_CONFIG: the task is %s, which is not in the cluster; expected %s"
                         % (json.dumps(task), _TF_CONFIG))
+    if settings.num_hosts == 1:
+        os.environ.pop("TF_CONFIG", None)       # Estimator wants several, or a chief
     return settings.num_hosts, names.index(this) if names else 0
 
 
@@ -178,9 +180,22 @@ def all_hosts() -> list[tuple[str, str]]:
 def _tf_config():
     text = os.environ.get("TF_CONFIG") or "{}"
     try:
-        return json.loads(text)
+        found = json.loads(text)
     except ValueError as e:
         raise UserError("TF_CONFIG is not valid JSON: %s; expected %s" % (e, _TF_CONFIG)) from None
+    if not _is_tf_config(found):
+        raise UserError("TF_CONFIG is %.200s, expected %s" % (text, _TF_CONFIG))
+    return found
+
+
+def _is_tf_config(found):
+    """Whether it has the form of one: its cluster lists addresses."""
+    if not isinstance(found, dict):
+        return False
+    cluster, task = found.get("cluster", {}), found.get("task", {})
+    return isinstance(cluster, dict) and isinstance(task, dict) and all(
+        isinstance(addresses, list) and all(isinstance(address, str) for address in addresses)
+        for addresses in cluster.values())
 
 
 def _one_host(used, count):

@@ -27,9 +27,9 @@ _MAY_CHANGE = frozenset((
     "tf32", "deterministic", "grad_accum_steps", "recompute", "eval_batch_size",
     "padding", "data_workers", "overwrite_data",
     # what is done before or after training
-    "verify_records", "do_train", "do_eval", "do_predict", "eval_all_ckpt", "use_checkpoint",
-    "predict_split", "predict_file", "predict_form", "predict_dir", "predict_output",
-    "allow_changes"))
+    "verify_records", "do_train", "do_eval", "do_predict", "do_prepro", "do_export", "export_dir",
+    "eval_all_ckpt", "use_checkpoint", "n_best_size", "predict_split", "predict_file",
+    "predict_form", "predict_dir", "predict_output", "allow_changes"))
 
 # What evaluations on the way depend on, and nothing else.
 _OF_EVALUATIONS = frozenset((

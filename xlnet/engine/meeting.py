@@ -80,4 +80,6 @@ def _why_silent(place):
         socket.create_connection(place, _SECONDS_FOR_A_CONNECTION).close()
     except OSError as e:
         return e.strerror or str(e)
+    except UnicodeError:        # of a name with an empty part
+        return "no name of a host"
     return None

@@ -130,6 +130,8 @@ class AdamW(tf.train.Optimizer):
         step; dividing by the sum of these counts, there is nothing to start from."""
         decay, average = self._average_decay, self.get_slot(var, AVERAGE)
         newest = (1. - decay) / (1. - decay ** self._updates)
+        if self._is_valid is not None:
+            newest = tf.where(self._is_valid, newest, 0.)
         with tf.control_dependencies([update]):
             return average.assign_add(newest * (var.read_value() - average.read_value()),
                                       read_value=False)
@@ -229,7 +231,8 @@ def minimize(loss: tf.Tensor, settings: OptimizationSettings, step: tf.Variable,
 def _optimizer(settings, step, gradients, variables, is_valid):
     """The `AdamW` of the settings, the gradients for it, the learning rate."""
     names = [base_name(variable) for variable in variables]
-    n_layer = len({m.group() for m in (re.search(r"/layer_\d+/", n) for n in names) if m})
+    layers = [int(m[1]) for m in (re.search(r"/layer_(\d+)/", name) for name in names) if m]
+    n_layer = 1 + max(layers, default=-1)       # the lower ones may be frozen, and so no variables
     share = layer_share(settings.lr_layer_decay_rate, n_layer)
     legacy = settings.legacy_optimizer
     if legacy:

@@ -145,7 +145,7 @@ class Layers:
         """The network's dropout of hidden states, in training; once in an output layer."""
         if self._seed is None or not self._run.dropout:
             return inputs
-        # The network folds in 0 for the summary and 1, 2, ... for its layers.
+        # Layer 0's seed, from which its own dropouts are one `fold_in` further.
         return dropout(inputs, Dropout(self._run.dropout, fold_in(self._seed, -1)))
 
     softmax_cross_entropy = staticmethod(_softmax_cross_entropy)

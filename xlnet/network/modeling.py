@@ -88,7 +88,7 @@ def transformer_xl(config: XLNetConfig, run: RunConfig, *, input_ids: tf.Tensor,
         a rate > 0.
 
     Returns:
-      `Outputs`, float32.
+      `Outputs`, float32; new memories in the number format of the matrix products.
     """
     net = Network(config, run, seed, first_row)
     with tf.variable_scope("transformer"):
@@ -96,8 +96,10 @@ def transformer_xl(config: XLNetConfig, run: RunConfig, *, input_ids: tf.Tensor,
         hidden = _visibility(hidden, length, memory_length, attn_type, run.same_length)
         table, h, g = embed(net, input_ids, query)
         streams = _streams(hidden, seg_ids, query, length, memory_length)
-        sinusoids = sinusoids_of(net, shape_of(input_ids)[0], length, memory_length, attn_type,
-                                 direction)
+        # "uni" has no distances to the right, but slots are shifted over all of them.
+        has_slots = query is not None and query.positions is not None
+        sinusoids = sinusoids_of(net, shape_of(input_ids)[0], length, memory_length,
+                                 "bi" if has_slots else attn_type, direction)
         x = net.dropout(h if g is None else tf.concat([h, g], axis=1), run.dropout)  # [B,Q(+P),D]
         weights = layer_weights(net, with_segments=seg_ids is not None)
         layer_of = _layer_function(config, run)
@@ -240,12 +242,12 @@ def _visibility(hidden, length, memory_length, attn_type, same_length):
 
 # ---- the two streams ----
 
-# One stream: its rows of x (start, length) and what they see. score_bias: [B or 1,1,rows,K] or
-# None. segments, key_segments: one-hot [B,1,rows,S] and [B,1,K,S], or None. first_distance [B,P]:
-# the index of the distance between each row and the first key, None: Q - i for row i. weights: as
-# in Query.
+# One stream: how many rows of x it has, behind those of the stream before, and what they see.
+# score_bias: [B or 1,1,rows,K] or None. segments, key_segments: one-hot [B,1,rows,S] and [B,1,K,S],
+# or None. first_distance [B,P]: the index of the distance between each row and the first key, None:
+# Q - i for row i. weights: as in Query.
 _Stream = collections.namedtuple(
-    "_Stream", "start length score_bias segments key_segments first_distance weights")
+    "_Stream", "is_query length score_bias segments key_segments first_distance weights")
 
 
 def _streams(hidden, seg_ids, query, length, memory_length):
@@ -258,15 +260,16 @@ def _streams(hidden, seg_ids, query, length, memory_length):
         segments = tf.one_hot(seg_ids, NUM_SEGMENTS)[:, None]                     # [B,1,Q,S]
         key_segments = tf.one_hot(key_ids, NUM_SEGMENTS)[:, None]                 # [B,1,K,S]
     content_hidden = None if hidden is None else hidden & _others(length, memory_length)
-    streams = [_Stream(0, length, _score_bias(content_hidden), segments, key_segments, None, None)]
+    streams = [_Stream(False, length, _score_bias(content_hidden), segments, key_segments, None,
+                       None)]
     if query is not None and query.positions is None:
-        streams.append(streams[0]._replace(start=length, score_bias=_score_bias(hidden)))
+        streams.append(streams[0]._replace(is_query=True, score_bias=_score_bias(hidden)))
     elif query is not None:
         rows = None if hidden is None else _gather_rows(hidden, query.positions)  # [B,P,K]
         slot_segments = None if segments is None else _gather_rows(segments[:, 0],
                                                                    query.positions)[:, None]
         # slot_segments [B,1,P,S]
-        streams.append(_Stream(length, shape_of(query.positions)[1], _score_bias(rows),
+        streams.append(_Stream(True, shape_of(query.positions)[1], _score_bias(rows),
                                slot_segments, key_segments, length - query.positions,
                                query.weights))
     return streams
@@ -442,11 +445,11 @@ _LayerInputs = collections.namedtuple(
 
 
 def _layer_function(config: XLNetConfig, run: RunConfig) -> Callable[[_LayerInputs], tf.Tensor]:
-    """`_layer`, in training built once; with `run.recompute` the backward pass runs it again."""
+    """`_layer`; with `run.recompute` the backward pass runs it again."""
     function = functools.partial(_layer, config, run)
-    if not run.is_training:
-        return function
-    return built_once(functools.partial(recomputed, function) if run.recompute else function)
+    if run.is_training and run.recompute:
+        function = functools.partial(recomputed, function)
+    return built_once(function) if run.built_once else function
 
 
 def _layer(config, run, inputs):
@@ -457,10 +460,10 @@ def _layer(config, run, inputs):
     """
     net = Network(config, run, inputs.seed, inputs.first_row)
     x, streams, weights = inputs.x, inputs.streams, inputs.weights
-    slots = streams[-1].length if streams[-1].start else None
+    slots = streams[-1].length if streams[-1].is_query else None
     keys = dense_after_memory(inputs.memory, x, slots, [weights.k, weights.v])
-    if streams[0].start:    # the query stream alone
-        x, streams = x[:, inputs.length:], [streams[0]._replace(start=0)]         # [B,P,D]
+    if streams[0].is_query:     # it alone
+        x = x[:, inputs.length:]                                                  # [B,P,D]
     x = _relative_attention(net, weights, x, keys, streams, inputs.sinusoids)
     return feed_forward(net, weights, x)
 

@@ -118,7 +118,7 @@ def _mask(config, features, noise, mask_id):
     """
     input_ids = features["input_ids"]
     batch, length = input_ids.shape.as_list()
-    seed = fold_in(noise.seed, -1)   # apart from dropout's
+    seed = fold_in(noise.seed, -1)   # layer 0's, whose dropouts are one `fold_in` further
     choice, other = tf.unstack(uniform([batch, length, 2], seed, noise.first_row), axis=2)
     random = tf.cast(other * config.n_token, input_ids.dtype)
     shown = tf.where_v2(choice < _MASK_SHARE, tf.constant(mask_id, input_ids.dtype), random)

@@ -80,7 +80,7 @@ class Run:
             raise UserError("objective is masked, but %s has no <mask>" % self._tokenizer.path)
         if settings.on_nan == "rollback" and self._devices.hosts > 1:
             raise UserError("on_nan is rollback, which runs on one host; use stop")
-        if settings.init_checkpoint:
+        if settings.init_checkpoint and not checkpoint.newest(settings.model_dir):
             checkpoint.check_config(checkpoint.resolve(settings.init_checkpoint), self._config)
 
     def train(self) -> bool:
@@ -107,7 +107,8 @@ class Run:
             evaluates_start=True, keep_every=settings.keep_every,
             beside=(memory.MemoryFiles(settings.model_dir, self._devices,
                                        settings.train_batch_size),),
-            rolls_back=settings.on_nan == "rollback", keeps_journal=True, with_perplexity=True,
+            rolls_back=settings.on_nan == "rollback", keeps_journal=True,
+            with_perplexity=not settings.next_segment_loss,     # which is in the loss, too
             chance=self._chance())
 
     def _chance(self):

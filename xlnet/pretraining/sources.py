@@ -71,8 +71,10 @@ def choose_permutation(settings: PretrainingSettings, manifest: AnyManifest) -> 
     Raises:
       UserError: more targets than a window can have.
     """
+    # The causal objective predicts every token, and nobody reads what is drawn.
+    is_read = settings.objective != "causal" or isinstance(manifest, legacy.LegacyManifest)
     permutation = Permutation(
-        reuse_len=manifest.reuse_len, num_predict=settings.num_predict,
+        reuse_len=manifest.reuse_len, num_predict=settings.num_predict if is_read else 1,
         perm_size=settings.perm_size, mask_alpha=settings.mask_alpha, mask_beta=settings.mask_beta,
         mask_mode=settings.mask_mode)
     permutation.check(manifest.seq_len)
