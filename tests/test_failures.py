@@ -1,6 +1,7 @@
 """What is raised by others, in one line: where, why, what to do."""
 
 import errno
+from concurrent.futures import process
 
 import pytest
 import tensorflow.compat.v1 as tf
@@ -50,6 +51,10 @@ def of_graph(error, node, reason):
     (OSError(errno.ESTALE, "Stale file handle", "/m/x"),
      "/m/x: Stale file handle; nothing was changed: start again when the disk"),
     (MemoryError("Unable to allocate 3.2 GiB"), "out of memory: Unable to allocate 3.2 GiB; what"),
+    (process.BrokenProcessPool("A process in the process pool was terminated abruptly while the "
+                               "future was running or pending."),
+     "a worker process was killed, perhaps for want of memory; give fewer --num_workers; what is "
+     "finished is kept, and the same command goes on from it"),
     (of_graph(tf.errors.DataLossError, "IteratorGetNext",
               "truncated record at 5780' failed with Read less bytes than requested"),
      "records: r.tfrecord is damaged: truncated record at 5780' failed with Read less bytes than "
@@ -65,7 +70,8 @@ def of_graph(error, node, reason):
      "num_predict is 2"),
 ])
 def test_a_known_failure_is_one_line(error, line):
-    with pytest.raises(UserError) as raised, failures.explained(records="r.tfrecord"):
+    with pytest.raises(UserError) as raised, failures.explained(
+            records="r.tfrecord", workers="num_workers"):
         raise error
     assert str(raised.value).startswith(line) and "\n" not in str(raised.value)
     assert raised.value.__cause__ is error

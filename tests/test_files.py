@@ -49,6 +49,16 @@ def test_and_all_files_of_a_directory(tmp_path, done):
     assert done[place:] == [("replace", "new"), ("sync", tmp_path.name)]
 
 
+def test_what_a_killed_run_of_the_same_number_left_is_no_hindrance(tmp_path):
+    """In a container all runs are process 1, say."""
+    left = tmp_path / ("new.partial-%d" % os.getpid())
+    left.mkdir()
+    (left / "old").write_text("half")
+    with files.new_directory(str(tmp_path / "new")) as directory:
+        assert directory == str(left) and os.listdir(directory) == []
+    assert os.listdir(tmp_path) == ["new"] and os.listdir(tmp_path / "new") == []
+
+
 def test_a_disk_that_cannot_keep_it_leaves_what_was_there(tmp_path, monkeypatch):
     path = tmp_path / "x"
     path.write_text("before")

@@ -39,6 +39,12 @@ class Folder:
         file.write_text(json.dumps({k: v for k, v in values.items() if v is not None}))
         return self
 
+    def put(self, name, value):
+        """An entry of config.json; None is null."""
+        file = self.path / "config.json"
+        file.write_text(json.dumps(dict(json.loads(file.read_text()), **{name: value})))
+        return self
+
     @property
     def tensors(self):
         return safetensors.read(str(self.path / "model.safetensors"))
@@ -131,7 +137,8 @@ def test_what_fits_is_one_file(folder, tmp_path):
     assert [path.name for path in (tmp_path / "there").glob("model*")] == ["model.safetensors"]
 
 
-@pytest.mark.parametrize("size", ("5", "GB", "0GB", "-1GB", "5 TB", "many"))
+@pytest.mark.parametrize("size", ("5", "GB", "0GB", "-1GB", "5 TB", "many",
+                                  pytest.param("9" * 400 + "GB", id="endless")))
 def test_no_size_is_refused_before_anything_is_written(folder, tmp_path, size):
     folder().convert(tmp_path / "ours")
     with pytest.raises(UserError, match="max_shard_size: '%s' is no size" % size):
@@ -160,6 +167,13 @@ def test_an_index_that_lies_is_refused(folder, tmp_path):
     names = json.loads(index.read_text())["weight_map"]
     index.write_text(json.dumps({"weight_map": dict(names, extra=min(names.values()))}))
     with pytest.raises(UserError, match="no tensor extra in model-00001-of-00002.safetensors"):
+        sharded.convert(tmp_path / "out")
+    index.write_text(json.dumps({"weight_map": names}))
+    (sharded.path / max(names.values())).unlink()
+    with pytest.raises(UserError, match="^index %s: no file model-00002-of-00002.safetensors "
+                                        "beside it, expected %d of its tensors there" % (
+                                            index, list(names.values()).count(max(
+                                                names.values())))):
         sharded.convert(tmp_path / "out")
     index.write_text("{}")
     with pytest.raises(UserError, match="expected weight_map"):
@@ -201,6 +215,30 @@ def test_a_model_that_cannot_be_computed_here_is_refused(folder, tmp_path, chang
     with pytest.raises(UserError, match=message):
         folder().edit(**changes).convert(tmp_path / "out")
     assert not list(tmp_path.glob("out*"))
+
+
+@pytest.mark.parametrize("name, value, message", (
+    ("clamp_len", None, "clamp_len is None, expected int"),
+    ("clamp_len", "5", "clamp_len is '5', expected int"),
+    ("bi_data", 0, "bi_data is 0, expected bool"),
+    ("end_n_top", True, "end_n_top is True, expected int"),
+    ("mem_len", "384", "mem_len is '384', expected null or int"),
+    ("pad_token_id", 0.5, "pad_token_id is 0.5, expected int or null"),
+    ("ff_activation", ["gelu"], r"ff_activation is \['gelu'\], expected one of relu"),
+    ("architectures", [["XLNetModel"]], r"architectures is \[\['XLNetModel'\]\], expected one of")))
+def test_an_entry_of_another_type_is_refused(folder, tmp_path, name, value, message):
+    with pytest.raises(UserError, match="config.json: " + message):
+        folder().put(name, value).convert(tmp_path / "out")
+    assert not list(tmp_path.glob("out*"))
+
+
+@pytest.mark.parametrize("name, value", (
+    ("mem_len", None), ("reuse_len", None), ("bos_token_id", None), ("eos_token_id", None),
+    ("eos_token_id", [2, 3]), ("pad_token_id", None), ("dropout", 0)))
+def test_entries_are_carried_as_that_library_writes_them(folder, tmp_path, name, value):
+    folder().put(name, value).convert(tmp_path / "out")
+    stored = json.loads((tmp_path / "out" / "huggingface_config.json").read_text())
+    assert stored[name] == value
 
 
 def test_the_target_is_not_written_over(folder, tmp_path):

@@ -76,3 +76,9 @@ def test_what_is_damaged_is_refused(tmp_path, header, data, length, message):
     with pytest.raises(UserError, match=message) as error:
         safetensors.read(path)
     assert str(error.value).startswith(path)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path):
+    path = tmp_path / "x.safetensors"
+    with pytest.raises(UserError, match="^safetensors: no such file: %s$" % path):
+        safetensors.read(str(path))

@@ -30,7 +30,8 @@ def runs(model, monkeypatch):
 
     def run(script, *flags, typed=None):
         if typed is not None:
-            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(typed.encode())))
+            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(
+                io.BytesIO(typed if isinstance(typed, bytes) else typed.encode()), "utf-8"))
         return command.run("scripts/%s.py" % script, "--model_dir=model", *flags)
     return run
 
@@ -99,6 +100,21 @@ def test_a_talk_goes_on_after_a_wrong_text(runs):
                 typed="no blank\n\n%s\n" % TEXT)
     assert done.returncode == 0 and done.stderr == "text: no blank ___ in 'no blank'\n"
     assert done.stdout.startswith(TEXT + "\n") and done.stdout.count("\n") == 2
+
+
+def test_a_talk_goes_on_after_a_line_that_is_no_text(runs):
+    done = runs("fill_mask", "--interactive", "--pieces=1", "--top=1",
+                typed=b"the ___ \xff\n%s\nthe \xe9" % TEXT.encode())
+    assert done.returncode == 0 and done.stderr == (
+        "text: not UTF-8: byte 0xff at column 9\ntext: not UTF-8: byte 0xe9 at column 5\n")
+    assert done.stdout.startswith(TEXT + "\n") and done.stdout.count("\n") == 2
+
+
+@pytest.mark.parametrize("script", ["fill_mask", "generate"])
+def test_a_flag_that_is_no_text_is_named_before_anything_is_shown(runs, script):
+    """Bytes of a command line that are not UTF-8 come as halves of surrogate pairs."""
+    done = runs(script, "--text=caf\udce9 ___")
+    assert done == (1, "", "%s.py: text: found 'caf\\udce9 ___', expected UTF-8\n" % script)
 
 
 @pytest.mark.parametrize("flags, message", [

@@ -2,14 +2,17 @@
 
 import collections
 import concurrent.futures
+import contextlib
 import dataclasses
 import json
+import multiprocessing
 import os
 import random
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -422,6 +425,31 @@ def test_processes_get_the_job_once(settings, small_pieces, monkeypatch):
     assert len(sent) > 8 and max(sent) < 100
 
 
+def test_a_killed_worker_is_named_and_costs_nothing_that_is_finished(settings, small_pieces,
+                                                                     tokenized):
+    """Killed as by a machine that is short of memory: while the streams are begun."""
+    def kill_one():
+        while len(multiprocessing.active_children()) < 2:
+            time.sleep(0.002)
+        time.sleep(0.1)      # a pool of which one dies while another is being started never ends
+        multiprocessing.active_children()[0].kill()
+
+    @contextlib.contextmanager
+    def killing(description, total, unit):
+        if description == "writing":
+            threading.Thread(target=kill_one).start()
+        yield lambda n: None
+    with pytest.raises(UserError, match="a worker process was killed, perhaps for want of memory; "
+                                        "give fewer --num_workers; what is finished is kept"):
+        preparation.make_records(dataclasses.replace(settings, num_workers=2), killing)
+    assert not [name for name in content(settings.save_dir) if ".partial-" in name]
+    preparation.make_records(settings)
+    assert tokenized == []                   # the workers' tokens are used
+    fresh = moved(settings, "fresh")
+    preparation.make_records(fresh)
+    assert content(fresh.save_dir) == content(settings.save_dir)
+
+
 # Held-out text.
 
 def test_no_number_of_tasks_trains_on_held_out_text(settings, small_pieces, tmp_path):
@@ -474,6 +502,39 @@ def test_tasks_share_the_input_and_are_merged(settings, small_pieces):
     assert os.path.exists(os.path.join(shared.save_dir, merged.sp_model))
 
 
+def test_a_merge_does_not_vouch_for_tasks_that_are_made_anew(settings, small_pieces, monkeypatch):
+    """Their streams have the sizes of those before. It goes before the first one is replaced."""
+    shared = moved(settings, "shared", num_task=2)
+    for task in range(2):
+        preparation.make_records(dataclasses.replace(shared, task=task))
+    merging.merge(shared.save_dir)
+    preparation.make_records(shared)                     # there already
+    assert Manifest.read(shared.save_dir)
+    put, folder = files.put, preparation.task_directory(shared)
+
+    def failing(source, target):
+        if os.path.dirname(target) == folder:
+            raise KeyboardInterrupt
+        put(source, target)
+    other = dataclasses.replace(shared, seed=7, overwrite=True)
+    with monkeypatch.context() as patched:
+        patched.setattr(files, "put", failing)
+        with pytest.raises(KeyboardInterrupt):
+            preparation.make_records(other)
+    with pytest.raises(UserError, match="no manifest.json in %s" % shared.save_dir):
+        Manifest.read(shared.save_dir)
+    for task in range(2):
+        preparation.make_records(dataclasses.replace(other, task=task))
+    merging.merge(shared.save_dir).verify(shared.save_dir)
+
+
+def test_a_task_leaves_records_beside_it_as_they_are(settings, small_pieces):
+    """No merge: those of a run without tasks."""
+    preparation.make_records(settings)
+    preparation.make_records(dataclasses.replace(settings, num_task=2))
+    Manifest.read(settings.save_dir).verify(settings.save_dir)
+
+
 def test_merging_checks_that_all_belongs_together(settings, small_pieces):
     shared = moved(settings, "shared", num_task=2)
     with pytest.raises(UserError, match="no task-"):
@@ -522,6 +583,48 @@ def test_beam_makes_the_same_files(settings, small_pieces):
     assert not beam.run(on_beam)
     with pytest.raises(UserError, match="has records of other settings or input: seed 0 there, 1"):
         beam.run(dataclasses.replace(on_beam, seed=1))
+
+
+def test_beam_replaces_records_before_their_manifest_vouches_for_others(settings, small_pieces,
+                                                                        monkeypatch):
+    """A pipeline that fails at its last step; then one that does not."""
+    beam = pytest.importorskip("xlnet.text.beam", reason=NO_BEAM)
+    preparation.make_records(settings)
+    other = dataclasses.replace(settings, seed=5, num_streams=2, overwrite=True)
+
+    def failing(*_):
+        raise RuntimeError("lost")
+    with monkeypatch.context() as patched:
+        patched.setattr(beam, "_write_manifest", failing)
+        with pytest.raises(Exception, match="lost"):
+            beam.run(other)
+    assert sorted(content(settings.save_dir)) == ["spiece.model", "spiece.model.json"] + [
+        preparation.stream_name(stream, 2) for stream in range(2)]
+    assert beam.run(other)
+    fresh = moved(other, "fresh", overwrite=False)
+    preparation.make_records(fresh)
+    assert content(settings.save_dir) == content(fresh.save_dir)
+
+
+def test_beam_takes_a_merge_of_the_task_s_records_away(settings, small_pieces):
+    beam = pytest.importorskip("xlnet.text.beam", reason=NO_BEAM)
+    tasks = [dataclasses.replace(settings, num_task=2, task=task) for task in range(2)]
+    for task in tasks:
+        preparation.make_records(task)
+    merging.merge(settings.save_dir)
+    assert beam.run(dataclasses.replace(tasks[1], seed=7, overwrite=True))
+    assert not os.path.exists(os.path.join(settings.save_dir, "manifest.json"))
+
+
+def test_beam_keeps_records_until_the_text_is_read(settings, small_pieces, tmp_path):
+    beam = pytest.importorskip("xlnet.text.beam", reason=NO_BEAM)
+    preparation.make_records(settings)
+    before = content(settings.save_dir)
+    (tmp_path / "bad.txt").write_bytes(b"fine\n\xff\n")
+    with pytest.raises(Exception, match="not UTF-8"):
+        beam.run(dataclasses.replace(settings, input_glob=str(tmp_path / "bad.txt"),
+                                     overwrite=True))
+    assert content(settings.save_dir) == before
 
 
 def test_beam_reads_and_writes_remote_files(settings, small_pieces):

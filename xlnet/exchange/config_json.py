@@ -49,6 +49,13 @@ CARRIED: Mapping[str, Any] = {
     "layer_norm_eps": 1e-12, "mem_len": None, "pad_token_id": 5, "reuse_len": None,
     "same_length": False, "start_n_top": 5, "summary_last_dropout": 0.1,
     "tie_word_embeddings": True, "use_mems_eval": True, "use_mems_train": False}
+_NULL = type(None)
+# What an entry may be beside the type of its value above: lengths and ids that nobody set are null
+# there.
+_OTHER_TYPES: Mapping[str, tuple[type, ...]] = {
+    "mem_len": (int,), "reuse_len": (int,), "bos_token_id": (_NULL,), "pad_token_id": (_NULL,),
+    "eos_token_id": (list, _NULL),
+    **{name: (int,) for name, value in CARRIED.items() if type(value) is float}}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,7 +117,7 @@ def read(path: str) -> Model:
 def _head(values, path):
     classes = values.get("architectures")
     heads = {name: head for head, name in CLASSES.items()}
-    if not (isinstance(classes, list) and len(classes) == 1 and classes[0] in heads):
+    if not (isinstance(classes, list) and len(classes) == 1 and classes[0] in list(heads)):
         raise UserError("%s: architectures is %r, expected one of %s"
                         % (path, classes, ", ".join(heads)))
     return heads[classes[0]]
@@ -118,7 +125,7 @@ def _head(values, path):
 
 def _architecture(values, path):
     activation = values.get("ff_activation", "gelu")
-    if activation not in _ACTIVATIONS:
+    if activation not in list(_ACTIVATIONS):      # it may be a list, which has no hash
         raise UserError("%s: ff_activation is %r, expected one of %s"
                         % (path, activation, ", ".join(_ACTIVATIONS)))
     sizes = {ours: values.get(theirs, _DEFAULT_SIZES[theirs]) for ours, theirs in _SIZES.items()}
@@ -155,7 +162,13 @@ def _problem(values, path):
 
 
 def _check_carried(model, path):
-    """Raises UserError where the network would compute something else here."""
+    """Raises UserError where an entry is of another type than there, or the network would compute
+    something else here."""
+    for name, value in model.carried.items():
+        types = (type(CARRIED[name]), *_OTHER_TYPES.get(name, ()))
+        if type(value) not in types:
+            raise UserError("%s: %s is %r, expected %s" % (path, name, value, " or ".join(
+                "null" if kind is _NULL else kind.__name__ for kind in types)))
     must_be: dict[str, Any] = {"layer_norm_eps": 1e-12}
     if model.head not in (NETWORK, weights.LM):
         must_be.update(attn_type="bi", bi_data=False, same_length=False)

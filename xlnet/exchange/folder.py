@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import collections
+import math
 import os
 import re
 from collections.abc import Mapping
@@ -29,7 +31,7 @@ def read_tensors(folder: str, class_name: str) -> dict[str, np.ndarray]:
 
     Raises:
       UserError: there is no safetensors file, or one is damaged, or the index names a file outside
-        of the folder or a tensor that is not there.
+        of the folder, or a file or a tensor that is not there.
     """
     path, index = (os.path.join(folder, name) for name in (WEIGHTS_NAME, _INDEX_NAME))
     if os.path.exists(path):
@@ -51,7 +53,11 @@ def _read_shards(folder, index):
     if not isinstance(weight_map, dict) or not weight_map:
         raise UserError("index %s: expected weight_map, an object of names and files" % index)
     tensors: dict[str, np.ndarray] = {}
-    for name in sorted({_inside(index, name) for name in weight_map.values()}):
+    shards = collections.Counter(_inside(index, name) for name in weight_map.values())
+    for name, count in sorted(shards.items()):
+        if not os.path.exists(os.path.join(folder, name)):
+            raise UserError("index %s: no file %s beside it, expected %d of its tensors there"
+                            % (index, name, count))
         tensors.update(safetensors.read(os.path.join(folder, name)))
     missing = sorted(set(weight_map) - set(tensors))
     if missing:
@@ -76,11 +82,11 @@ def parse_size(text: str, role: str) -> int:
       UserError: it is no such size; `role` is the flag it stands in.
     """
     found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([KMG]i?B)", text, re.IGNORECASE)
-    size = int(float(found[1]) * _UNITS[found[2].upper()]) if found else 0
-    if not size:
+    size = float(found[1]) * _UNITS[found[2].upper()] if found else 0.
+    if not 1 <= size < math.inf:
         raise UserError("%s: '%s' is no size, expected one such as 5GB, 500MB or 2GiB"
                         % (role, text))
-    return size
+    return int(size)
 
 
 def write_tensors(folder: str, tensors: Mapping[str, np.ndarray], dtype: str,

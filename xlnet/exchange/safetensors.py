@@ -102,9 +102,9 @@ def read(path: str) -> dict[str, np.ndarray]:
     Raises:
       UserError: as `read_header`.
     """
-    arrays = {}
+    header, arrays = read_header(path), {}
     with open(path, "rb") as f:
-        for name, tensor in read_header(path).items():
+        for name, tensor in header.items():
             f.seek(tensor.begin)
             stored = np.frombuffer(f.read(tensor.end - tensor.begin), _TYPES[tensor.dtype])
             arrays[name] = _widen(stored, tensor.dtype).reshape(tensor.shape)

@@ -27,12 +27,15 @@ class AskingSettings(Settings):
                                           "showing them; \"-\": standard output", is_result=True)
 
     def check(self) -> None:
+        from xlnet.tokenization import is_text
         super().check()
         given = [name for name in ("text", "input_file", "interactive")
                  if getattr(self, name) not in (None, False)]
         if len(given) != 1:
             raise UserError("%s, expected exactly one of text, input_file and interactive" % (
                 " and ".join(given) + " are given" if given else "no text is given"))
+        if self.text is not None and not is_text(self.text):
+            raise UserError("text: found %.80r, expected UTF-8" % self.text)
         if self.interactive and self.output:
             raise UserError("output: interactive answers are shown; give text or input_file with "
                             "it")
@@ -52,13 +55,18 @@ def texts_of(path: str) -> Iterator[str]:
         files.require_file(path, "input_file")
     with contextlib.nullcontext(sys.stdin.buffer) if path == "-" else open(path, "rb") as f:
         for number, line in enumerate(f, 1):
-            try:
-                text = line.decode("utf-8").strip()
-            except UnicodeDecodeError as e:
-                raise UserError("input_file %s, line %d: not UTF-8: byte 0x%02x at column %d"
-                                % (path, number, line[e.start], e.start + 1)) from None
+            text = _decoded(line, "input_file %s, line %d" % (path, number))
             if text:
                 yield text
+
+
+def _decoded(line, where):
+    """A line's text without the spaces around it; `where` it stands is named in errors."""
+    try:
+        return line.decode("utf-8").strip()
+    except UnicodeDecodeError as e:
+        raise UserError("%s: not UTF-8: byte 0x%02x at column %d"
+                        % (where, line[e.start], e.start + 1)) from None
 
 
 def load(settings: LoadSettings) -> "Model":
@@ -92,11 +100,12 @@ def _talk(show):
     """Asks until the input ends; what is wrong with a text is said, and the next one asked for."""
     prompt = "> " if sys.stdin.isatty() else ""
     while True:
-        try:
-            text = input(prompt).strip()
-        except EOFError:
+        print(prompt, end="", flush=True)
+        line = sys.stdin.buffer.readline()      # bytes: of those that are no text the talk goes on
+        if not line:
             return
         try:
+            text = _decoded(line, "text")
             if text:
                 show(text)
         except UserError as e:

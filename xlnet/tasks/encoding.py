@@ -22,7 +22,7 @@ from typing import Any, Callable, Optional
 
 import numpy as np
 
-from xlnet import files
+from xlnet import failures, files
 from xlnet.errors import UserError
 from xlnet.records import feature_spec, tfrecord
 from xlnet.records.example_bytes import ExampleBytes
@@ -260,6 +260,9 @@ def write_records(directory: str, name: str, examples: Collection[Any], tokenize
 
     Returns:
       `Records`; the file is `<directory>/<name>.<hash>.tfrecord`.
+
+    Raises:
+      UserError: `max_seq_length` is too small for any text; a process that tokenizes was killed.
     """
     check_max_seq_length(layout.max_seq_length)
     settings = [_RECORDS_VERSION, tokenizer.sha256, tokenizer.uncased, tokenizer.keep_accents,
@@ -349,7 +352,7 @@ def _encoded(encoder, examples, workers):
     if workers < 2 or len(examples) < _EXAMPLES_FOR_WORKERS:
         yield from map(encoder, blocks)
         return
-    with concurrent.futures.ProcessPoolExecutor(
+    with failures.explained(workers="data_workers"), concurrent.futures.ProcessPoolExecutor(
             workers, mp_context=multiprocessing.get_context("spawn"),
             initializer=_start_worker, initargs=(encoder,)) as pool:
         running: collections.deque[concurrent.futures.Future] = collections.deque()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import glob
 import itertools
 import os
 import tempfile
@@ -19,6 +20,7 @@ import apache_beam as beam
 import numpy as np
 from apache_beam.io.filesystems import FileSystems
 
+from xlnet import files
 from xlnet.config import CorpusSettings
 from xlnet.records.manifest import MANIFEST_NAME
 from xlnet.text import corpus, preparation, record_writer, token_store, windows
@@ -27,6 +29,8 @@ from xlnet.tokenization import SPIECE_NAME
 
 def run(settings: CorpusSettings, options: Any = None) -> bool:
     """Makes the records that `settings` (`CorpusSettings`) describe; waits for the pipeline's end.
+
+    Records that are replaced (`overwrite`) go when all text is read, their manifest first.
 
     Args:
       options: `apache_beam.options.pipeline_options.PipelineOptions`; None runs here.
@@ -48,7 +52,8 @@ def run(settings: CorpusSettings, options: Any = None) -> bool:
                     "made", main="tokens"))
         made = text.made | "gather counts" >> beam.combiners.ToList() | beam.Map(_in_order)
         layout = beam.pvalue.AsSingleton(
-            made | "plan" >> beam.Map(lambda made: preparation.make_layout(settings, made)))
+            made | "plan" >> beam.Map(lambda made: preparation.make_layout(settings, made))
+            | "make room" >> beam.Map(_make_room, job))
         (text.tokens
          | "cut" >> beam.FlatMap(_cut_at_blocks, layout)
          | "gather blocks" >> beam.GroupByKey()
@@ -101,6 +106,19 @@ def _arrange(block_and_pieces, num_passes, layout):
         for part in range(begin // size, -(-end // size)):
             low, high = max(begin, part * size), min(end, (part + 1) * size)
             yield part, (pass_index, low - part * size, arranged[low - begin:high - begin])
+
+
+def _make_room(layout, job):
+    """Removes what would vouch for the streams that are written next, and those that none of them
+    replaces; returns the layout, before which nobody writes."""
+    names = {preparation.stream_name(stream, layout.plan.num_streams)
+             for stream in range(layout.plan.num_streams)}
+    others = files.match(FileSystems.join(glob.escape(job.directory), preparation.STREAMS + "*"))
+    for path in preparation.vouching(job) + [
+            path for path in others if os.path.basename(path) not in names]:
+        if FileSystems.exists(path):
+            FileSystems.delete([path])
+    return layout
 
 
 def _write_streams(part_and_pieces, job, layout):

@@ -35,6 +35,7 @@ from xlnet.tokenization import SPIECE_NAME, Tokenizer
 
 _log = logging.getLogger(__name__)
 
+STREAMS = "stream-*-of-*.tfrecord"       # pattern of the names of all streams
 LOCK = "preparation.lock"        # among what is not finished: which process makes records here
 _UNFINISHED = "unfinished"
 _TOKENS = "tokens"
@@ -96,7 +97,8 @@ def make_records(settings: CorpusSettings, progress: Progress = silent) -> Summa
 
     Raises:
       UserError: settings that do not fit together, unreadable or too little text, a directory that
-        holds records of other settings or input or cannot be written to.
+        holds records of other settings or input or cannot be written to, a worker process that was
+        killed.
     """
     began = time.time()
     job = plan_job(settings)
@@ -407,6 +409,24 @@ def dropped_tokens(settings: CorpusSettings, plan: windows.StreamPlan, num_token
     return num_tokens - plan.parts * used
 
 
+def vouching(job: Job) -> list[str]:
+    """The manifests that list streams of the job's directory, and so go before these do: its own
+    and, of a task, that of a merge."""
+    own, merged = (os.path.join(folder, MANIFEST_NAME)
+                   for folder in (job.directory, job.settings.save_dir))
+    is_merged = own != merged and _lists(merged, os.path.basename(job.directory))
+    return [own, merged] if is_merged else [own]
+
+
+def _lists(path, task):
+    """Whether a manifest lists streams of a task's folder; what is no manifest lists none."""
+    try:
+        streams = files.read_json(path, "save_dir")["streams"]
+        return any(stream["file"].startswith(task + "/") for stream in streams)
+    except (UserError, KeyError, TypeError, AttributeError):
+        return False
+
+
 def _publish(job, manifest):
     """Puts the streams in the place of whatever records were there, and the manifest beside them.
 
@@ -414,11 +434,12 @@ def _publish(job, manifest):
     other, so that it goes on here.
     """
     with _naming(job.directory):
-        with contextlib.suppress(FileNotFoundError):
-            os.remove(os.path.join(job.directory, MANIFEST_NAME))
+        for path in vouching(job):
+            with contextlib.suppress(FileNotFoundError):     # tasks may end at the same time
+                os.remove(path)
         names = [stream["file"] for stream in manifest.streams]
         _clear_partial(job.directory)
-        for path in glob.glob(os.path.join(glob.escape(job.directory), "stream-*-of-*.tfrecord")):
+        for path in glob.glob(os.path.join(glob.escape(job.directory), STREAMS)):
             if os.path.basename(path) not in names:
                 os.remove(path)
         for name in names:

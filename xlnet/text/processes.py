@@ -11,6 +11,8 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any, Callable, TypeVar
 
+from xlnet import failures
+
 _Result = TypeVar("_Result")
 _work: Callable[[int], Any]          # of a process of the pool
 
@@ -25,6 +27,9 @@ def in_processes(work: Callable[[int], _Result], indices: Sequence[int],
 
     The processes are spawned: the copy of a process in which TensorFlow runs threads may hold a
     lock that nobody frees.
+
+    Raises:
+      UserError: one of them was killed.
     """
     count = min(num_workers or os.cpu_count() or 1, len(indices))
     if count <= 1:
@@ -34,9 +39,10 @@ def in_processes(work: Callable[[int], _Result], indices: Sequence[int],
     pool = concurrent.futures.ProcessPoolExecutor(
         count, multiprocessing.get_context("spawn"), _start_worker, (os.getpid(), work))
     try:
-        futures = {pool.submit(_do, index): index for index in indices}
-        for future in concurrent.futures.as_completed(futures):
-            yield futures[future], future.result()
+        with failures.explained(workers="num_workers"):
+            futures = {pool.submit(_do, index): index for index in indices}
+            for future in concurrent.futures.as_completed(futures):
+                yield futures[future], future.result()
     finally:
         pool.shutdown(cancel_futures=True)
 
