@@ -80,7 +80,7 @@ def test_a_run_config_is_frozen_and_has_the_documented_order():
     assert names == ["is_training", "use_tpu", "use_bfloat16", "dropout", "dropatt", "init",
                      "init_range", "init_std", "mem_len", "reuse_len", "bi_data", "clamp_len",
                      "same_length", "precision", "recompute", "position_dropout",
-                     "on_accelerator"]
+                     "on_accelerator", "built_once"]
     run = xlnet.RunConfig(True, False, False, 0.1, 0.2)
     assert (run.init, run.init_range, run.init_std, run.clamp_len) == ("normal", 0.1, 0.02, -1)
     assert run == xlnet.RunConfig(True, False, False, 0.1, 0.2, precision="fp32")
@@ -122,6 +122,19 @@ def test_a_run_config_from_flags():
     (config.ClassifierSettings, dict(do_train=True, mixout=1.0), "expected 0 <= mixout < 1"),
     (config.ClassifierSettings, dict(do_train=True, patience=1, eval_steps=0),
      "patience needs --eval_steps"),
+    (config.ClassifierSettings, dict(do_train=True, dev_share=1.0),
+     "dev_share is 1.0, expected 0 <= dev_share < 1"),
+    (config.ClassifierSettings, dict(do_train=True, learning_rates="0.5,0.6"),
+     "learning_rates is for several trials; give --num_trials=2 or more, or one rate as"),
+    (config.ClassifierSettings, dict(do_train=True, num_trials=2, learning_rates="nan,1e-5"),
+     "learning_rates: 'nan,1e-5', expected finite numbers above 0"),
+    (config.TaggerSettings, dict(do_train=True, num_trials=2, learning_rates="1e-5,-1"),
+     "expected finite numbers above 0 with commas between"),
+    (config.SpanSettings, dict(do_train=True, num_trials=2, learning_rates="0"),
+     "expected finite numbers above 0"),
+    (config.ClassifierSettings, dict(do_train=True, num_trials=2, learning_rates=","),
+     "expected finite numbers above 0"),
+    (config.SpanSettings, dict(do_prepro=True, predict_file="-"), "no questions: give data_dir"),
     (config.ArchitectureSettings, dict(ff_activation="tanh"), "one of relu, gelu, gelu_erf"),
     (config.DeviceSettings, dict(num_hosts=0), "num_hosts is 0, expected at least 1"),
 ])
@@ -133,6 +146,12 @@ def test_a_group_checks_itself(group, values, message):
 @pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.__name__)
 def test_defaults_pass(group):
     make(group, **dict(do_train=True) if issubclass(group, config.TaskSettings) else {}).check()
+
+
+def test_learning_rates_are_numbers():
+    assert make(config.ClassifierSettings).trial_rates() == []
+    two = make(config.ClassifierSettings, learning_rates="2e-5, 3e-5")
+    assert two.trial_rates() == [2e-5, 3e-5]
 
 
 # ---- on the command line ----

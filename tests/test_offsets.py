@@ -7,7 +7,7 @@ import pytest
 from helpers.paths import DATA, SPIECE
 from helpers.vocabulary import ODD_MODELS, ODD_TEXTS, odd_mixtures, train_odd_model
 
-from xlnet.offsets import Aligner, char_span, piece_span
+from xlnet.offsets import Aligner, piece_span
 from xlnet.tokenization import WORD_START, Tokenizer
 
 
@@ -96,8 +96,8 @@ def test_every_shared_answer_comes_back_from_its_pieces(path, models):
                 wrong += 1
                 continue
             start, end = start + len(text) - len(text.lstrip()), start + len(text.rstrip())
-            first, last = span = piece_span(aligned, start, end)
-            low, high = char_span(aligned, span)
+            first, last = piece_span(aligned, start, end)
+            low, high = aligned.starts[first], aligned.ends[last]
             exact += (low, high) == (start, end)
             assert low <= start and end <= high
             # The first and the last piece both hold some of the answer.

@@ -1,7 +1,9 @@
 """run_squad.py from the command line: a small network learns which word of a text is asked for."""
 
+import io
 import json
 import random
+import re
 import shutil
 
 import numpy as np
@@ -206,6 +208,20 @@ def test_a_model_copied_elsewhere_needs_nothing_but_a_file(place, trained, tmp_p
         (place / "model" / "predictions_custom_dev.json").read_text())
 
 
+def test_the_standard_input_is_read_whatever_stands_where_the_program_runs(
+        place, trained, tmp_path, monkeypatch):
+    for name in ("train.json", "train.tsv"):
+        (tmp_path / name).write_text("{}")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(
+        (place / "dev.json").read_bytes())))
+    done = command.run("run_squad.py", "--model_dir=%s" % (place / "model"), "--do_predict=True",
+                       "--predict_file=-", "--predict_output=-")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == json.loads(
+        (place / "model" / "predictions_custom_dev.json").read_text())
+
+
 def test_records_alone_need_no_network(place, trained, tmp_path):
     done = run(place, "--do_prepro=True", "--num_proc=4", output_dir=tmp_path, model_dir=None,
                model_config_path=None)
@@ -216,7 +232,65 @@ def test_records_alone_need_no_network(place, trained, tmp_path):
     assert "--num_proc is not used" in done.stderr
 
 
+def without_answers(path, target):
+    """The questions of a file alone."""
+    value = json.loads(path.read_text())
+    for paragraph in value["data"][0]["paragraphs"]:
+        for question in paragraph["qas"]:
+            del question["answers"], question["is_impossible"]
+    target.write_text(json.dumps(value))
+    return target
+
+
+def prepared(place, tmp_path, **changes):
+    """What --do_prepro makes records of: (split, questions)."""
+    done = run(place, "--do_prepro=True", **dict(
+        dict(output_dir=tmp_path / "records", model_dir=None), **changes))
+    assert done.returncode == 0, done.stderr
+    return re.findall(r"^(\w+): (\d+) questions", done.stdout, re.MULTILINE)
+
+
+def test_records_are_made_of_what_is_there(place, tmp_path):
+    unlabelled = without_answers(place / "dev.json", tmp_path / "new.json")
+    alone = dict(train_file=None)
+    assert prepared(place, tmp_path, **alone) == [("dev", "30")]
+    assert prepared(place, tmp_path, predict_file=unlabelled, **alone) == [("new", "30")]
+    assert prepared(place, tmp_path, predict_file=None, dev_share=0) == [("train", "120")]
+    assert prepared(place, tmp_path, predict_file=unlabelled, **alone, data_dir=place) == [
+        ("train", "120"), ("dev", "30"), ("new", "30")]
+    done = run(place, "--do_prepro=True", model_dir=None, data_dir=tmp_path, task_name="squad2",
+               train_file=None, predict_file=None)
+    assert done.returncode == 1 and "has no file of task squad2 to train on" in done.stderr
+
+
+def test_questions_without_answers_are_predicted_and_others_evaluated(place, tmp_path):
+    unlabelled = without_answers(place / "dev.json", tmp_path / "new.json")
+    (tmp_path / "squad").mkdir()
+    shutil.copy(place / "dev.json", tmp_path / "squad" / "dev-v2.0.json")
+    done = run(place, "--do_train=True", "--do_predict=True", predict_file=unlabelled,
+               task_name="squad2", data_dir=tmp_path / "squad", model_dir=tmp_path / "model",
+               train_steps=1, eval_steps=1, warmup_steps=0)
+    assert done.returncode == 0, done.stderr
+    assert "new.json has no answers: it is predicted, and not evaluated" in done.stdout
+    assert "eval squad2 dev  step 1  " in done.stdout
+    assert "predicted squad2 new  step 1  (30 rows)" in done.stdout
+    assert len(json.loads((tmp_path / "model" / "predictions_squad2_new.json").read_text())) == 30
+
+
+def test_a_named_file_with_answers_is_evaluated_without_a_data_dir(place, trained, tmp_path):
+    shutil.copytree(place / "model" / "best", tmp_path / "model")
+    done = command.run("run_squad.py", "--model_dir=%s" % (tmp_path / "model"), "--do_eval=True",
+                       "--predict_file=%s" % (place / "dev.json"))
+    assert done.returncode == 0 and "eval custom dev  step" in done.stdout, done.stderr
+    unlabelled = without_answers(place / "dev.json", tmp_path / "new.json")
+    done = command.run("run_squad.py", "--model_dir=%s" % (tmp_path / "model"), "--do_eval=True",
+                       "--predict_file=%s" % unlabelled)
+    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
+    assert "new.json: article 1, paragraph 1, question 1: no answers (and 29 more" in done.stderr
+
+
 WRONG = (
+    (dict(train_file=None), 2, "flag --data_dir is required"),
     (dict(doc_stride=0), 2, "doc_stride"),
     (dict(doc_stride=16), 1, "doc_stride is 16, expected at most max_seq_length - "
                              "max_query_length - 3 = 15"),

@@ -48,7 +48,8 @@ def setting(default: Any, help: str, *, choices: Optional[Sequence[str]] = None,
       default: `REQUIRED`: there is none.
       choices: the allowed names. minimum, maximum: allowed themselves; above, below: not.
       instead_of: another setting that says the same: the one of them that stands on the command
-        line goes before the other one in a preset, and both there are refused.
+        line goes before the other one in a preset, and both on the command line are refused; of
+        both in a preset the groups' own checks say what becomes.
       renamed: the name that goes on working.
       of_model: a fine-tuned model goes on with the value that it was trained with, which stands in
         its `task.json`: left out it is taken from there, and another value is refused.
@@ -637,9 +638,9 @@ class TaskSettings(RunSettings, TextSettings):
     do_eval: bool = setting(False, "evaluate on eval_split")
     do_predict: bool = setting(False, "write predictions for predict_split or predict_file")
 
-    dev_share: Optional[float] = share(
-        None, "share of the training rows held out as dev where there is no dev file; 0.05 for "
-              "known tasks and 0.1 for custom if not given")
+    dev_share: Optional[float] = setting(
+        None, "share of the training rows held out as dev where there is no dev file, 0: none; "
+              "0.05 for known tasks and 0.1 for custom if not given", minimum=0.0, below=1.0)
     eval_split: str = setting("dev", "file evaluated: dev, test, train (mnli: dev_matched, ...)")
     eval_all_ckpt: bool = setting(False, "evaluate every checkpoint in model_dir, not one")
     metric: Optional[str] = of_model(None, "metric that chooses the best; the task's first if not "
@@ -689,9 +690,39 @@ class TaskSettings(RunSettings, TextSettings):
         if not (self.do_train or self.do_eval or self.do_predict or self.do_export):
             raise UserError("nothing to do: give --do_train=True, --do_eval=True, "
                             "--do_predict=True or --do_export=True")
+        self.check_evaluates()
+        if self.trial_rates() and self.num_trials == 1:
+            raise UserError("learning_rates is for several trials; give --num_trials=2 or more, or "
+                            "one rate as --learning_rate")
+
+    def check_evaluates(self, needed: str = "--eval_steps") -> None:
+        """Raises UserError where something looks at evaluations while training, and there are
+        none; needed: what they need, in words."""
         if (self.patience or self.num_trials > 1) and self.eval_steps == 0:
-            raise UserError("%s needs --eval_steps: it looks at evaluations while training"
-                            % ("patience" if self.patience else "num_trials"))
+            raise UserError("%s needs %s: it looks at evaluations while training"
+                            % ("patience" if self.patience else "num_trials", needed))
+
+    def trial_rates(self) -> list[float]:
+        """`learning_rates` as numbers, none where they are not given.
+
+        Raises:
+          UserError: they are not finite numbers above 0.
+        """
+        if not self.learning_rates:
+            return []
+        try:
+            rates = [float(rate) for rate in self.learning_rates.split(",")]
+        except ValueError:
+            rates = [math.nan]
+        if not all(0 < rate < math.inf for rate in rates):
+            raise UserError("learning_rates: '%s', expected finite numbers above 0 with commas "
+                            "between" % self.learning_rates)
+        return rates
+
+    @property
+    def needs_data_dir(self) -> bool:
+        """Whether files are read that only `data_dir` can say."""
+        return self.do_train or self.do_eval or self.do_predict and not self.predict_file
 
 
 @dataclasses.dataclass(frozen=True)
@@ -867,6 +898,16 @@ class SpanSettings(TaskSettings):
     is_regression: ClassVar[bool] = False
 
     @property
+    def named_file(self) -> Optional[str]:
+        """`predict_file` where it is a file, which can be read more than once."""
+        return None if self.predict_file == "-" else self.predict_file
+
+    @property
+    def needs_data_dir(self) -> bool:
+        """As in other programs; but `predict_file` alone can be evaluated too."""
+        return self.do_train or not self.named_file and super().needs_data_dir
+
+    @property
     def does_run(self) -> bool:
         """Whether more is asked for than records."""
         return self.do_train or self.do_eval or self.do_predict or self.do_export
@@ -878,7 +919,8 @@ class SpanSettings(TaskSettings):
                 raise UserError("model_dir is missing; only --do_prepro=True does without it")
         else:
             Settings.check(self)
-        if not (self.data_dir or self.train_file or self.predict_file):
+        to_predict = self.predict_file if self.does_run else self.named_file
+        if not (self.data_dir or self.train_file or to_predict):
             raise UserError("no questions: give data_dir, or train_file and predict_file")
         room = self.max_seq_length - self.max_query_length - QUESTION_SPECIAL_TOKENS
         if room < 1:

@@ -200,8 +200,3 @@ def piece_span(aligned: Aligned, start: int, end: int) -> PieceSpan:
     """
     return PieceSpan(int(np.searchsorted(aligned.ends, start, "right")),
                      int(np.searchsorted(aligned.starts, end, "left")) - 1)
-
-
-def char_span(aligned: Aligned, span: PieceSpan) -> tuple[int, int]:
-    """The characters that some pieces stand for: (start, end)."""
-    return int(aligned.starts[span.first]), int(aligned.ends[span.last])

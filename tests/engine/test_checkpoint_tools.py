@@ -81,6 +81,14 @@ def test_strip_keeps_weights_step_and_what_lies_beside(run, tmp_path):
     assert checkpoint.resolve(str(tmp_path / "out")) == str(tmp_path / "out" / "model.ckpt-3")
 
 
+def test_strip_takes_a_prefix_of_the_folder_that_it_runs_in(run, monkeypatch):
+    monkeypatch.chdir(run)
+    done = tool("strip", "--checkpoint=model.ckpt-1", "--target=out")
+    assert done.returncode == 0, done.stderr
+    assert re.fullmatch(r"model.ckpt-1 -> out, \d\.\d MB to \d\.\d MB\n", done.stdout)
+    assert {path.name for path in (run / "out").iterdir()} >= {"xlnet_config.json", "checkpoint"}
+
+
 @pytest.mark.parametrize("how", ("named", "last"))
 def test_average(run, tmp_path, how):
     which = ["--checkpoints=%s,%s" % (run / "model.ckpt-1", run / "model.ckpt-2")] \

@@ -8,6 +8,7 @@ import types
 
 import numpy as np
 import pytest
+from helpers import official
 from helpers.finetuning import TOPICS, make_workspace, weights
 
 from xlnet.config import RunConfig, XLNetConfig
@@ -228,6 +229,11 @@ def test_trials_stop_early_and_the_best_is_kept(place):
     (dict(metric="recall"), "metric: task custom has no recall"),
     (dict(label_smoothing=1.5), "label_smoothing is 1.5, expected 0 <= label_smoothing <= 1"),
     (dict(num_trials=2, eval_steps=1, learning_rates="1e-5;2e-5"), "learning_rates: '1e-5;2e-5'"),
+    (dict(patience=1, eval_steps=None, dev_share=0), "patience needs a file dev to evaluate on: it "
+                                                     "looks at evaluations while training"),
+    (dict(num_trials=2, eval_steps=None, dev_share=0), "num_trials needs a file dev to evaluate"),
+    (dict(do_eval=True, dev_share=0), "task custom has no split 'dev' (splits: train)"),
+    (dict(dev_share=1), "dev_share is 1.0, expected 0 <= dev_share < 1"),
     (dict(choice_columns="a,b"), "no column 'a'"),
     (dict(predict_file="none.csv", do_predict=True), "no such file: none.csv"),
 ])
@@ -235,6 +241,31 @@ def test_bad_settings_are_refused_in_one_line(place, changes, message):
     done = place.run("--do_train=True", **arguments(place, model_dir=place.path("no"), **changes))
     assert done.returncode == 1 and len(done.stderr.splitlines()) == 1, done
     assert message in done.stderr and not (place.directory / "no").exists()
+
+
+@pytest.mark.parametrize("changes, message", [
+    (dict(task_name="sst-2", patience=1), "patience needs a file dev to evaluate on"),
+    (dict(task_name="sst-2", num_trials=2), "num_trials needs a file dev to evaluate on"),
+    (dict(task_name="mnli", do_predict=True, predict_output="no.tsv"),
+     "predict_output is one file, predict_split test is 2: test_matched, test_mismatched"),
+    (dict(task_name="mnli", do_predict=True, predict_output="no.tsv", num_trials=2),
+     "predict_output is one file, predict_split test is 2"),
+])
+def test_too_few_and_too_many_files_are_refused_before_training(place, tmp_path, changes, message):
+    official.make(changes["task_name"], tmp_path / "data")
+    (tmp_path / "data" / "dev.tsv").unlink(missing_ok=True)
+    done = place.run("--do_train=True", data_dir=tmp_path / "data", eval_steps=None,
+                     model_dir=tmp_path / "no", **changes)
+    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1, done
+    assert message in done.stderr and not (tmp_path / "no").exists()
+
+
+def test_a_dev_share_of_0_trains_on_all_rows(place):
+    done = place.run("--do_train=True", **arguments(
+        place, model_dir=place.path("whole"), dev_share=0, eval_steps=None, train_steps=1))
+    assert done.returncode == 0, done.stderr
+    assert "note: there is no file dev to evaluate on while training\n" in done.stderr
+    assert re.search("^task +custom: 30 rows, labels animal, plant, stone$", done.stdout, re.M)
 
 
 # ---- without a run
@@ -274,6 +305,7 @@ def test_balanced_class_weights():
     rows = [Row("", (), label) for label in "0001"]
     assert class_weights("balanced", task, rows) == pytest.approx([4 / 6, 2])
     assert class_weights("1:3", task, rows) == [1, 3]
+    assert class_weights("0:2, 1 : 3", task, rows) == [2, 3]
     assert class_weights("balanced", task, None) is None
     with pytest.raises(UserError, match="sts-b is no classification"):
         GLUE["sts-b"].kind.class_weights("balanced", GLUE["sts-b"], rows)

@@ -2,13 +2,14 @@
 
 import dataclasses
 import json
+import math
 
 import pytest
 from helpers import command
 from helpers.paths import ROOT
 
 from xlnet import config
-from xlnet.tasks import known
+from xlnet.tasks import known, span_answers
 
 FOLDER = ROOT / "configs" / "finetune"
 PRESETS = sorted(FOLDER.glob("*.json"))
@@ -56,6 +57,12 @@ def test_the_program_takes_the_preset(path, tmp_path, monkeypatch):
 def test_published_settings(name, settings):
     preset = json.loads((FOLDER / (name + ".json")).read_text(encoding="utf-8"))
     assert {key: preset[key] for key in settings} == settings and "published it" in preset["about"]
+
+
+@pytest.mark.parametrize("name", ("squad1", "squad1-base", "cmrc2018", "cmrc2018-base"))
+def test_where_every_question_has_an_answer_one_is_always_given(name):
+    preset = json.loads((FOLDER / (name + ".json")).read_text(encoding="utf-8"))
+    assert span_answers.null_threshold(preset["predict_threshold"]) == math.inf
 
 
 def run(path, *flags, program="run_classifier.py"):

@@ -32,12 +32,23 @@ def test_files_of_several_models(tmp_path):
 @pytest.mark.parametrize("name, row, message", [
     ("RTE.tsv", "0\tmaybe", "RTE.tsv:2: '0 maybe', expected an index and one of entailment"),
     ("MNLI-m.tsv", "0", "MNLI-m.tsv:2: '0', expected an index and one of contradiction"),
+    ("STS-B.tsv", "0\tmuch", "STS-B.tsv:2: '0 much', expected an index and a score"),
+    ("STS-B.tsv", "0\tnan", "STS-B.tsv:2: '0 nan', expected an index and a score"),
     ("other.tsv", "0\t1", "no file for the GLUE server"),
 ])
 def test_wrong_files(tmp_path, name, row, message):
     write(tmp_path / "a", name, row)
     done = run(tmp_path)
     assert done.returncode == 1 and message in done.stderr and len(done.stderr.splitlines()) == 1
+    assert not (tmp_path / "out.zip").exists()
+
+
+def test_a_file_that_is_no_text(tmp_path):
+    write(tmp_path / "a", "CoLA.tsv", "0\t1")
+    (tmp_path / "a" / "CoLA.tsv").write_bytes(b"index\tprediction\n0\t1\n1\t\xff0\n")
+    done = run(tmp_path)
+    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
+    assert "CoLA.tsv:3: not UTF-8: byte 0xff at column 3; expected" in done.stderr
     assert not (tmp_path / "out.zip").exists()
 
 

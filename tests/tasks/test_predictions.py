@@ -40,6 +40,15 @@ def test_submission_file(tmp_path):
     assert path.read_text("utf-8") == "index\tprediction\na7\tneutral\n3\tcontradiction\n"
 
 
+def test_a_submission_has_the_threshold_of_the_prediction_file(tmp_path):
+    write(tmp_path, GLUE["cola"], ROWS, np.array([[.8, .2], [.6, .4]]), threshold=0.3,
+          is_official=True)
+    assert (tmp_path / "CoLA.tsv").read_text() == "index\tprediction\na7\t0\n3\t1\n"
+    rows = [Row("0", (("x", None),), None)]
+    write(tmp_path, TASKS["afqmc"], rows, np.array([[.6, .4]]), threshold=0.3, is_official=True)
+    assert (tmp_path / "afqmc_predict.json").read_text() == '{"id": 0, "label": "1"}\n'
+
+
 def test_a_row_too_many_is_not_written(tmp_path):
     with pytest.raises(ValueError, match=r"\(3, 2\), expected \(2, 2\)"):
         write(tmp_path, GLUE["rte"], ROWS, np.zeros((3, 2)))

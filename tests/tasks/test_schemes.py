@@ -27,28 +27,27 @@ def sequences(prefixes, length):
 @pytest.mark.parametrize("scheme", schemes.SCHEMES)
 def test_each_scheme_says_the_same(scheme):
     tags = tuple(TAGS[scheme].split())
-    assert schemes.spans(tags) == schemes.strict_spans(tags, scheme) == SPANS
+    assert schemes.spans(tags) == SPANS
     assert schemes.tags_of(SPANS, 8, scheme) == tags
     assert schemes.illegal(tags, scheme) == [] and schemes.detect([tags]) == scheme
 
 
-# As conlleval and seqeval (default mode) read them; strict: what seqeval counts with mode=strict.
-@pytest.mark.parametrize("scheme, tags, spans, strict, repaired", [
-    ("bio2", "I-X I-X O", [(0, 2, "X")], [], "B-X I-X O"),
-    ("bio2", "O I-X B-X", [(1, 2, "X"), (2, 3, "X")], [(2, 3, "X")], "O B-X B-X"),
-    ("bio2", "B-X I-Y I-Y", [(0, 1, "X"), (1, 3, "Y")], [(0, 1, "X")], "B-X B-Y I-Y"),
-    ("bioes", "B-X O", [(0, 1, "X")], [], "S-X O"),
-    ("bioes", "B-X I-X O", [(0, 2, "X")], [], "B-X E-X O"),
-    ("bioes", "I-X E-X", [(0, 2, "X")], [], "B-X E-X"),
-    ("bioes", "B-X E-X E-X", [(0, 2, "X"), (2, 3, "X")], [(0, 2, "X")], "B-X E-X S-X"),
-    ("bioes", "S-X I-X", [(0, 1, "X"), (1, 2, "X")], [(0, 1, "X")], "S-X S-X"),
-    ("bmes", "B-X M-X O M-X", [(0, 2, "X"), (3, 4, "X")], [], "B-X E-X O S-X"),
-    ("iob1", "B-X I-X", [(0, 2, "X")], [], "I-X I-X"),
+# As conlleval and seqeval (default mode) read them.
+@pytest.mark.parametrize("scheme, tags, spans, repaired", [
+    ("bio2", "I-X I-X O", [(0, 2, "X")], "B-X I-X O"),
+    ("bio2", "O I-X B-X", [(1, 2, "X"), (2, 3, "X")], "O B-X B-X"),
+    ("bio2", "B-X I-Y I-Y", [(0, 1, "X"), (1, 3, "Y")], "B-X B-Y I-Y"),
+    ("bioes", "B-X O", [(0, 1, "X")], "S-X O"),
+    ("bioes", "B-X I-X O", [(0, 2, "X")], "B-X E-X O"),
+    ("bioes", "I-X E-X", [(0, 2, "X")], "B-X E-X"),
+    ("bioes", "B-X E-X E-X", [(0, 2, "X"), (2, 3, "X")], "B-X E-X S-X"),
+    ("bioes", "S-X I-X", [(0, 1, "X"), (1, 2, "X")], "S-X S-X"),
+    ("bmes", "B-X M-X O M-X", [(0, 2, "X"), (3, 4, "X")], "B-X E-X O S-X"),
+    ("iob1", "B-X I-X", [(0, 2, "X")], "I-X I-X"),
 ])
-def test_illegal_sequences(scheme, tags, spans, strict, repaired):
+def test_illegal_sequences(scheme, tags, spans, repaired):
     tags = tags.split()
     assert schemes.spans(tags) == spans
-    assert schemes.strict_spans(tags, scheme) == strict
     assert schemes.repaired(tags, scheme) == tuple(repaired.split())
 
 
@@ -75,6 +74,7 @@ def test_transitions_say_what_is_legal(scheme):
 
 @pytest.mark.parametrize("scheme, name", [("bio2", "IOB2"), ("bioes", "IOBES")])
 def test_entities_are_those_of_seqeval(scheme, name):
+    """And, of legal tags, those of its strict mode too."""
     library = pytest.importorskip("seqeval.scheme")
     from seqeval.metrics.sequence_labeling import get_entities
     rng = random.Random(0)
@@ -82,9 +82,9 @@ def test_entities_are_those_of_seqeval(scheme, name):
     for _ in range(3000):
         drawn = rng.choices(tags, k=rng.randint(1, 8))
         assert schemes.spans(drawn) == [(a, b + 1, label) for label, a, b in get_entities(drawn)]
-        strict = library.Tokens(drawn, getattr(library, name)).entities
-        assert schemes.strict_spans(drawn, scheme) == [
-            (one.start, one.end, one.tag) for one in strict]
+        strict = library.Tokens(list(schemes.repaired(drawn, scheme)),
+                                getattr(library, name)).entities
+        assert schemes.spans(drawn) == [(one.start, one.end, one.tag) for one in strict]
 
 
 def test_the_scheme_with_the_fewest_faults_is_that_of_a_file():

@@ -13,8 +13,18 @@ import pytest
 from helpers.paths import DATA
 from helpers.vocabulary import train_tiny_model
 
+from xlnet.config import SpanSettings
 from xlnet.errors import UserError
-from xlnet.tasks import decoding, encoding, known, parsing, row_store, span_answers, squad_files
+from xlnet.tasks import (
+    custom,
+    decoding,
+    encoding,
+    known,
+    parsing,
+    row_store,
+    span_answers,
+    squad_files,
+)
 from xlnet.tasks.registry import KINDS
 from xlnet.tasks.span_answers import Found, Span
 from xlnet.tasks.squad_files import Answer, place_of
@@ -77,6 +87,8 @@ WRONG = (
      "question 'q1': answer_start 43 is outside of the context of 43 characters"),
     ({"data": [article(question(answers=(("The dog", -2),)))]}, "answer_start -2 is outside"),
     ({"data": [article(question(answers=(("x", "y"),)))]}, 'answer_start "y", expected a whole'),
+    ({"data": [article(question(answers=(("x", "--6"),)))]}, 'answer_start "--6", expected a wh'),
+    ({"data": [article(question(answers=(("x", "9" * 5000),)))]}, "expected a whole number"),
     ({"data": [article(question(answers=((5, 0),)))]}, "answer 5, expected a text"),
     ({"data": [article(question(answers=((" ", 0),)))]}, "an answer is empty"),
     ({"data": [article(question(answers=None))]}, "no answers"),
@@ -175,6 +187,55 @@ def test_tables(tmp_path):
     assert [row.label for row in rows] == [(Answer("b", None), Answer("a", None)),
                                            (Answer("a", None),)]
     assert [place_of(row)[:2] for row in rows] == [(2, 3), (-1, -1)]
+
+
+def given(tmp_path, predicted, name="new.json", **changes):
+    """The task of a run with a predict_file."""
+    (tmp_path / name).write_text(predicted if isinstance(predicted, str) else json.dumps(
+        {"data": [article(*predicted)]}))
+    return custom.get_task(SpanSettings(**dict(dict(
+        task_name="squad2", data_dir=str(tmp_path), model_dir="m", do_train=True,
+        predict_file=str(tmp_path / name)), **changes)))
+
+
+@pytest.mark.parametrize("questions, is_dev", [
+    ([question(answers=None)], False), ([question(answers=())], False), ([question()], True),
+    ([question("q1", answers=()), question()], True), (["q"], False)])
+def test_a_file_to_be_predicted_is_evaluated_too_if_it_has_answers(tmp_path, questions, is_dev,
+                                                                   caplog):
+    with caplog.at_level(logging.INFO, "xlnet"):
+        task = given(tmp_path, questions)
+    assert task.files["train"] == "train-v2.0.json"
+    assert task.files["dev"] == (str(tmp_path / "new.json") if is_dev else "dev-v2.0.json")
+    assert ("new.json has no answers: it is predicted, and not evaluated" in caplog.text) != is_dev
+
+
+def test_questions_in_a_text_file_are_looked_at_as_they_are_read(tmp_path):
+    for questions, is_dev in (([question()], True), ([question(answers=None)], False)):
+        task = given(tmp_path, questions, name="new.txt")
+        assert (task.files["dev"] == str(tmp_path / "new.txt")) == is_dev
+
+
+def test_a_file_without_answers_leaves_what_is_held_out(tmp_path):
+    (tmp_path / "train.tsv").write_text("id\tcontext\tquestion\tanswer\n1\ta b\twhat?\tb\n")
+    alone = dict(task_name="custom", data_dir=str(tmp_path / "train.tsv"), name="new.txt",
+                 predict_form="tsv")
+    task = given(tmp_path, "id\tcontext\tquestion\n1\ta b\twhat?\n", **alone)
+    assert (list(task.files), task.dev_share) == (["train"], 0.1)
+    task = given(tmp_path, "id\tcontext\tquestion\tanswer\n1\ta b\twhat?\ta\n", **alone)
+    assert (list(task.files), task.dev_share) == (["train", "dev"], 0.0)
+
+
+def test_without_data_dir_nothing_but_what_is_named_is_read(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("train.json", "dev.json", "train.tsv"):
+        (tmp_path / name).write_text("{}")
+    alone = dict(data_dir="", do_train=False)
+    for more, files in ((dict(do_predict=True, predict_file="-"), {}),
+                        (dict(do_prepro=True), {}),
+                        (dict(do_eval=True), {"dev": str(tmp_path / "new.json")})):
+        task = given(tmp_path, [question(answers=None)], task_name="custom", **alone, **more)
+        assert (task.files, task.dev_share) == (files, 0.0)
 
 
 COUNTS = {"squad1": {"train": 2152, "dev": 582}, "squad2": {"train": 3225, "dev": 1118},
@@ -328,6 +389,15 @@ def test_thresholds_are_probabilities():
     assert span_answers.null_threshold(0.9) == pytest.approx(math.log(9))
     assert span_answers.null_threshold(0.0) == -math.inf
     assert span_answers.null_threshold(1.0) == math.inf
+
+
+def test_a_threshold_of_1_leaves_no_question_without_an_answer():
+    rows, values = [row(answers=(("The dog", 13),))], [Found([Span(13, 20, -1.0, -1.0)], 1e9)]
+    for threshold, answer in ((.99, ""), (1.0, "The dog")):
+        files = SPANS.prediction_files(SQUAD, rows, values, threshold)
+        assert json.loads("".join(files[0].lines)) == {"q1": answer}
+        result = SPANS.evaluate(SQUAD, values, SPANS.truth(SQUAD, rows), threshold)
+        assert result["exact"] == (100 if answer else 0)
 
 
 def test_examples_are_the_first_answers(tmp_path):

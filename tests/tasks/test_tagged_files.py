@@ -69,6 +69,17 @@ def test_columns_by_name_between_tabs(tmp_path):
                        "1\tBig\tO\tO\n")
 
 
+def test_a_comment_may_have_as_many_parts_as_there_are_columns(tmp_path):
+    """Unless it ends in a tag; a hashtag is a word."""
+    text = "# id = 1\nEU x y B-ORG\nsays x y O\n\n# id = 2\n# x y O\n# x y B-X\n\n#tag x y z\n"
+    first, second, third = sentences = read(write(tmp_path, text))
+    assert [s.words for s in sentences] == [("EU", "says"), ("#", "#"), ("#tag",)]
+    assert (first.source.before, second.source.before) == (("# id = 1",), ("", "# id = 2"))
+    assert conll_text([s.source for s in sentences], ["XX", "OO", "O"]) == (
+        text.replace("ORG\n", "ORG X\n").replace("y O\n\n", "y O X\n\n").replace(
+            "y O\n#", "y O O\n#").replace("X\n\n#tag x y z", "X O\n\n#tag x y z O"))
+
+
 def test_what_stands_after_the_last_word_is_kept(tmp_path):
     sentences = read(write(tmp_path, "a O\n\n-DOCSTART- O\n"))
     assert conll_text([s.source for s in sentences], [["O"]]) == (

@@ -122,6 +122,17 @@ def test_a_scheme_that_is_given_repairs_any_file(tmp_path, caplog):
     assert "3 of 3 tags are illegal" in caplog.text
 
 
+@pytest.mark.parametrize("scheme, labels", [
+    ("bmes", ("O", "B-LOC", "M-LOC", "E-LOC", "S-LOC")), ("iob1", ("O", "B-LOC", "I-LOC"))])
+def test_json_lines_have_entities_whatever_the_scheme(tmp_path, scheme, labels):
+    write(tmp_path, "train.jsonl", json.dumps(
+        {"text": "In New York", "entities": [[3, 11, "LOC"]]}))
+    task = custom.get_task(settings(tmp_path / "train.jsonl", scheme=scheme, dev_share=0.0))
+    assert task.kind.scheme == scheme and task.labels == labels
+    row, = parsing.read_rows(task, tmp_path, "train")
+    assert row.label == ("O", labels[1], "E-LOC" if scheme == "bmes" else "I-LOC")
+
+
 def test_what_is_only_predicted_needs_no_tags(tmp_path):
     task = make_task(tmp_path)
     rows = read(task, tmp_path, "EU\nOslo\n", need_labels=False)

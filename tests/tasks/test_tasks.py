@@ -242,7 +242,7 @@ def test_a_column_for_each_label(tmp_path):
 
 @pytest.mark.parametrize("labels, names", [
     ("AC", ("A", "B", "C")), ("ba", ("a", "b", "c")), ("02", ("0", "1", "2")),
-    ("13", ("1", "2", "3")), (["c2", "c1"], ("c1", "c2", "c3"))])
+    ("13", ("1", "2", "3")), ("12", ("1", "2", "3")), (["c2", "c1"], ("c1", "c2", "c3"))])
 def test_answers_to_choose_from(tmp_path, labels, names):
     write(tmp_path, "train.csv", "text_a,q,c1,c2,c3,label",
           *("story,It is _ !,one,two,three,%s" % label for label in labels))
@@ -283,6 +283,28 @@ def test_the_metric_that_selects(tmp_path):
 def test_scores_go_with_nothing_else(tmp_path):
     with pytest.raises(UserError, match="is_regression is True"):
         own(tmp_path, is_regression=True, multi_label=True)
+
+
+@pytest.mark.parametrize("changes, message", [
+    (dict(multi_label=True, choice_columns="a,b"), "any number of labels does not go with choice"),
+    (dict(query_id_column="qid"), "query_id_column makes a ranking of documents .*give --text_b_"),
+    (dict(query_id_column="qid", text_b_column=","), "give --text_b_column, the column of the doc"),
+    (dict(multi_label=True, label_separator=""), "label_separator is empty, expected what stands"),
+    (dict(label_column=""), "label_column is '', expected the name of a column"),
+    (dict(multi_label=True, label_column=","), "label_column is ',', expected the name"),
+    (dict(text_a_column=""), "text_a_column is '', expected the name of a column"),
+    (dict(choice_columns=","), "choice_columns is ',', expected the name of a column"),
+])
+def test_flags_that_make_no_task(tmp_path, changes, message):
+    write(tmp_path, "train.csv", "text_a,qid,a,b,label", "x,1,y,z,a", "x,1,y,z,b")
+    with pytest.raises(UserError, match=message):
+        own(tmp_path, **changes)
+
+
+def test_one_row_at_least_is_held_out_and_one_is_left():
+    rows = [Row(str(i), (("x", None),), None) for i in range(5)]
+    for share, sizes in ((.01, [4, 1]), (.4, [3, 2]), (.99, [1, 4])):
+        assert list(map(len, parsing.hold_out(rows, share))) == sizes
 
 
 def test_the_former_name_of_own_files():

@@ -21,7 +21,7 @@ from xlnet.config import (
 from xlnet.errors import UserError
 from xlnet.finetuning import lengths
 from xlnet.models import settled
-from xlnet.tasks import readers
+from xlnet.tasks.task import expand_split
 from xlnet.tokenization import Tokenizer
 
 _log = logging.getLogger(__name__)
@@ -68,9 +68,11 @@ def _run(settings, network, optimization, device, check_task):
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     from xlnet.engine import distribution
     from xlnet.finetuning import trials
+    from xlnet.finetuning.rows import Rows
     from xlnet.finetuning.run import Run
     from xlnet.models import task_json
     task = task_json.find_task(settings)
+    _check_splits(settings, task, Rows(settings, task, tokenizer))
     devices = distribution.connect(device)
 
     def make_run(settings, optimization):
@@ -92,6 +94,18 @@ def _run(settings, network, optimization, device, check_task):
     return True
 
 
+def _check_splits(settings, task, rows):
+    """Raises UserError where a task has fewer files than are needed, or more."""
+    if settings.do_train and not rows.can_evaluate():
+        dataclasses.replace(settings, eval_steps=0).check_evaluates(
+            "a file %s to evaluate on" % settings.eval_split)
+    if settings.do_predict and settings.predict_output and not settings.predict_file:
+        parts = expand_split(task, settings.predict_split)
+        if len(parts) > 1:
+            raise UserError("predict_output is one file, predict_split %s is %d: %s" % (
+                settings.predict_split, len(parts), ", ".join(parts)))
+
+
 def prepare(settings: SpanSettings, check_task: Callable[[str], None]) -> None:
     """Makes the records of the train file and of what is evaluated and predicted, if they are there
     to be read; arguments and errors as for `run`."""
@@ -104,13 +118,25 @@ def prepare(settings: SpanSettings, check_task: Callable[[str], None]) -> None:
     from xlnet.models import task_json
     task = task_json.find_task(settings)
     rows = Rows(settings, task, tokenizer)
-    for split in ("train", "dev"):
-        if task.dev_share or os.path.exists(readers.find_file(settings.data_dir,
-                                                              task.files[split])):
-            read = rows.to_train() if split == "train" else rows.of_split(split, False)[split]
-            made = rows.records(split, read)
-            _log.info("%s: %s %s, %s records: %s", split, "{:,}".format(len(read)),
-                      task.kind.training_unit(task), "{:,}".format(made.count), made.path)
+    to_read = list(_to_prepare(settings, task, rows))
+    if not to_read:
+        raise UserError("data_dir: %s has no file of task %s to train on or to evaluate"
+                        % (settings.data_dir, task.name))
+    for split, read in to_read:
+        made = rows.records(split, read)
+        _log.info("%s: %s %s, %s records: %s", split, "{:,}".format(len(read)),
+                  task.kind.training_unit(task), "{:,}".format(made.count), made.path)
+
+
+def _to_prepare(settings, task, rows):
+    """Yields (split, its rows) of whatever training, evaluation and prediction will read."""
+    if settings.train_file or task.dev_share or rows.has("train"):
+        yield "train", rows.to_train()
+    if rows.has("dev"):
+        yield "dev", rows.of_split("dev", need_labels=False)["dev"]
+    path = settings.named_file
+    if path and task.files.get("dev") != os.path.abspath(path):     # it is predicted alone
+        yield from rows.to_predict().items()
 
 
 def check(settings: FineTuningSettings) -> None:

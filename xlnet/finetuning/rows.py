@@ -12,7 +12,7 @@ from xlnet.config import FineTuningSettings
 from xlnet.models import layout
 from xlnet.records import feature_spec
 from xlnet.tasks import encoding, parsing, readers
-from xlnet.tasks.task import Row, Task, expand_split
+from xlnet.tasks.task import Row, Task, expand_split, splits_of
 from xlnet.tokenization import Tokenizer
 
 _log = logging.getLogger(__name__)
@@ -40,10 +40,17 @@ class Rows:
 
     def has(self, split: str) -> bool:
         """Whether the files of a split are there; what is held out is part of the train file."""
-        names = [self._task.files.get(part, self._task.files["train"])
-                 for part in expand_split(self._task, split)]
+        task = self._task
+        if split in ("train", "dev") and split not in splits_of(task):
+            return False        # no name is wrong: the task has none, or none is held out
+        names = [task.files.get(part) or task.files["train"] for part in expand_split(task, split)]
         return all(os.path.exists(readers.find_file(self._settings.data_dir, each))
                    for each in names)
+
+    def can_evaluate(self) -> bool:
+        """Whether there is a file to evaluate on while training, or somebody said how often: then a
+        file that is missing is a fault."""
+        return self._settings.eval_steps is not None or self.has(self._settings.eval_split)
 
     def to_train(self) -> Sequence[Row]:
         """The rows that are trained on: those of the train file, or what the kind makes of them."""

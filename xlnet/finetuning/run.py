@@ -140,7 +140,7 @@ class Run:
         settings, rows = self._settings, self._rows
         if settings.do_train:
             self._train_rows = rows.to_train()
-            if settings.eval_steps is None and not rows.has(settings.eval_split):
+            if not rows.can_evaluate():
                 _log.warning("note: there is no file %s to evaluate on while training",
                              settings.eval_split)
                 settings = dataclasses.replace(settings, eval_steps=0)
@@ -290,11 +290,7 @@ class Run:
         settings, task = self._settings, self._task
         directory = settings.predict_dir or settings.model_dir
         step, prefix = self._best or self._chosen()
-        to_predict = self._rows.to_predict()
-        if settings.predict_output and len(to_predict) > 1:
-            raise UserError("predict_output is one file, predict_split %s is %d: %s" % (
-                settings.predict_split, len(to_predict), ", ".join(to_predict)))
-        for split, rows in to_predict.items():
+        for split, rows in self._rows.to_predict().items():
             answered = row_store.kept(row for row in rows if row.pairs)
             values = self._answer(split, answered, prefix).values
             prediction_files.write(

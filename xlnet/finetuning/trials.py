@@ -12,7 +12,6 @@ from typing import Any
 from xlnet import files
 from xlnet.config import FineTuningSettings, OptimizationSettings
 from xlnet.engine import checkpoint, selection
-from xlnet.errors import UserError
 from xlnet.finetuning.run import Run
 from xlnet.tasks.task import Task
 
@@ -31,7 +30,7 @@ def run(make_run: Callable[[FineTuningSettings, OptimizationSettings], Run],
     Returns:
       False if a trial was told to stop before its end.
     """
-    rates = learning_rates(settings, optimization)
+    rates = settings.trial_rates() or [optimization.learning_rate]
     done = []
     for i in range(settings.num_trials):
         model_dir = os.path.join(settings.model_dir, "trial_%d" % (i + 1))
@@ -52,17 +51,6 @@ def run(make_run: Callable[[FineTuningSettings, OptimizationSettings], Run],
     files.write_json(os.path.join(settings.model_dir, RESULTS_NAME), results)
     _log.info("%s", "\n".join(table(results)))
     return True
-
-
-def learning_rates(settings: FineTuningSettings,
-                   optimization: OptimizationSettings) -> list[float]:
-    """The rates that the trials take in turn."""
-    try:
-        rates = [float(rate) for rate in (settings.learning_rates or "").split(",") if rate.strip()]
-    except ValueError:
-        raise UserError("learning_rates: '%s', expected numbers separated by commas"
-                        % settings.learning_rates) from None
-    return rates or [optimization.learning_rate]
 
 
 def _take_best(model_dir, trial_dir):

@@ -51,10 +51,10 @@ def settled(settings: AnySettings, given: Collection[str]) -> AnySettings:
     if settings.init_checkpoint:
         settings = _with_own_files(settings, directory_of(settings.init_checkpoint))
     require(settings, "task_name", "spiece_model_file", "model_config_path")
-    if settings.do_train:
-        require(settings, "data_dir", "output_dir")
-    if settings.do_eval or settings.do_predict and not settings.predict_file:
+    if settings.needs_data_dir:
         require(settings, "data_dir")
+    if settings.do_train:
+        require(settings, "output_dir")
     return settings
 
 

@@ -112,8 +112,8 @@ def strip(settings: StripSettings) -> None:
 def size(prefix: str) -> str:
     """What a checkpoint takes on disk, in words."""
     directory, name = os.path.split(prefix)
-    found = sum(os.path.getsize(os.path.join(directory, file)) for file in os.listdir(directory)
-                if file.startswith(name + "."))
+    found = sum(os.path.getsize(os.path.join(directory, file))
+                for file in os.listdir(directory or ".") if file.startswith(name + "."))
     return "%.1f MB" % (found / 1e6)
 
 

@@ -30,8 +30,8 @@ _OF_TABLES = ("context_column", "question_column", "answer_column", "answer_star
 
 def main(settings: SpanSettings, network: NetworkSettings,
          optimization: OptimizationSettings, device: DeviceSettings) -> None:
-    own = [path for path in (settings.train_file, settings.predict_file) if path and path != "-"]
-    settings = dataclasses.replace(settings, data_dir=settings.data_dir or (*own, ".")[0])
+    data_dir = settings.data_dir or settings.train_file or ""
+    settings = dataclasses.replace(settings, data_dir=data_dir)
     if settings.do_prepro:
         from xlnet.finetuning import program
         program.prepare(settings, check_task)

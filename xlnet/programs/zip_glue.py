@@ -1,6 +1,7 @@
 """Zips the prediction files of all GLUE tasks into one submission for the GLUE server."""
 
 import dataclasses
+import math
 import os
 import sys
 import zipfile
@@ -52,20 +53,39 @@ def check(path: str) -> None:
     """Raises UserError unless a file has the official columns and labels; notes a wrong length."""
     from xlnet.tasks import known
     name = os.path.basename(path)
-    with open(path, encoding="utf-8") as f:
-        lines = [line.rstrip("\n").split("\t") for line in f]
+    with open(path, "rb") as f:
+        lines = [_cells(path, number, line) for number, line in enumerate(f, 1)]
     if not lines or lines[0] != ["index", "prediction"]:
         raise UserError("%s:1: expected the columns index and prediction" % path)
     labels = next(task.labels for task in known.GLUE.values()
                   if name in task.submissions.values())
     for number, cells in enumerate(lines[1:], 2):
-        if len(cells) != 2 or labels and cells[1] not in labels:
+        if len(cells) != 2 or not _is_answer(cells[1], labels):
             raise UserError("%s:%d: '%s', expected an index and %s" % (
                 path, number, " ".join(cells), "one of " + ", ".join(labels) if labels
                 else "a score"))
     if len(lines) - 1 != ROWS[name]:
         print("note: %s has %d rows, the official file %d" % (path, len(lines) - 1, ROWS[name]),
               file=sys.stderr)
+
+
+def _cells(path, number, line):
+    try:
+        return line.decode("utf-8").rstrip("\r\n").split("\t")
+    except UnicodeDecodeError as e:
+        raise UserError("%s:%d: not UTF-8: byte 0x%02x at column %d; expected a file that "
+                        "run_classifier.py wrote" % (path, number, line[e.start], e.start + 1)
+                        ) from None
+
+
+def _is_answer(text, labels):
+    """Whether a prediction is one of the labels, or, where there are none, a score."""
+    if labels:
+        return text in labels
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
 
 
 EXAMPLES = (

@@ -171,7 +171,7 @@ def weights_of(text: str, task: Task, counts: Optional[Mapping[str, int]]) -> Op
         return [total / (len(names) * max(counts.get(name, 0), 1)) for name in names]
     weights = dict.fromkeys(names, 1.0)
     for part in text.split(","):
-        name, colon, weight = part.rpartition(":")
+        name, colon, weight = map(str.strip, part.rpartition(":"))
         if not colon:
             raise UserError("class_weights: '%s', expected balanced, or label:weight, ... with "
                             "the labels %s" % (part, ", ".join(weights)))

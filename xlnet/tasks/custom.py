@@ -99,7 +99,17 @@ def _table_columns(settings):
 
 
 def _check_flags(settings):
-    """Raises UserError where flags ask for two kinds at once."""
+    """Raises UserError where flags ask for two kinds at once, or for less than a kind needs."""
+    for name in ("text_a_column", "label_column", "choice_columns"):
+        names = getattr(settings, name)
+        if not _listed(names) and (names or name != "choice_columns"):
+            raise UserError("%s is '%s', expected the name of a column" % (name, names))
+    if settings.multi_label and not settings.label_separator:
+        raise UserError("label_separator is empty, expected what stands between the labels of a "
+                        "cell")
+    if settings.multi_label and settings.choice_columns:
+        raise UserError("multi_label is True: any number of labels does not go with "
+                        "choice_columns, of which one is right")
     if settings.is_regression and (settings.multi_label or settings.choice_columns):
         raise UserError("is_regression is True: a score goes with neither multi_label nor "
                         "choice_columns")
@@ -107,6 +117,9 @@ def _check_flags(settings):
                                      or settings.choice_columns):
         raise UserError("query_id_column makes a ranking by grades, which goes with none of "
                         "is_regression, multi_label and choice_columns")
+    if settings.query_id_column and not _listed(settings.text_b_column):
+        raise UserError("query_id_column makes a ranking of documents for the queries in "
+                        "text_a_column; give --text_b_column, the column of the documents")
 
 
 def _listed(names):

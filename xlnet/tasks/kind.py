@@ -351,11 +351,12 @@ class Kind:
         under "id"."""
         raise NotImplementedError
 
-    def submission(self, task: Task, rows: Sequence[Row], values: Any) -> Iterator[str]:
+    def submission(self, task: Task, rows: Sequence[Row], values: Any,
+                   threshold: float = THRESHOLD) -> Iterator[str]:
         """The lines that the server of the task takes: the columns `index` and `prediction` for
         GLUE's, JSON for CLUE's."""
         values = self.checked(task, values, len(rows))
-        answers = self.answer_texts(task, values, THRESHOLD)
+        answers = self.answer_texts(task, values, threshold)
         if task.submission_form == "json":
             return json_lines({"id": int(row.id) if row.id.isdecimal() else row.id, "label": answer}
                               for row, answer in zip(rows, answers))

@@ -29,12 +29,12 @@ class MultipleChoice(Classification):
         return bool(settings.choice_columns)
 
     def find_labels(self, task: Task, rows: Sequence[Row], path: str) -> tuple:
-        """How the file names its answers: by their columns, by letters, by numbers from 0 or from
-        1."""
+        """How the file names its answers: by their columns, by letters, by numbers from 1, or from
+        0 where some row has it."""
         count = len(rows[0].pairs)
         found = {row.label for row in rows}
         for names in (task.choices, string.ascii_uppercase[:count], string.ascii_lowercase[:count],
-                      map(str, range(count)), map(str, range(1, count + 1))):
+                      map(str, range(1, count + 1)), map(str, range(count))):
             names = tuple(names)
             if len(names) == count and found <= set(names):
                 return names

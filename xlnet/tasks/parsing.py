@@ -64,13 +64,14 @@ def read_parts(task: Task, data_dir: str, part: str, need_labels: bool) -> dict[
 
 def hold_out(rows: Sequence[Row], share: float) -> tuple[Sequence[Row], ...]:
     """Parts rows into (train, dev), always in the same way; dev is `share` of them, or of the
-    queries of a ranking."""
+    queries of a ranking, and at least one, as is train where there are two."""
     units = np.fromiter((i if row.query is None else digest(row.query)
                          for i, row in enumerate(rows)), np.uint64, len(rows))
     _, first, unit = np.unique(units, return_index=True, return_inverse=True)
     order = np.random.default_rng(_HELD_OUT_SEED).permutation(len(first))
+    count = max(1, min(round(share * len(first)), len(first) - 1))
     is_held_out = np.zeros(len(first), bool)
-    is_held_out[np.argsort(first)[order[:max(1, round(share * len(first)))]]] = True
+    is_held_out[np.argsort(first)[order[:count]]] = True
     return tuple(kept(itertools.compress(rows, is_held_out[unit] == is_dev))
                  for is_dev in (False, True))
 
@@ -150,12 +151,18 @@ def read_to_predict(task: Task, path: str, form: Optional[str] = None,
     Without a form the standard input and .txt files have the kind's `plain_form`: texts alone, a
     line each, for most.
     """
-    if form is None and (path == "-" or path.endswith(".txt")):
-        form = task.kind.plain_form
+    form = form_to_predict(task, path, form)
     if form == "text":
         task = dataclasses.replace(task, id_required=False)
     return read_file(dataclasses.replace(task, only={}, skipped_labels=(), broken_rows=False),
                      path, need_labels=False, form=form, skips=skips)
+
+
+def form_to_predict(task: Task, path: str, form: Optional[str]) -> Optional[str]:
+    """The form of a file to be predicted, as in `read_to_predict`; None: from its extension."""
+    if form is None and (path == "-" or path.endswith(".txt")):
+        return task.kind.plain_form
+    return form
 
 
 def _can_lose(task, num_rows, need_labels):

@@ -47,7 +47,7 @@ def write(directory: str, task: Task, split: str, rows: Sequence[Row], values: A
             _say_predicted(task, split, step, rows, path)
     if is_official and split in task.submissions:
         path = os.path.join(directory, task.submissions[split])
-        files.write_lines(path, task.kind.submission(task, rows, values))
+        files.write_lines(path, task.kind.submission(task, rows, values, threshold))
         _log.info("for the %s server: %s", "CLUE" if task.submission_form == "json" else "GLUE",
                   path)
 

@@ -127,13 +127,6 @@ def legal_transitions(tags: Sequence[str], scheme: str) -> tuple:
     return after, ~goes_on, ~is_unfinished
 
 
-def strict_spans(tags: Sequence[str], scheme: str) -> list[Span]:
-    """The entities whose tags are legal, as seqeval's strict mode counts them."""
-    legal = repaired(tags, scheme)
-    return [span for span in spans(tags)
-            if tuple(tags[span[0]:span[1]]) == legal[span[0]:span[1]]]
-
-
 # ---- the scheme of a file ----
 
 def detect(sequences: Collection[Sequence[str]]) -> str:

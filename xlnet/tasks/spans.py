@@ -12,6 +12,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import itertools
+import logging
 import os
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -32,6 +33,8 @@ from xlnet.tasks.kind import THRESHOLD, Answers, Kind, LossOptions, refuse_nan
 from xlnet.tasks.prediction_files import PredictionFile
 from xlnet.tasks.row_store import Mapped, Names, kept
 from xlnet.tasks.task import Row, Task
+
+_log = logging.getLogger(__name__)
 
 _HIDDEN = -1e30          # the logit of a place where no answer can be
 
@@ -90,14 +93,31 @@ class Spans(Kind):
                 *(name for name in there if re.fullmatch(split + "-.*[.]json", name)))
 
     def configured(self, task: Task, settings: SpanSettings) -> Task:
-        own = {name: os.path.abspath(path) for name, path in (
-            ("train", settings.train_file), ("dev", settings.predict_file)) if path and path != "-"}
+        files = dict(task.files) if settings.data_dir else {}
+        if settings.train_file:
+            files["train"] = os.path.abspath(settings.train_file)
+        evaluated = self._evaluated_file(task, settings)
+        if evaluated:
+            files["dev"] = os.path.abspath(evaluated)
         options = {field.name: getattr(settings, field.name) for field in dataclasses.fields(Spans)}
         if settings.long_document != "memory":
             options["max_segments"] = 1
         kind = Spans(**dict(options, scoring=settings.scoring or self.scoring))
-        return dataclasses.replace(task, kind=kind, files={**task.files, **own},
-                                   dev_share=0.0 if "dev" in own else task.dev_share)
+        return dataclasses.replace(task, kind=kind, files=files, dev_share=(
+            task.dev_share if "train" in files and not evaluated else 0.0))
+
+    def _evaluated_file(self, task, settings):
+        """`predict_file`, unless it can only be predicted, as it has no answers; it is looked at
+        where that matters."""
+        path = settings.named_file
+        if not path or not (settings.do_train or settings.do_eval or settings.do_prepro):
+            return path
+        if settings.do_eval and not settings.data_dir:
+            return path         # nothing else is there: reading it will name what it lacks
+        if squad_files.has_answers(task, path, settings.predict_form):
+            return path
+        _log.info("note: %s has no answers: it is predicted, and not evaluated", path)
+        return None
 
     # ---- files
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, Optional
 
 from xlnet.errors import UserError
-from xlnet.tasks import decoding, readers
+from xlnet.tasks import decoding, parsing, readers
 from xlnet.tasks.json_stream import JsonStream
 from xlnet.tasks.task import Row, Task
 
@@ -134,6 +134,16 @@ FORMS = {"json": _read_json}
 
 # ---- answers
 
+def has_answers(task: Task, path: str, form: Optional[str] = None) -> bool:
+    """Whether any question of a file has an answer; form: as for `parsing.read_to_predict`."""
+    table = readers.read_table(task, path, form=parsing.form_to_predict(task, path, form))
+    if not task.label or task.label[0] not in table.columns:
+        return False
+    column = table.columns.index(task.label[0])
+    return any(isinstance(cells, list) and any(cells[column:column + 1])
+               for _, cells in table.rows)
+
+
 def parse_answers(cells: list) -> tuple:
     """(tuple of `Answer`, None) or (None, fault), from the cells of an answer and of its start.
 
@@ -165,7 +175,7 @@ def _parse_start(value):
     """(int or None, fault or None)"""
     if value is None or value == "":
         return None, None
-    if isinstance(value, bool) or not str(value).lstrip("-").isdecimal():
+    if isinstance(value, bool) or not re.fullmatch(r"-?\d{1,99}", str(value)):
         return None, "answer_start %s, expected a whole number" % json.dumps(value)
     return int(value), None
 

@@ -100,10 +100,11 @@ class Tagging(Kind):
         form = tagged_files.form_of(path)
         tag_column = task.label[0] if task.label else None
         given = self.scheme if self.is_scheme_given else None
+        in_file = tagged_files.JSON_SCHEME if form == "jsonl" else given
         found = faults.Found()
         sentences = kept(_checked(path, tagged_files.read(
             path, form, task.text_a[0], tag_column, need_tags=True),
-            functools.cache(lambda tag: schemes.tag_fault(tag, given)), found))
+            functools.cache(lambda tag: schemes.tag_fault(tag, in_file)), found))
         found.refuse()
         sequences = Mapped(lambda sentence: sentence.tags, sentences)
         labels = schemes.labels_of(sequences)

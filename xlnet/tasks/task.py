@@ -90,12 +90,16 @@ class Task:
         return self.kind.head_scope(self.trained_as or self.name)
 
 
+def splits_of(task: Task) -> tuple[str, ...]:
+    """The names of a task's splits: of several files, of one, and what is held out."""
+    return (*task.groups, *task.files, *(("dev",) if task.dev_share else ()))
+
+
 def expand_split(task: Task, split: str) -> tuple:
     """Returns the splits, each of one file, that `split` stands for: MNLI's dev is two of them."""
     if split in task.groups:
         return task.groups[split]
-    held_out = ["dev"] if task.dev_share else []
-    known = [*task.groups, *task.files, *held_out]
+    known = splits_of(task)
     if split not in known:
         raise UserError("task %s has no split '%s'%s (splits: %s)%s" % (
             task.name, split, did_you_mean(split, known), ", ".join(known),
