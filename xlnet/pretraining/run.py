@@ -64,7 +64,8 @@ class Run:
         self._tokenizer = Tokenizer(os.path.join(settings.record_info_dir, manifest.sp_model),
                                     manifest.uncased, manifest.keep_accents,
                                     descriptions_beside(settings.init_checkpoint))
-        self._permutation = sources.choose_permutation(settings, manifest)
+        self._permutation = sources.choose_permutation(
+            settings, manifest, is_read=settings.objective != "causal")     # it predicts all tokens
         self._held_out = sources.held_out_manifest(settings, manifest)
         if settings.verify_records:
             sources.verify(settings, manifest, self._held_out)

@@ -65,16 +65,20 @@ def verify(settings: PretrainingSettings, manifest: AnyManifest,
             _log.info("records in %s agree with their checksums", directory)
 
 
-def choose_permutation(settings: PretrainingSettings, manifest: AnyManifest) -> Permutation:
+def choose_permutation(settings: PretrainingSettings, manifest: AnyManifest,
+                       is_read: bool = True) -> Permutation:
     """How targets are drawn.
+
+    Args:
+      is_read: whether they are predicted; else as few are drawn as can be.
 
     Raises:
       UserError: more targets than a window can have.
     """
-    # The causal objective predicts every token, and nobody reads what is drawn.
-    is_read = settings.objective != "causal" or isinstance(manifest, legacy.LegacyManifest)
+    is_drawn = not isinstance(manifest, legacy.LegacyManifest)
     permutation = Permutation(
-        reuse_len=manifest.reuse_len, num_predict=settings.num_predict if is_read else 1,
+        reuse_len=manifest.reuse_len,
+        num_predict=1 if is_drawn and not is_read else settings.num_predict,
         perm_size=settings.perm_size, mask_alpha=settings.mask_alpha, mask_beta=settings.mask_beta,
         mask_mode=settings.mask_mode)
     permutation.check(manifest.seq_len)
