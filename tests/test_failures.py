@@ -53,8 +53,7 @@ def of_graph(error, node, reason):
     (MemoryError("Unable to allocate 3.2 GiB"), "out of memory: Unable to allocate 3.2 GiB; what"),
     (process.BrokenProcessPool("A process in the process pool was terminated abruptly while the "
                                "future was running or pending."),
-     "a worker process was killed, perhaps for want of memory; give fewer --num_workers; what is "
-     "finished is kept, and the same command goes on from it"),
+     "a worker process was killed, perhaps for want of memory; give fewer of them"),
     (of_graph(tf.errors.DataLossError, "IteratorGetNext",
               "truncated record at 5780' failed with Read less bytes than requested"),
      "records: r.tfrecord is damaged: truncated record at 5780' failed with Read less bytes than "
@@ -71,7 +70,7 @@ def of_graph(error, node, reason):
 ])
 def test_a_known_failure_is_one_line(error, line):
     with pytest.raises(UserError) as raised, failures.explained(
-            records="r.tfrecord", workers="num_workers"):
+            records="r.tfrecord", fewer="give fewer of them"):
         raise error
     assert str(raised.value).startswith(line) and "\n" not in str(raised.value)
     assert raised.value.__cause__ is error

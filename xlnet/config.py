@@ -691,7 +691,7 @@ class TaskSettings(RunSettings, TextSettings):
             raise UserError("nothing to do: give --do_train=True, --do_eval=True, "
                             "--do_predict=True or --do_export=True")
         self.check_evaluates()
-        if self.trial_rates() and self.num_trials == 1:
+        if self.trial_rates() and self.do_train and self.num_trials == 1:
             raise UserError("learning_rates is for several trials; give --num_trials=2 or more, or "
                             "one rate as --learning_rate")
 
@@ -711,10 +711,10 @@ class TaskSettings(RunSettings, TextSettings):
         if not self.learning_rates:
             return []
         try:
-            rates = [float(rate) for rate in self.learning_rates.split(",")]
+            rates = [float(rate) for rate in self.learning_rates.split(",") if rate.strip()]
         except ValueError:
             rates = [math.nan]
-        if not all(0 < rate < math.inf for rate in rates):
+        if not rates or not all(0 < rate < math.inf for rate in rates):
             raise UserError("learning_rates: '%s', expected finite numbers above 0 with commas "
                             "between" % self.learning_rates)
         return rates

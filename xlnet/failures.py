@@ -85,8 +85,7 @@ _CASES = (
          "there"),
     Case(("MemoryError",), "", "out of memory: {reason}; what helps: " + _LESS_MEMORY),
     Case(("BrokenProcessPool",), "",
-         "a worker process was killed, perhaps for want of memory; give fewer --{workers}; what is "
-         "finished is kept, and the same command goes on from it"),
+         "a worker process was killed, perhaps for want of memory; {fewer}"),
     Case(("DataLossError",), "",
          "records: {records} is damaged: {reason}; remove it and start again, it is made anew"),
 )
@@ -105,8 +104,8 @@ def explained(**known: Known) -> Iterator[None]:
     """Turns a failure that is known into a `UserError` of one line.
 
     known: what lines of cases may hold beside what the error says itself, or functions that find it
-      out: `records`, the path of the records that are read inside; `workers`, the flag that says
-      how many processes work there.
+      out: `records`, the path of the records that are read inside; `fewer`, how fewer processes
+      work there.
     """
     try:
         yield

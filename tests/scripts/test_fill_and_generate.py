@@ -93,6 +93,10 @@ def test_a_text_is_shown_as_it_is_written(model, runs):
     done = runs("generate", "--text=the cat", "--max_tokens=6", "--seed=1", "--samples=2")
     shown = ["[%d] the cat%s\n" % (number, one.text) for number, one in enumerate(written, 1)]
     assert done.stdout in ("".join(shown), "".join(shown[::-1]))      # as they end
+    stop = written[0].text[2:4]
+    done = runs("generate", "--text=the cat", "--max_tokens=6", "--seed=1",
+                "--stop=" + json.dumps(["never", stop]))
+    assert done.stdout == "the cat%s\n" % written[0].text[:written[0].text.index(stop)]
 
 
 def test_a_talk_goes_on_after_a_wrong_text(runs):

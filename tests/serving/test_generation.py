@@ -3,12 +3,13 @@
 import concurrent.futures
 import contextlib
 import math
+import time
 
 import numpy as np
 import pytest
 
 from xlnet.errors import UserError
-from xlnet.serving import choosing, generation
+from xlnet.serving import choosing, generation, language_model
 from xlnet.serving.settings import GenerationSettings
 
 PROMPT = "the cat sat on"
@@ -222,7 +223,8 @@ def test_writing_ends_before_a_stop_text(method):
     assert (never.text, never.ended) == (" b c a b c", "length")
 
 
-def test_a_thread_does_not_wait_for_the_text_that_it_writes_itself(permuted):
+def test_a_thread_does_not_wait_for_the_text_that_it_writes_itself(permuted, monkeypatch):
+    monkeypatch.setattr(language_model, "_SECONDS_FOR_ANOTHER_THREAD", 0.2)
     settings = GenerationSettings(method="greedy", max_tokens=4)
 
     def writing():
@@ -240,6 +242,16 @@ def test_a_thread_does_not_wait_for_the_text_that_it_writes_itself(permuted):
     next(closed)
     closed.close()
     assert list(writing())[1:] == rest
+
+
+def test_another_thread_may_go_on_with_what_this_one_began(permuted):
+    settings = GenerationSettings(method="greedy", max_tokens=4)
+    first, second = (generation.write(permuted.model, permuted.tokenizer, PROMPT, settings)
+                     for _ in range(2))
+    begun = [next(first)]
+    with concurrent.futures.ThreadPoolExecutor(1) as other:
+        rest = other.submit(lambda: time.sleep(0.2) or list(first))
+        assert list(second) == begun + rest.result(timeout=60)
 
 
 class Bytes:

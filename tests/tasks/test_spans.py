@@ -199,7 +199,7 @@ def given(tmp_path, predicted, name="new.json", **changes):
 
 
 @pytest.mark.parametrize("questions, is_dev", [
-    ([question(answers=None)], False), ([question(answers=())], False), ([question()], True),
+    ([question(answers=None)], False), ([question(answers=())], True), ([question()], True),
     ([question("q1", answers=()), question()], True), (["q"], False)])
 def test_a_file_to_be_predicted_is_evaluated_too_if_it_has_answers(tmp_path, questions, is_dev,
                                                                    caplog):
@@ -216,12 +216,12 @@ def test_questions_in_a_text_file_are_looked_at_as_they_are_read(tmp_path):
         assert (task.files["dev"] == str(tmp_path / "new.txt")) == is_dev
 
 
-def test_a_file_without_answers_leaves_what_is_held_out(tmp_path):
+def test_whatever_file_is_named_no_question_is_held_out_of_training(tmp_path):
     (tmp_path / "train.tsv").write_text("id\tcontext\tquestion\tanswer\n1\ta b\twhat?\tb\n")
     alone = dict(task_name="custom", data_dir=str(tmp_path / "train.tsv"), name="new.txt",
                  predict_form="tsv")
     task = given(tmp_path, "id\tcontext\tquestion\n1\ta b\twhat?\n", **alone)
-    assert (list(task.files), task.dev_share) == (["train"], 0.1)
+    assert (list(task.files), task.dev_share) == (["train"], 0.0)
     task = given(tmp_path, "id\tcontext\tquestion\tanswer\n1\ta b\twhat?\ta\n", **alone)
     assert (list(task.files), task.dev_share) == (["train", "dev"], 0.0)
 

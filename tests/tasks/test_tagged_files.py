@@ -70,7 +70,7 @@ def test_columns_by_name_between_tabs(tmp_path):
 
 
 def test_a_comment_may_have_as_many_parts_as_there_are_columns(tmp_path):
-    """Unless it ends in a tag; a hashtag is a word."""
+    """In CoNLL-U's form; elsewhere # is a word, whatever stands beside it, as are hashtags."""
     text = "# id = 1\nEU x y B-ORG\nsays x y O\n\n# id = 2\n# x y O\n# x y B-X\n\n#tag x y z\n"
     first, second, third = sentences = read(write(tmp_path, text))
     assert [s.words for s in sentences] == [("EU", "says"), ("#", "#"), ("#tag",)]
@@ -78,6 +78,8 @@ def test_a_comment_may_have_as_many_parts_as_there_are_columns(tmp_path):
     assert conll_text([s.source for s in sentences], ["XX", "OO", "O"]) == (
         text.replace("ORG\n", "ORG X\n").replace("y O\n\n", "y O X\n\n").replace(
             "y O\n#", "y O O\n#").replace("X\n\n#tag x y z", "X O\n\n#tag x y z O"))
+    predicted, = read(write(tmp_path, "# NN\n1 CD\nfan NN\n"), need_tags=False)
+    assert predicted.words == ("#", "1", "fan")
 
 
 def test_what_stands_after_the_last_word_is_kept(tmp_path):

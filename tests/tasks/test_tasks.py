@@ -1,5 +1,7 @@
 """Tasks: the table of the known ones, and those made of own files."""
 
+import logging
+
 import pytest
 
 from xlnet.config import ClassifierSettings
@@ -243,11 +245,13 @@ def test_a_column_for_each_label(tmp_path):
 @pytest.mark.parametrize("labels, names", [
     ("AC", ("A", "B", "C")), ("ba", ("a", "b", "c")), ("02", ("0", "1", "2")),
     ("13", ("1", "2", "3")), ("12", ("1", "2", "3")), (["c2", "c1"], ("c1", "c2", "c3"))])
-def test_answers_to_choose_from(tmp_path, labels, names):
+def test_answers_to_choose_from(tmp_path, labels, names, caplog):
+    caplog.set_level(logging.INFO, "xlnet")
     write(tmp_path, "train.csv", "text_a,q,c1,c2,c3,label",
           *("story,It is _ !,one,two,three,%s" % label for label in labels))
     task = own(tmp_path, text_b_column="q", choice_columns="c1,c2,c3")
     assert task.kind.name == "multiple_choice" and task.labels == names and task.cut_first
+    assert ("taken as numbered from 1" in caplog.text) == (set(labels) <= {"1", "2"})
     row = parsing.read_rows(task, str(tmp_path), "train")[0]
     assert row.pairs == (("story", "It is one !"), ("story", "It is two !"),
                          ("story", "It is three !"))

@@ -2,7 +2,7 @@
 
 from xlnet import cli
 from xlnet.programs import asking
-from xlnet.serving.settings import GenerationSettings, LoadSettings
+from xlnet.serving.settings import GenerationSettings, LoadSettings, stop_texts
 
 ABOUT = """writes on from a text with a pretrained model, causal or permutation: sampled, greedy or
 by beams; shown as it is written.
@@ -11,9 +11,10 @@ by beams; shown as it is written.
 
 def main(model_settings: LoadSettings, settings: asking.AskingSettings,
          how: GenerationSettings) -> None:
+    chosen = dict(vars(how), stop=stop_texts(how.stop))
     with asking.load(model_settings) as model:
         def answer(text):
-            whole = {part.number: part.whole for part in model.stream(text, **vars(how))
+            whole = {part.number: part.whole for part in model.stream(text, **chosen)
                      if part.whole}
             for number, written in sorted(whole.items()):
                 yield {"prompt": text, "number": number, **written._asdict()}
@@ -21,7 +22,7 @@ def main(model_settings: LoadSettings, settings: asking.AskingSettings,
         def show(text):
             if how.samples == 1:
                 print(text, end="", flush=True)
-            for part in model.stream(text, **vars(how)):
+            for part in model.stream(text, **chosen):
                 if how.samples == 1:
                     print(part.text, end="", flush=True)
                 elif part.whole:

@@ -28,7 +28,7 @@ class ServingSettings(Settings):
     max_batch: int = setting(32, "rows computed together", minimum=1)
     wait_ms: float = setting(2.0, "wait for more rows before fewer are computed [ms]", minimum=0.0)
     max_rows: int = setting(128, "rows of a request", minimum=1)
-    max_values: int = setting(1024, "values of a list in a row, such as ids", minimum=1)
+    max_values: int = setting(4096, "values of a list in a row, such as ids", minimum=1)
     max_characters: int = setting(100_000, "characters of a text", minimum=1)
     max_body: int = setting(1 << 20, "size of a request [bytes]", minimum=1)
     max_waiting: int = setting(1024, "rows that may wait; more are refused", minimum=1)

@@ -15,6 +15,7 @@ import http
 import http.server
 import json
 import logging
+import socket
 import threading
 import time
 import urllib.parse
@@ -42,7 +43,7 @@ class Limits:
     an answer. batch: rows computed together. wait: for more rows [s]."""
     body: int = 1 << 20
     rows: int = 128
-    values: int = 1024
+    values: int = 4096
     characters: int = 100_000
     waiting: int = 1024
     batch: int = 32
@@ -148,7 +149,7 @@ class Server(http.server.ThreadingHTTPServer):
     def _check_lengths(self, arrays):
         for name, values in arrays.items():
             if values.ndim > 1 and values.shape[1] > self.limits.values:
-                raise Refused(413, "'%s' has %d values, at most %d are taken" % (
+                raise Refused(413, "'%s' has %d values, at most %d are taken (--max_values)" % (
                     name, values.shape[1], self.limits.values))
             if values.dtype == object:
                 longest = max((len(text) for text in values.ravel()), default=0)
@@ -222,7 +223,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
                 length, self.server.limits.body))
         try:
             return self.rfile.read(int(length))
-        except TimeoutError:
+        except socket.timeout:      # TimeoutError from Python 3.10 on
             raise Refused(408, "nothing came for %d s" % self.timeout) from None
 
     def _path(self):

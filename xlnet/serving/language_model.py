@@ -23,6 +23,7 @@ from xlnet.network.incremental import IncrementalNetwork
 from xlnet.serving.loaded import LoadedModel
 from xlnet.serving.session import Part, Restored, Tensors
 
+_SECONDS_FOR_ANOTHER_THREAD = 10    # to read on what this one began
 _EMPTY = np.iinfo(np.int64).max     # the position of a slot without a token
 
 
@@ -67,18 +68,20 @@ class LanguageModel:
         threads wait.
 
         Raises:
-          UserError: it is this thread that reads another one, so that it would wait for itself.
+          UserError: it is this thread that reads another one, so that it waits for itself, and no
+            other thread goes on with that.
         """
         open_one = self._reading
-        if open_one and open_one.thread == threading.get_ident():
+        is_own = open_one and open_one.thread == threading.get_ident()
+        if not self._lock.acquire(timeout=_SECONDS_FOR_ANOTHER_THREAD if is_own else -1):
             raise UserError("a text is still being written here (Model.stream); read it to its "
                             "end, or close() it, before anything else is asked")
-        with self._lock:
+        try:
             self._reading = Reading(self._part, size, self.is_causal)
-            try:
-                yield self._reading
-            finally:
-                self._reading = None
+            yield self._reading
+        finally:
+            self._reading = None
+            self._lock.release()
 
 
 class Reading:

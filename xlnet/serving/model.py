@@ -305,8 +305,8 @@ class Model:
                **settings: Any) -> Iterator[generation.Part]:
         """Yields what `generate` returns as it is written: `generation.Part`s.
 
-        Until its end, or its `close`, other threads that ask the language model wait, and this
-        one is refused.
+        Until its end, or its `close`, whoever else asks the language model waits; the thread that
+        reads it is refused then, as it would wait for itself.
         """
         chosen = GenerationSettings(**settings)
         chosen.check()

@@ -47,6 +47,7 @@ Records = collections.namedtuple("Records", "path count windows seen")
 Layout = collections.namedtuple("Layout", "max_seq_length cut_first long_document",
                                 defaults=(False, "truncate"))
 
+_FEWER = "give --data_workers=1, or a few"     # where one is killed
 _NOTED = 0.01      # shares of unknown pieces and of cut examples above it are warned of
 
 
@@ -352,7 +353,7 @@ def _encoded(encoder, examples, workers):
     if workers < 2 or len(examples) < _EXAMPLES_FOR_WORKERS:
         yield from map(encoder, blocks)
         return
-    with failures.explained(workers="data_workers"), concurrent.futures.ProcessPoolExecutor(
+    with failures.explained(fewer=_FEWER), concurrent.futures.ProcessPoolExecutor(
             workers, mp_context=multiprocessing.get_context("spawn"),
             initializer=_start_worker, initargs=(encoder,)) as pool:
         running: collections.deque[concurrent.futures.Future] = collections.deque()

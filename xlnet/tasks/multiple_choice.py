@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import string
 from collections.abc import Sequence
@@ -14,6 +15,8 @@ from xlnet.tasks.kind import THRESHOLD, Kind
 from xlnet.tasks.readers import to_text
 from xlnet.tasks.results import Choice
 from xlnet.tasks.task import Row, Task
+
+_log = logging.getLogger(__name__)
 
 
 class MultipleChoice(Classification):
@@ -37,6 +40,9 @@ class MultipleChoice(Classification):
                       map(str, range(1, count + 1)), map(str, range(count))):
             names = tuple(names)
             if len(names) == count and found <= set(names):
+                if found <= set(map(str, range(1, count))):     # neither 0 nor the last number
+                    _log.info("note: %s: answers are %s of %d: taken as numbered from 1", path,
+                              ", ".join(sorted(found)), count)
                 return names
         raise UserError("%s: column '%s' has %s; expected the right one of %d answers as a "
                         "column's name, a letter or a number" % (

@@ -103,8 +103,10 @@ class Spans(Kind):
         if settings.long_document != "memory":
             options["max_segments"] = 1
         kind = Spans(**dict(options, scoring=settings.scoring or self.scoring))
-        return dataclasses.replace(task, kind=kind, files=files, dev_share=(
-            task.dev_share if "train" in files and not evaluated else 0.0))
+        # Whatever is predicted, a run goes on with the questions that it began with.
+        holds_out = "train" in files and not settings.named_file
+        return dataclasses.replace(task, kind=kind, files=files,
+                                   dev_share=task.dev_share if holds_out else 0.0)
 
     def _evaluated_file(self, task, settings):
         """`predict_file`, unless it can only be predicted, as it has no answers; it is looked at

@@ -135,12 +135,13 @@ FORMS = {"json": _read_json}
 # ---- answers
 
 def has_answers(task: Task, path: str, form: Optional[str] = None) -> bool:
-    """Whether any question of a file has an answer; form: as for `parsing.read_to_predict`."""
+    """Whether any question of a file has answers, or is said to have none; form: as for
+    `parsing.read_to_predict`."""
     table = readers.read_table(task, path, form=parsing.form_to_predict(task, path, form))
     if not task.label or task.label[0] not in table.columns:
         return False
     column = table.columns.index(task.label[0])
-    return any(isinstance(cells, list) and any(cells[column:column + 1])
+    return any(isinstance(cells, list) and cells[column:column + 1] not in ([], [None])
                for _, cells in table.rows)
 
 

@@ -3,7 +3,7 @@
 CoNLL-style: a word a line, its columns between tabs, or else between blanks; an empty line between
 sentences. Columns have numbers from 1 on, or the names in the first line. Lines -DOCSTART- and,
 where a sentence would begin, comments that begin with # stand for no word. A line of all columns is
-a comment where a blank follows the #, unless there is a tag in the tags' column: then # is a word.
+a comment only in CoNLL-U's form, # name = value.
 
 JSON lines: an object a line, with a text and, if it is labelled, its entities, [start, end, label]
 in characters. Its words are runs of letters, runs of digits, each other sign, and each letter of a
@@ -161,7 +161,7 @@ class _ConllReader:
                 continue
             cells = self._cells(line)
             is_whole = len(cells) == self._width and bool(cells[self._word])
-            if not rows and line.startswith("#") and not (is_whole and self._is_word(line, cells)):
+            if not rows and line.startswith("#") and not (is_whole and " = " not in line):
                 before.append(line)
             elif is_whole:
                 rows.append((i + 1, line, cells))
@@ -174,11 +174,6 @@ class _ConllReader:
             held, before = self._sentence(tuple(before), rows), []
         assert held, "there is a row, and no fault"
         yield held._replace(source=held.source._replace(after=tuple(before)))
-
-    def _is_word(self, line, cells):
-        """Whether a line that begins with #, and has all columns, is no comment."""
-        return not line.startswith("# ") or self._tag is not None \
-            and not schemes.tag_fault(cells[self._tag])
 
     def _row_fault(self, cells):
         if len(cells) != self._width:
