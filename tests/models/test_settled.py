@@ -43,6 +43,13 @@ def test_what_is_left_out_is_the_models(model):
     assert (found.predict_file, found.data_dir, found.output_dir) == ("new.tsv", "", "")
 
 
+def test_a_model_of_another_program_is_refused(model):
+    described = json.loads((model / "task.json").read_text())
+    (model / "task.json").write_text(json.dumps(dict(described, kind="tagging")))
+    with pytest.raises(UserError, match="task.json was trained with run_tagger.py; ask it with th"):
+        settled.settled(*settings_of(model))
+
+
 @pytest.mark.parametrize("named", ["", "model.ckpt-2", "latest"])
 def test_a_new_model_takes_what_lies_beside_the_checkpoint_it_starts_from(model, tmp_path, named):
     found = settled.settled(*settings_of(

@@ -293,6 +293,9 @@ def test_a_process_without_this_library_answers_to_raw_text(quick_start, models,
     assert float(re.search(r"text: null_score: (\S+) apart\n", done.stdout)[1]) <= abs(score) * 1e-6
     wrong = [line.split(":")[:2] for line in done.stdout.splitlines() if "WRONG" in line]
     assert wrong == [["serving_default", " answer"], ["serving_default", " null_score"]]
+    done = subprocess.run([sys.executable, "-I", str(check), str(tmp_path)], capture_output=True,
+                          text=True)
+    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1, done.stderr
 
 
 def test_what_is_beside_the_graph(quick_start, models, tmp_path, caplog):

@@ -1,5 +1,6 @@
 """A new kind of task is one short file: trained, evaluated, selected and predicted with."""
 
+import dataclasses
 import json
 import random
 
@@ -10,7 +11,9 @@ from helpers.finetuning import make_vocabulary, weights
 from helpers.ordinal import Ordinal
 from helpers.paths import RELEASED, ROOT
 
-from xlnet.tasks import known
+import xlnet
+from xlnet.tasks import known, registry
+from xlnet.tasks.kind import Kind
 from xlnet.tasks.task import Task
 
 pytestmark = pytest.mark.usefixtures("quick_start")
@@ -66,6 +69,17 @@ def test_a_new_kind_is_trained_evaluated_selected_and_predicted_with(place, monk
     assert header == ["id", "grade", "p_above_1", "p_above_2", "p_above_3", "p_above_4"]
     above = np.array([line[2:] for line in lines], np.float64)
     assert [line[1] for line in lines] == ["%d" % (1 + n) for n in (above >= .5).sum(axis=1)]
+
+    monkeypatch.setitem(registry.KINDS, "ordinal", Ordinal())
+    texts = [line.split("\t")[0] for line in (place / "test.tsv").read_text().splitlines()[1:]]
+    with xlnet.load(str(model / "best"), device="cpu") as loaded:
+        assert loaded.classify(texts) == [line[1] for line in lines]
+
+
+def test_a_kind_without_labels_has_words_for_the_lines_before_a_training():
+    task = dataclasses.replace(STARS, labels=None)
+    assert Kind.words(task.kind, task) == "no labels"
+    assert Kind.counts_in_words(task.kind, task, [None] * 1200) == "1,200 rows"
 
 
 def test_faults_of_a_new_kind_are_listed_as_others(place, tmp_path, monkeypatch):

@@ -144,6 +144,9 @@ class Run:
                 _log.warning("note: there is no file %s to evaluate on while training",
                              settings.eval_split)
                 settings = dataclasses.replace(settings, eval_steps=0)
+            elif settings.eval_split.startswith("test"):
+                _log.warning("note: the best checkpoint is chosen on %s, which flatters its scores "
+                             "there", settings.eval_split)
             self._settings, self._optimization = lengths.in_steps(
                 settings, self._optimization, len(self._train_rows))
         if settings.do_eval or settings.do_train and self._settings.eval_steps:

@@ -18,6 +18,7 @@ from xlnet import files
 from xlnet.config import BEST, CONFIG_NAME, TaskSettings, XLNetConfig, check_value
 from xlnet.errors import MissingFlag, UserError
 from xlnet.tasks import known
+from xlnet.tasks.registry import KINDS
 from xlnet.tokenization import SPIECE_NAME, Tokenizer, descriptions_beside
 
 TASK_NAME = "task.json"
@@ -88,6 +89,10 @@ def _of_model(settings):
 
 def _with_kept(settings, given, path):
     described = files.read_json(path, "model_dir")
+    trained = KINDS.get(str(described.get("kind")))
+    if trained and trained.program != settings.program:
+        raise UserError("model_dir: the model of %s was trained with %s; ask it with that"
+                        % (path, trained.program))
     if "task_name" in given and _answered_by(settings.task_name) != described.get("task"):
         return settings         # of another task: refused where tasks are compared
     kept = _kept(settings, described)

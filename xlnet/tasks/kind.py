@@ -2,9 +2,10 @@
 
 `Kind` lists the contract in the order in which a run needs it: from cells of a file to rows, to
 records, to an output layer and its loss, to answers, to metrics, to prediction files. A new kind is
-one file with one subclass; it goes into `registry.KINDS`, or straight into a `Task`, and nothing
-else changes. Methods that raise NotImplementedError every kind has to say; the others have the
-answer of the plain case: one text or pair of texts in a row, one array of numbers as the answer.
+one file with one subclass; it goes into `registry.KINDS`, by which saved models are found again,
+and into a `Task`, and nothing else changes. Methods that raise NotImplementedError every kind has
+to say; the others have the answer of the plain case: one text or pair of texts in a row, one array
+of numbers as the answer.
 
 Kinds do not import TensorFlow: the output layer is built from `nn`, which the network hands in
 (`network.heads.Layers`), and which has the rest of TensorFlow as `nn.tf`.
@@ -383,6 +384,8 @@ class Kind:
 
     def words(self, task: Task) -> str:
         """What the answers are, for the lines before a training."""
+        if task.labels is None:
+            return "no labels"
         names = task.class_names
         more = ", ..." if len(names) > LABELS_SHOWN else ""
         return "labels " + ", ".join(names[:LABELS_SHOWN]) + more
@@ -390,6 +393,8 @@ class Kind:
     def counts_in_words(self, task: Task, rows: Sequence[Row]) -> str:
         """How often each label is in the rows of the train file, for the lines before a
         training."""
+        if task.labels is None:
+            return "{:,} rows".format(len(rows))
         found = collections.Counter(
             name for row in rows
             for name in (row.label if isinstance(row.label, tuple) else (row.label,)))
