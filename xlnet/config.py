@@ -690,15 +690,16 @@ class TaskSettings(RunSettings, TextSettings):
         if not (self.do_train or self.do_eval or self.do_predict or self.do_export):
             raise UserError("nothing to do: give --do_train=True, --do_eval=True, "
                             "--do_predict=True or --do_export=True")
-        self.check_evaluates()
+        if self.eval_steps == 0:
+            self.check_without_evaluations("--eval_steps")
         if self.trial_rates() and self.do_train and self.num_trials == 1:
             raise UserError("learning_rates is for several trials; give --num_trials=2 or more, or "
                             "one rate as --learning_rate")
 
-    def check_evaluates(self, needed: str = "--eval_steps") -> None:
-        """Raises UserError where something looks at evaluations while training, and there are
+    def check_without_evaluations(self, needed: str) -> None:
+        """Raises UserError where something looks at evaluations while training, of which there are
         none; needed: what they need, in words."""
-        if (self.patience or self.num_trials > 1) and self.eval_steps == 0:
+        if self.patience or self.num_trials > 1:
             raise UserError("%s needs %s: it looks at evaluations while training"
                             % ("patience" if self.patience else "num_trials", needed))
 

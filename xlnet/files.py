@@ -211,6 +211,20 @@ def require_no_pattern(path: str, what: str) -> None:
                         "rename it, or give it by another name" % (what, path))
 
 
+def utf8(line: bytes, where: str, expected: str = "") -> str:
+    """The text of a line.
+
+    Raises:
+      UserError: it is none; named with `where` the line stands, and, if it is said, what is
+        expected there.
+    """
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError as e:
+        raise UserError("%s: not UTF-8: byte 0x%02x at column %d%s" % (
+            where, line[e.start], e.start + 1, expected and "; expected " + expected)) from None
+
+
 def sha256(path: str) -> str:
     """Returns the SHA-256 of a file as hexadecimal text."""
     digest = hashlib.sha256()

@@ -97,8 +97,7 @@ def _run(settings, network, optimization, device, check_task):
 def _check_splits(settings, task, rows):
     """Raises UserError where a task has fewer files than are needed, or more."""
     if settings.do_train and not rows.can_evaluate():
-        dataclasses.replace(settings, eval_steps=0).check_evaluates(
-            "a file %s to evaluate on" % settings.eval_split)
+        settings.check_without_evaluations("a file %s to evaluate on" % settings.eval_split)
     if settings.do_predict and settings.predict_output and not settings.predict_file:
         parts = expand_split(task, settings.predict_split)
         if len(parts) > 1:

@@ -55,18 +55,9 @@ def texts_of(path: str) -> Iterator[str]:
         files.require_file(path, "input_file")
     with contextlib.nullcontext(sys.stdin.buffer) if path == "-" else open(path, "rb") as f:
         for number, line in enumerate(f, 1):
-            text = _decoded(line, "input_file %s, line %d" % (path, number))
+            text = files.utf8(line, "input_file %s, line %d" % (path, number)).strip()
             if text:
                 yield text
-
-
-def _decoded(line, where):
-    """A line's text without the spaces around it; `where` it stands is named in errors."""
-    try:
-        return line.decode("utf-8").strip()
-    except UnicodeDecodeError as e:
-        raise UserError("%s: not UTF-8: byte 0x%02x at column %d"
-                        % (where, line[e.start], e.start + 1)) from None
 
 
 def load(settings: LoadSettings) -> "Model":
@@ -105,7 +96,7 @@ def _talk(show):
         if not line:
             return
         try:
-            text = _decoded(line, "text")
+            text = files.utf8(line, "text").strip()
             if text:
                 show(text)
         except UserError as e:

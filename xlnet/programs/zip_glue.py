@@ -70,12 +70,8 @@ def check(path: str) -> None:
 
 
 def _cells(path, number, line):
-    try:
-        return line.decode("utf-8").rstrip("\r\n").split("\t")
-    except UnicodeDecodeError as e:
-        raise UserError("%s:%d: not UTF-8: byte 0x%02x at column %d; expected a file that "
-                        "run_classifier.py wrote" % (path, number, line[e.start], e.start + 1)
-                        ) from None
+    text = files.utf8(line, "%s:%d" % (path, number), "a file that run_classifier.py wrote")
+    return text.rstrip("\r\n").split("\t")
 
 
 def _is_answer(text, labels):

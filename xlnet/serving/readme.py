@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from xlnet.serving import saved_model
+
 _PAGE = """# {title}
 
 {about}
@@ -98,7 +100,7 @@ def text(model: Any, name: str, dtype: str, requests: Mapping[str, Mapping[str, 
         extra=_extra(model),
         signatures="\n".join(_rows(requests, answers)), needs=_NEEDS if has_text else "",
         rest_request=json.dumps(dict(signature_name=signature, instances=[_row(request)])),
-        rest_answer=json.dumps({"predictions": [_answer_row(answer)]}),
+        rest_answer=json.dumps({"predictions": [saved_model.as_row(_row(answer))]}),
         grpc=_GRPC.format(name=name, signature=signature, inputs="\n".join(
             "request.inputs[%r].CopyFrom(tf.make_tensor_proto(%s))" % (key, _literal(value))
             for key, value in request.items()), outputs="\n".join(
@@ -142,12 +144,6 @@ def _tensors(arrays):
     return ", ".join("`%s` %s %s" % (
         name, "string" if value.dtype == object else value.dtype,
         ["batch", *["…"] * (value.ndim - 1)]) for name, value in arrays.items()).replace("'", "")
-
-
-def _answer_row(arrays):
-    """As `saved_model.as_rows`: of one output its value alone."""
-    row = _row(arrays)
-    return row if len(row) > 1 else next(iter(row.values()))
 
 
 def _row(arrays):

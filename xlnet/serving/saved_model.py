@@ -204,12 +204,14 @@ def _encoded(name, value):
 
 
 def as_rows(arrays: Mapping[str, np.ndarray]) -> list[Any]:
-    """Arrays [B, ...] by name as B rows that `json` can write: dicts, or, of one array, its values,
-    as TensorFlow Serving answers."""
+    """Arrays [B, ...] by name as B rows that `json` can write, see `as_row`."""
     columns = {name: plain(value) for name, value in arrays.items()}
-    if len(columns) == 1:
-        return next(iter(columns.values()))
-    return [dict(zip(columns, values)) for values in zip(*columns.values())]
+    return [as_row(dict(zip(columns, values))) for values in zip(*columns.values())]
+
+
+def as_row(outputs: dict[str, Any]) -> Any:
+    """The outputs of a row as TensorFlow Serving answers: a dict, or, of one, its value alone."""
+    return outputs if len(outputs) > 1 else next(iter(outputs.values()))
 
 
 def plain(array: np.ndarray) -> list:

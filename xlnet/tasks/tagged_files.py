@@ -161,7 +161,7 @@ class _ConllReader:
                 continue
             cells = self._cells(line)
             is_whole = len(cells) == self._width and bool(cells[self._word])
-            if not rows and line.startswith("#") and not (is_whole and " = " not in line):
+            if not rows and line.startswith("#") and (" = " in line or not is_whole):
                 before.append(line)
             elif is_whole:
                 rows.append((i + 1, line, cells))
