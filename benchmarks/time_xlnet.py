@@ -13,13 +13,13 @@ from xlnet.pretraining import objectives
 DTYPES = {"fp32": tf.float32, "bf16": tf.bfloat16}
 
 
-def run_config(work, options, devices):
+def run_config(work, options):
     is_training = work.kind != "infer"
     return settings.RunConfig(
         is_training=is_training, use_tpu=False, use_bfloat16=False, precision=options["precision"],
-        recompute=options["recompute"], on_accelerator=devices.on_accelerator,
-        built_once=is_training, dropout=0.1, dropatt=0.1, mem_len=work.memory or None,
-        reuse_len=work.length // 2 if work.memory else None)
+        recompute=options["recompute"], built_once=is_training,
+        device="xla" if options.get("xla") and is_training else None, dropout=0.1, dropatt=0.1,
+        mem_len=work.memory or None, reuse_len=work.length // 2 if work.memory else None)
 
 
 def pretraining_loss(config, run, inputs, seed):
@@ -29,7 +29,7 @@ def pretraining_loss(config, run, inputs, seed):
     outputs = modeling.transformer_xl(
         config, run, input_ids=inputs["input_ids"], seg_ids=inputs["seg_ids"],
         direction=inputs["direction"], mems=tf.unstack(inputs["memory"], axis=1),
-        hidden=modeling.permutation_mask(inputs["rank"], is_target),
+        mask=modeling.permutation_mask(inputs["rank"], is_target),
         query=modeling.Query(positions=positions), seed=seed)
     targets = tf.gather(inputs["input_ids"], positions, batch_dims=1)
     losses = heads.lm_loss(outputs.sequence, targets, outputs.embedding_table, run.precision)
@@ -39,8 +39,8 @@ def pretraining_loss(config, run, inputs, seed):
 def classifier(config, run, inputs, seed):
     outputs = modeling.transformer_xl(
         config, run, input_ids=inputs["input_ids"], seg_ids=inputs["seg_ids"], seed=seed,
-        hidden=(inputs["input_ids"] < 0)[:, None])      # none is, but TensorFlow cannot know
-    summary = modeling.summarize(config, run, outputs.sequence, seed=seed)
+        mask=(inputs["input_ids"] < 0)[:, None])      # none is, but TensorFlow cannot know
+    summary = heads.summarize(config, run, outputs.sequence, seed=seed)
     return heads.classification(run, summary, inputs["labels"], num_classes=2,
                                 scope="classification_benchmark")
 
@@ -55,7 +55,7 @@ def build(work, config, options):
         device: "cpu" or "gpu" (what there is).
     """
     devices = distribution.connect(settings.DeviceSettings(device=options.get("device", "auto")))
-    run, batch = run_config(work, options, devices), works.batch(work, config.n_token)
+    run, batch = run_config(work, options), works.batch(work, config.n_token)
     inputs = {name: tf.placeholder(tf.int32, value.shape) for name, value in batch.items()}
     fetches = (training_step(work, config, run, training.on_device(inputs), options.get("xla"))
                if run.is_training else answers(config, run, training.on_device(inputs)))

@@ -11,7 +11,7 @@ from typing import Optional
 import tensorflow.compat.v1 as tf
 
 from xlnet.config import RunConfig, XLNetConfig
-from xlnet.network import modeling
+from xlnet.network import heads, modeling
 
 
 class XLNetModel:
@@ -43,7 +43,7 @@ class XLNetModel:
             outputs = modeling.transformer_xl(
                 xlnet_config, run_config, input_ids=input_ids, seg_ids=seg_ids,
                 direction=_halves(input_ids) if run_config.bi_data else None,
-                hidden=_hidden(input_mask, _transpose(perm_mask, 2, 0, 1)),
+                mask=_hidden(input_mask, _transpose(perm_mask, 2, 0, 1)),
                 mems=[_transpose(mem, 1, 0, 2) for mem in mems] if mems else None,
                 query=_query(_transpose(target_mapping, 2, 0, 1), _transpose(inp_q, 1, 0)),
                 seed=self._seed)
@@ -58,7 +58,7 @@ class XLNetModel:
     def get_pooled_out(self, summary_type: str, use_summ_proj: bool = True) -> tf.Tensor:
         """float32 [B,D]; "last", "first", "mean" or "attn". Padding counts, as in the reference."""
         with tf.variable_scope("model", reuse=tf.AUTO_REUSE):
-            return modeling.summarize(self._config, self._run, self._sequence,
+            return heads.summarize(self._config, self._run, self._sequence,
                                       summary_type=summary_type, use_proj=use_summ_proj,
                                       seed=self._seed)
 

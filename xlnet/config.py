@@ -236,7 +236,7 @@ ArchitectureSettings: type[Settings] = dataclasses.make_dataclass(
 # ---- how the network is run ----
 
 PRECISIONS = ("fp32", "bf16", "fp16")
-POSITION_DROPOUTS = ("none", "row", "batch")
+POSITION_DROPOUTS = ("none", "row")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -245,8 +245,8 @@ class NetworkSettings(Settings):
     dropout: float = rate(0.1, "dropout rate of hidden states")
     dropatt: float = rate(0.1, "dropout rate of attention probabilities")
     position_dropout: str = setting(
-        "none", "dropout of the sinusoids of the relative distances: none; drawn for each row of "
-                "the batch, as in the authors' code; or one draw for all rows",
+        "none", "dropout of the sinusoids of the relative distances: none, or, as in the original "
+                "implementation, for each batch element (row)",
         choices=POSITION_DROPOUTS)
     init: str = setting("normal", "initialization", choices=("normal", "uniform"))
     init_std: float = setting(0.02, "standard deviation of normal initialization", minimum=0.0)
@@ -259,8 +259,7 @@ class NetworkSettings(Settings):
                                      "backward pass: less memory, a third more time")
 
     def run_config(self, is_training: bool, **more: Any) -> "RunConfig":
-        """The `RunConfig` of these settings; `more` is its mem_len, reuse_len, same_length,
-        on_accelerator.
+        """The `RunConfig` of these settings; `more` is its mem_len, reuse_len, same_length, device.
 
         Raises:
           UserError: as `check`.
@@ -290,11 +289,10 @@ class RunConfig:
         softmax, layer norm and loss stay float32. None: as `use_bfloat16` says.
       recompute: the backward pass computes each layer's activations again rather than to keep
         them: less memory for a third more work, the same gradients.
-      position_dropout: whether the sinusoids of the relative distances are dropped out too, at
-        rate `dropout`: "none"; "row", each row of the batch draws its own, as in the published
-        code; "batch", one draw for all rows.
-      on_accelerator: it runs on a GPU or TPU, which takes attention whole where a CPU takes it in
-        blocks.
+      position_dropout: whether the sinusoids of the relative distances have dropout too, at rate
+        `dropout`: "none"; "row", a mask for each batch element, as in the published code.
+      device: what the kernels are chosen for: "cpu", "gpu", or "xla" where XLA compiles the graph.
+        None: found out where the network is built.
       built_once: all layers call one function, which is built in a third of their time. Its
         gradient has to be made before any session has run the graph, and a step wants the session
         of `engine.distribution.session_config`. What this library's programs train with.
@@ -318,7 +316,7 @@ class RunConfig:
     precision: Optional[str] = NetworkSettings.precision
     recompute: bool = NetworkSettings.recompute
     position_dropout: str = NetworkSettings.position_dropout
-    on_accelerator: bool = False
+    device: Optional[str] = None
     built_once: bool = False
 
     def __post_init__(self) -> None:

@@ -59,7 +59,7 @@ class Converted:
         ids, segments, padding = self.texts()
         sequence = modeling.transformer_xl(self.config, run, input_ids=ids, seg_ids=segments,
                                            hidden=padding[:, None] > 0).sequence
-        return heads.Layers(run, scope, sequence, padding, lambda: modeling.summarize(
+        return heads.Layers(run, scope, sequence, padding, lambda: heads.summarize(
             self.config, run, sequence, padding=padding))
 
 

@@ -21,6 +21,7 @@ from work import WORKS, Work
 
 from xlnet import config as settings
 from xlnet.errors import UserError
+from xlnet.network import kernels
 
 ON_GPU = os.environ.get("XLNET_TEST_GPU") == "1"
 RUN = [sys.executable, str(ROOT / "benchmarks" / "run.py"), "--works=infer", "--n_layer=1",
@@ -48,7 +49,7 @@ def test_operations_are_those_of_the_graph(graph, name, recompute):
 @pytest.mark.parametrize("name", ("pretrain", "finetune512"))
 def test_operations_on_a_gpu(graph, monkeypatch, name):
     """All rows of attention are one block there."""
-    monkeypatch.setattr(time_xlnet.distribution.Devices, "on_accelerator", True)
+    monkeypatch.setattr(kernels, "device_here", lambda: "gpu")
     config = base(n_layer=2)
     time_xlnet.build(WORKS[name], settings.XLNetConfig(**config),
                      dict(precision="bf16", recompute=False))

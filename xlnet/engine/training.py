@@ -23,7 +23,7 @@ from xlnet import failures, files
 from xlnet.config import CONFIG_NAME, NetworkSettings, OptimizationSettings, XLNetConfig
 from xlnet.engine import checkpoint, distribution, gpus, hosts, optimization, private_tf
 from xlnet.errors import UserError
-from xlnet.network import modeling, noise
+from xlnet.network import noise, ops, parameters
 from xlnet.tokenization import SPIECE_NAME, Tokenizer
 
 # The matrices of the network, by the name of the variable.
@@ -170,7 +170,7 @@ def model_scope(kept_in: Optional[str] = None) -> tf.variable_scope:
             initializer = type(initializer).from_config(
                 dict(initializer.get_config(), seed=zlib.crc32(name.encode()) >> 1))
         if kept_in not in (None, "fp32") and _MATRIX.search(name):
-            kwargs["dtype"] = modeling.DTYPES[kept_in]
+            kwargs["dtype"] = parameters.DTYPES[kept_in]
             initializer = _rounding(initializer)
         return getter(name, *args, initializer=initializer, **kwargs)
     return tf.variable_scope("model", custom_getter=named, reuse=tf.AUTO_REUSE)
@@ -226,7 +226,7 @@ def accumulate(compute: Callable[..., tuple[tf.Tensor, dict[str, tf.Tensor]]],
 
 def _accumulate(compute, inputs, micro_batches, scale):
     rows = next(iter(inputs.values())).shape.as_list()[0] // micro_batches
-    parts = {name: tf.reshape(value, [micro_batches, rows] + modeling.shape_of(value)[1:])
+    parts = {name: tf.reshape(value, [micro_batches, rows] + ops.shape_of(value)[1:])
              for name, value in inputs.items()}
 
     def one(index):

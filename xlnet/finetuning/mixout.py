@@ -18,8 +18,8 @@ import tensorflow.compat.v1 as tf
 
 from xlnet.engine import checkpoint, distribution
 from xlnet.errors import UserError
+from xlnet.network.kernels import Dropout, dropout
 from xlnet.network.noise import fold_in
-from xlnet.network.ops import Dropout, dropout
 
 _SLOT = "/" + checkpoint.PRETRAINED
 

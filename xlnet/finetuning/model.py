@@ -45,7 +45,8 @@ class TrainedModel:
         options = LossOptions(settings.label_smoothing, self.class_weights)
         with _getter(self._mixing(step_seed)), _getter(
                 frozen(self.model.config, settings.freeze_layers)):
-            loss = self.model.training_loss(features, fold_in(step_seed, first_row), options)
+            loss = self.model.training_loss(features, fold_in(step_seed, first_row), options,
+                                            device="xla" if self.xla else None)
         return tf.reduce_mean(loss)
 
     def _mixing(self, seed):

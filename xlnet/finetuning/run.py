@@ -75,7 +75,7 @@ class Run:
         self._check_model_dir()
         self._read_rows()
         self._model = TaskModel(self._config, self._task, self._network, self._settings,
-                                self._description["head"], self._devices.on_accelerator)
+                                self._description["head"])
         self._trained = TrainedModel(self._model, self._optimization, self._class_weights(),
                                      self._devices.xla)
         at_once = self._answered_at_once()

@@ -20,15 +20,13 @@ from xlnet.tasks.task import Task
 
 @dataclasses.dataclass(frozen=True)
 class TaskModel:
-    """`scope`: name of the output layer's variables. `on_accelerator`: see `RunConfig`. Features of
-    all methods: dict of tensors [B, ...], as `feature_spec.finetuning_features` lists them; ids may
-    be of any length T'."""
+    """`scope`: name of the output layer's variables. Features of all methods: dict of tensors
+    [B, ...], as `feature_spec.finetuning_features` lists them; ids may be of any length T'."""
     config: XLNetConfig
     task: Task
     network: NetworkSettings
     settings: FineTuningSettings
     scope: str
-    on_accelerator: bool = False
 
     def predictions(self, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """What the kind of task answers: dict of tensors [B, ...]. No label is read."""
@@ -45,21 +43,22 @@ class TaskModel:
                         index=features["index"], is_real_example=features["is_real_example"])
 
     def training_loss(self, features: dict[str, tf.Tensor], seed: tf.Tensor,
-                      options: LossOptions) -> tf.Tensor:
-        """The loss of each record in training, float32 [B]; seed: of the noise, uint64 [1]."""
+                      options: LossOptions, device: Optional[str] = None) -> tf.Tensor:
+        """The loss of each record in training, float32 [B]; seed: of dropout, uint64 [1]; device:
+        see `RunConfig`."""
         with training.model_scope():
-            nn, logits = self._logits(features, seed)
+            nn, logits = self._logits(features, seed, device)
             return self.task.kind.loss(nn, self.task, logits, features, options)
 
     def _scope(self):
         """The variable scope of those who do not train."""
         return training.model_scope(kept_in=self.network.run_config(False).precision)
 
-    def _logits(self, features, seed):
+    def _logits(self, features, seed, device=None):
         """(`heads.Layers`, the output layer's logits); seed None: no training."""
         settings, task, is_training = self.settings, self.task, seed is not None
         run = self.network.run_config(
-            is_training, on_accelerator=self.on_accelerator,
+            is_training, device=device,
             mem_len=settings.max_seq_length if settings.long_document == "memory" else None)
         nn = self._layers(run, task.kind.num_choices(task, is_training), features, seed)
         return nn, task.kind.logits(nn, task, features, is_training)
@@ -75,9 +74,9 @@ class TaskModel:
                                         length=settings.max_seq_length)
         else:
             sequence = modeling.transformer_xl(
-                config, run, input_ids=ids, seg_ids=segments, hidden=padding[:, None] > 0,
+                config, run, input_ids=ids, seg_ids=segments, mask=padding[:, None] > 0,
                 seed=seed).sequence
-        return heads.Layers(run, self.scope, sequence, padding, lambda: modeling.summarize(
+        return heads.Layers(run, self.scope, sequence, padding, lambda: heads.summarize(
             config, run, sequence, summary_type=settings.summary_type, padding=padding,
             use_proj=settings.use_summ_proj, seed=seed), seed)
 
@@ -102,7 +101,7 @@ def read_on(config: XLNetConfig, run: RunConfig, ids: tf.Tensor, segments: tf.Te
     def read(index, mems):
         part = [tf.slice(x, [0, index * length], [-1, length]) for x in (ids, segments, padding)]
         outputs = modeling.transformer_xl(
-            config, run, input_ids=part[0], seg_ids=part[1], hidden=part[2][:, None] > 0,
+            config, run, input_ids=part[0], seg_ids=part[1], mask=part[2][:, None] > 0,
             mems=mems, seed=None if seed is None else fold_in(seed, index))
         real = tf.concat([tf.ones([batch, mem_len]), 1. - part[2]], axis=1)
         real = real[:, -mem_len:, None]                                               # [B,M,1]

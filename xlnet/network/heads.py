@@ -1,4 +1,5 @@
-"""What is computed from the network's output: losses, and the layers that kinds of tasks build on.
+"""What is computed from the network's output: a summary of it, losses, and the layers that task
+types build on.
 
 Shape letters as in `modeling`; C classes or choices. Variable names are those of the reference.
 """
@@ -11,22 +12,98 @@ from typing import Callable, Optional
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from xlnet.config import RunConfig
-from xlnet.network.modeling import DTYPES, dense, get_initializer, get_weight
+from xlnet.config import RunConfig, XLNetConfig
+from xlnet.network.kernels import Dropout, dropout, layer_norm, mask_of, masked_softmax
 from xlnet.network.noise import fold_in
 from xlnet.network.ops import (
-    Dropout,
     count_to,
-    dropout,
+    dense,
+    dense_back,
     gather_rows,
-    layer_norm,
-    negative_log_likelihood,
+    merge_heads,
     shape_of,
+    split_heads,
+)
+from xlnet.network.parameters import (
+    DTYPES,
+    Network,
+    dense_weights,
+    get_initializer,
+    get_weight,
+    head_kernel,
+    norm_weights,
 )
 
 # loss: [B] per example. logits: [B,C].
 HeadOutputs = collections.namedtuple("HeadOutputs", "loss logits")
 
+
+# ---- summary ----
+
+def summarize(config: XLNetConfig, run: RunConfig, sequence: tf.Tensor, *,
+              summary_type: str = "last", padding: Optional[tf.Tensor] = None,
+              use_proj: bool = True, seed: Optional[tf.Tensor] = None,
+              first_row: Optional[tf.Tensor] = None, scope: str = "sequnece_summary") -> tf.Tensor:
+    """One vector per example, variables under `scope`.
+
+    Args:
+      sequence: float32 [B,Q,D].
+      summary_type: "last" position, "first", "mean", or "attn" (attention by one learned query).
+      padding: [B,Q], 1 is padding: "first" is then the first real token, and "mean" and "attn"
+        leave padding out. None: all positions count, as in the original implementation.
+      use_proj: adds a dense tanh layer.
+      seed, first_row: as in `transformer_xl`.
+      scope: misspelt in the released checkpoints, and so for good.
+
+    Returns:
+      float32 [B,D].
+    """
+    # The network's dropouts fold in 1, 2, ...; folding in 0 first keeps these apart.
+    net = Network(config, run, None if seed is None else fold_in(seed, 0), first_row)
+    net.dtype = tf.float32
+    with tf.variable_scope(scope, reuse=tf.AUTO_REUSE):
+        summary = _summary(net, sequence, summary_type, padding)
+        if use_proj:
+            summary = tf.tanh(dense(summary, *dense_weights(
+                net, "summary", config.d_model, config.d_model)))
+        return net.dropout(summary, run.dropout)
+
+
+def _summary(net, sequence, summary_type, padding):
+    if summary_type == "last":
+        return sequence[:, -1]
+    if summary_type == "first":
+        if padding is None:
+            return sequence[:, 0]
+        return gather_rows(sequence, tf.argmin(padding, axis=1)[:, None])[:, 0]
+    if summary_type == "mean":
+        if padding is None:
+            return tf.reduce_mean(sequence, axis=1)
+        real = 1. - tf.cast(padding, tf.float32)
+        return tf.matmul(real[:, None], sequence)[:, 0] / tf.reduce_sum(real, axis=1, keepdims=True)
+    if summary_type == "attn":
+        return _attention_summary(net, sequence, padding)
+    raise ValueError("summary_type is %r, expected last, first, mean or attn" % (summary_type,))
+
+
+def _attention_summary(net, sequence, padding):
+    """Multi-head attention without positions, by one learned query: [B,Q,D] -> [B,D]."""
+    config = net.config
+    query = net.variable("summary_bias", [config.d_model])
+    query = tf.broadcast_to(query[None, None], [shape_of(sequence)[0], 1, config.d_model])
+    with tf.variable_scope("abs_attn"):
+        q, k, v = (split_heads(dense(x, head_kernel(net, name)), config.n_head)
+                   for name, x in (("q", query), ("k", sequence), ("v", sequence)))
+        scores = tf.matmul(q, k, transpose_b=True) / config.d_head ** 0.5             # [B,N,1,Q]
+        mask = None if padding is None else mask_of(tf.cast(padding, tf.bool)[:, None],
+                                                    may_see_nothing=False)
+        heads = tf.matmul(net.dropout(masked_softmax(scores, mask), net.run.dropatt), v)
+        output = net.dropout(dense_back(merge_heads(heads)[:, 0], head_kernel(net, "o")),
+                             net.run.dropout)
+        return net.kernels.layer_norm(output, *norm_weights(net))
+
+
+# ---- losses and output layers ----
 
 def lm_loss(sequence: tf.Tensor, target: tf.Tensor, embedding_table: tf.Tensor,
             precision: str = "fp32") -> tf.Tensor:
@@ -35,10 +112,7 @@ def lm_loss(sequence: tf.Tensor, target: tf.Tensor, embedding_table: tf.Tensor,
     sequence [B,P,D], target int [B,P], embedding_table [V,D] -> float32 [B,P], in nats;
     `precision`, that of the product, as in `RunConfig`.
     """
-    logits = tf.reshape(lm_logits(sequence, embedding_table, precision),      # [B*P,V]
-                        [-1, embedding_table.shape.as_list()[0]])
-    loss = negative_log_likelihood(logits, tf.reshape(target, [-1]))
-    return tf.reshape(loss, tf.shape(target))
+    return _softmax_cross_entropy(lm_logits(sequence, embedding_table, precision), target)
 
 
 def lm_logits(sequence: tf.Tensor, embedding_table: tf.Tensor,

@@ -11,13 +11,14 @@ tokens, W rows whose predictions are wanted.
 from __future__ import annotations
 
 import collections
-import math
 
 import tensorflow.compat.v1 as tf
 
 from xlnet.config import RunConfig, XLNetConfig
 from xlnet.network import heads, modeling
-from xlnet.network.ops import dense, dense_back, layer_norm, shape_of
+from xlnet.network.kernels import Keys, mask_of, masked_softmax, relative_scores
+from xlnet.network.ops import dense, shape_of, split_heads
+from xlnet.network.parameters import Network, layer_weights
 from xlnet.network.relative_shift import take
 
 # Placeholders. ids: int32 [B,T]. asked: int32 scalar, P. first_slot: int32 scalar, the tokens take
@@ -44,7 +45,7 @@ class IncrementalNetwork:
     """
 
     def __init__(self, config: XLNetConfig, run: RunConfig, has_queries: bool):
-        self._net = modeling.Network(config, run, seed=None)
+        self._net = Network(config, run, seed=None)
         placeholder = lambda dtype, *shape: tf.placeholder(dtype, list(shape))
         self.inputs = Inputs(
             ids=placeholder(tf.int32, None, None), asked=placeholder(tf.int32),
@@ -67,7 +68,7 @@ class IncrementalNetwork:
         table, h, g = modeling.embed(net, inputs.ids, query)
         x = h if g is None else tf.concat([h, g], axis=1)                             # [B,T+P,D]
         self._layers, self.attention, clears = [], [], []
-        weights_of = modeling.layer_weights(net, with_segments=False)
+        weights_of = layer_weights(net, has_segments=False)
         sinusoids = modeling.sinusoids_of(net, 1, self.size, 0, "bi", None)
         for layer in range(config.n_layer):
             weights = weights_of(layer)
@@ -96,21 +97,17 @@ class IncrementalNetwork:
 
     def _layer(self, weights, kept, x):
         """x [B,T+P,D] -> the same of the next layer, attention probabilities [B,N,T+P,S]."""
-        net, config, inputs = self._net, self._net.config, self.inputs
+        net, inputs, heads = self._net, self.inputs, self._net.config.n_head
         tokens = x[:, :tf.shape(inputs.ids)[1]]                                       # [B,T,D]
-        k, v = (self._write(slots, modeling.split_heads(dense(tokens, kernel), config))
+        k, v = (self._write(slots, split_heads(dense(tokens, kernel), heads))
                 for slots, kernel in ((kept.keys, weights.k), (kept.values, weights.v)))
-        q = modeling.split_heads(dense(x, weights.q), config)                         # [B,N,T+P,H]
-        score = tf.matmul(q + weights.r_w, k, transpose_b=True)                       # [B,N,T+P,S]
-        by_distance = tf.matmul(q + weights.r_r, kept.distance_keys, transpose_b=True)
-        index = shape_of(k)[2] - inputs.distances                                   # [T+P,S]
-        score += take(by_distance, index[None])
-        score = tf.cast(score, tf.float32) / math.sqrt(config.d_head)
-        score += tf.cast(inputs.hidden, tf.float32) * modeling.MASK_BIAS
-        probabilities = tf.nn.softmax(score)
-        merged = modeling.merge_heads(tf.matmul(net.cast(probabilities), v))
-        x = layer_norm(x + dense_back(merged, weights.o), *weights.attention_norm)
-        return modeling.feed_forward(net, weights, x), probabilities
+        q = split_heads(dense(x, weights.q), heads)                                   # [B,N,T+P,H]
+        index = shape_of(k)[2] - inputs.distances                                     # [T+P,S]
+        scores = relative_scores(q, Keys(k, v, kept.distance_keys), weights.biases, None,
+                                 shift=lambda by_distance: take(by_distance, index[None]))
+        probabilities = masked_softmax(scores, mask_of(inputs.hidden[None]))
+        x = modeling.after_attention(net, weights, x, tf.matmul(net.cast(probabilities), v))
+        return x, probabilities
 
     def _write(self, slots, new):
         """Puts new [B,N,T,H] into its slots; returns all of them, [B,N,S,H]."""

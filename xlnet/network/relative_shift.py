@@ -25,10 +25,7 @@ def relative_shift(x: tf.Tensor, num_keys: int) -> tf.Tensor:
     Q = 2, K = 2, R = 4: `a b c d | e f g h` -> drop 2 -> `c d e | f g h` -> `c d | f g`.
     """
     batch, heads, length, distances = shape_of(x)
-    if batch == heads == 1:     # of a vector, TensorFlow cuts off a multiple of 16 cells uncopied
-        y = tf.reshape(x, [length * distances])[length:]                          # [Q*(R-1)]
-    else:
-        y = tf.reshape(x, [batch, heads, length * distances])[:, :, length:]      # [B,N,Q*(R-1)]
+    y = tf.reshape(x, [batch, heads, length * distances])[:, :, length:]          # [B,N,Q*(R-1)]
     return tf.reshape(y, [batch, heads, length, distances - 1])[..., :num_keys]   # [B,N,Q,K]
 
 

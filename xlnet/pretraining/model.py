@@ -21,8 +21,7 @@ from xlnet.tokenization import Tokenizer
 class PretrainingModel:
     """A network with what it is to learn; `model_fn` is the Estimator's, for training alone.
 
-    `reuse_len` is that of the data. `xla`: whether a training step is compiled. `on_accelerator`:
-    see `RunConfig`.
+    `reuse_len` is that of the data. `xla`: whether a training step is compiled.
     """
     config: XLNetConfig
     network: NetworkSettings
@@ -31,7 +30,6 @@ class PretrainingModel:
     reuse_len: int
     tokenizer: Tokenizer
     xla: bool = False
-    on_accelerator: bool = False
 
     def model_fn(self, features: dict[str, tf.Tensor]) -> tf2.estimator.EstimatorSpec:
         """features: dict of `input_pipeline.pretraining_batches`, [b,...]."""
@@ -68,7 +66,7 @@ class PretrainingModel:
         settings = self.settings
         run = self.network.run_config(
             is_training, mem_len=self._mem_len(is_training), reuse_len=self.reuse_len,
-            same_length=settings.same_length, on_accelerator=self.on_accelerator)
+            same_length=settings.same_length, device="xla" if self.xla and is_training else None)
         mems = tf.unstack(batch["memory"], axis=1) if "memory" in batch else None
         seed = training.dropout_seed(settings.seed, tf.train.get_global_step())
         with training.model_scope():

@@ -21,6 +21,7 @@ from xlnet.config import RunConfig, XLNetConfig
 from xlnet.network import heads, modeling
 from xlnet.network.noise import fold_in, uniform
 from xlnet.network.ops import gather_rows
+from xlnet.network.parameters import get_weight
 
 _MASK_SHARE, _RANDOM_SHARE = 0.8, 0.1   # of the masked tokens; the rest stays as it is
 
@@ -71,7 +72,7 @@ def predict(objective: str, config: XLNetConfig, run: RunConfig, features: Mappi
     losses = heads.lm_loss(slots, ids, outputs.embedding_table, run.precision)
     segment_logits = None
     if with_segments:
-        summary = modeling.summarize(config, run, summary[:, None], **noise._asdict())
+        summary = heads.summarize(config, run, summary[:, None], **noise._asdict())
         segment_logits = heads.classification(run, summary, features["label"], num_classes=2,
                                               scope="classification_next_segment").logits
     return Predictions(losses, _guesses(slots[0], outputs.embedding_table), outputs.new_mems,
@@ -81,7 +82,7 @@ def predict(objective: str, config: XLNetConfig, run: RunConfig, features: Mappi
 def _guesses(slots, table):
     """The likeliest token of each slot: [P,D], [V,D] -> int32 [P]."""
     with tf.variable_scope("lm_loss", reuse=True):
-        bias = modeling.get_weight("bias", [table.shape[0]], None)
+        bias = get_weight("bias", [table.shape[0]], None)
     return tf.argmax(tf.matmul(slots, table, transpose_b=True) + bias, axis=1,
                      output_type=tf.int32)
 
@@ -98,7 +99,7 @@ def _permutation(config, run, features, mems, noise, with_segments):
     outputs = modeling.transformer_xl(
         config, run, input_ids=input_ids, seg_ids=features["seg_ids"], mems=mems,
         direction=features["direction"], query=modeling.Query(positions=queried),
-        hidden=modeling.permutation_mask(features["rank"], is_target(positions, length)),
+        mask=modeling.permutation_mask(features["rank"], is_target(positions, length)),
         **noise._asdict())
     return outputs.sequence[:, :positions.shape[1]], outputs.sequence[:, -1], outputs
 

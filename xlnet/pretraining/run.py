@@ -97,8 +97,7 @@ class Run:
     def _job(self):
         settings, manifest = self._settings, self._manifest
         model = PretrainingModel(self._config, self._network, self._optimization, settings,
-                                 manifest.reuse_len, self._tokenizer, self._devices.xla,
-                                 self._devices.on_accelerator)
+                                 manifest.reuse_len, self._tokenizer, self._devices.xla)
         return Job(
             model_fn=model.model_fn, batches=self._batches, config=self._config, unit="tokens",
             per_step=settings.train_batch_size * manifest.seq_len, examples="windows",

@@ -14,7 +14,7 @@ import tensorflow.compat.v1 as tf
 from xlnet.engine import training
 from xlnet.errors import UserError
 from xlnet.models import layout
-from xlnet.network import modeling
+from xlnet.network import heads, modeling
 from xlnet.serving import session
 from xlnet.serving.graph_encoding import WINDOW_OF, GraphEncoder
 from xlnet.serving.graph_tokenizer import GraphTokenizer
@@ -91,7 +91,7 @@ class Signatures:
         with training.model_scope(kept_in=run.precision):
             sequence = modeling.transformer_xl(
                 config, run, input_ids=features["input_ids"], seg_ids=features["segment_ids"],
-                hidden=padding[:, None] > 0).sequence
-        vector = modeling.summarize(config, run, sequence, summary_type="mean", padding=padding,
+                mask=padding[:, None] > 0).sequence
+        vector = heads.summarize(config, run, sequence, summary_type="mean", padding=padding,
                                     use_proj=False)
         return Signature({"text_a": texts}, {"vector": vector})

@@ -14,7 +14,7 @@ import tensorflow.compat.v1 as tf
 from xlnet.config import NetworkSettings, XLNetConfig
 from xlnet.engine import training
 from xlnet.errors import UserError
-from xlnet.network import modeling
+from xlnet.network import heads, modeling
 from xlnet.serving.session import IDS, Tensors
 
 POOLINGS = ("mean", "first", "last", "none")
@@ -31,13 +31,13 @@ def build(config: XLNetConfig, network: NetworkSettings) -> tuple[Tensors, Tenso
     with training.model_scope(kept_in=run.precision):
         # The memory of a layer is what enters it: the embeddings, then the layers but the last one.
         found = modeling.transformer_xl(
-            config, run, input_ids=ids, seg_ids=segments, hidden=padding[:, None] > 0)
+            config, run, input_ids=ids, seg_ids=segments, mask=padding[:, None] > 0)
     outputs = {}
     for layer, sequence in enumerate([*found.new_mems, found.sequence]):
         sequence = tf.cast(sequence, tf.float32)                                      # [B,T,D]
         for pooling in POOLINGS:
             outputs[_name(layer, pooling)] = sequence if pooling == "none" else \
-                modeling.summarize(config, run, sequence, summary_type=pooling, padding=padding,
+                heads.summarize(config, run, sequence, summary_type=pooling, padding=padding,
                                    use_proj=False)
     return inputs, outputs
 

@@ -1,0 +1,284 @@
+"""Each tuned kernel gives what its plain form says, in values and gradients, for random sizes."""
+
+import os
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+from helpers.golden import assert_close
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from xlnet.network import kernels, kernels_cpu
+from xlnet.network.kernels import PLAIN, Biases, Dropout, Keys, mask_of
+
+DEVICES = ("cpu", "gpu", "loops")
+EXAMPLES = 400 if os.environ.get("XLNET_TEST_ALL") else 12
+laws = settings(max_examples=EXAMPLES, deadline=None, derandomize=True)
+# Sizes small enough for several blocks of a few rows.
+SMALL_BLOCKS = {"cpu": kernels_cpu.BlockSize(3), "loops": kernels_cpu.BlockSize(2),
+                "gpu": kernels_cpu.BlockSize(1, cells=40)}
+
+
+def tuned(device, recompute=False, is_training=True):
+    return kernels_cpu.tuned(blocks=SMALL_BLOCKS[device], in_loops=device == "loops",
+                             is_training=is_training, recompute=recompute)
+
+
+def values_and_gradients(function, arrays, weight_seed=1):
+    """What function(*tensors) gives, and the gradients of a random sum of it; each a NumPy array
+    in float32."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        inputs = [tf.constant(x) for x in arrays]
+        y = function(*inputs)
+        weight = np.random.RandomState(weight_seed).randn(*y.shape.as_list())
+        gradients = tf.gradients(y * tf.constant(weight, y.dtype), inputs)
+        return session.run([tf.cast(x, tf.float32) for x in [y, *gradients]])
+
+
+def compare(ours, plain, arrays, rtol=1e-5):
+    names = "value", *("gradient %d" % i for i in range(len(arrays)))
+    for name, mine, wanted in zip(names, values_and_gradients(ours, arrays),
+                                  values_and_gradients(plain, arrays)):
+        assert_close(mine, wanted, name, rtol=rtol)
+
+
+sizes = st.integers(1, 7)
+
+
+@laws
+@given(device=st.sampled_from(DEVICES), batch=st.integers(1, 3), heads=st.integers(1, 3),
+       length=sizes, memory=st.integers(0, 5), targets=st.integers(0, 5), width=st.integers(1, 5),
+       shared=st.booleans(), has_segments=st.booleans(), rows_alike=st.booleans(),
+       recompute=st.booleans(), causal=st.booleans(), seed=st.integers(0, 1000))
+def test_relative_attention(device, batch, heads, length, memory, targets, width, shared,
+                            has_segments, rows_alike, recompute, causal, seed):
+    """Blocks of rows, wide keys and a gradient of their own; targets 0: the content stream. Rows
+    that see nothing attend to nothing."""
+    random = np.random.RandomState(seed)
+    draw = lambda *shape: random.randn(*shape).astype(np.float32)
+    rows, num_keys = targets or length, memory + length
+    distances = num_keys + (1 if causal and not targets else length)
+    one_hot = lambda *shape: np.eye(3, dtype=np.float32)[random.randint(0, 3, shape)]
+    segments = one_hot(batch, 1, rows) if has_segments else None
+    key_segments = one_hot(batch, 1, num_keys) if has_segments else None
+    masked = random.rand(batch, 1 if rows_alike else rows, num_keys) < .5
+    if causal and not targets:      # nobody may see keys to the right, whose distances are missing
+        masked = masked | (np.arange(num_keys) > np.arange(length)[:, None] + memory)[None]
+    first = random.randint(1, length + 1, [batch, targets]) if targets else None
+
+    def run(form):
+        def attention(q, k, v, k_r, r_w, r_r, *of_segments):
+            return form.relative_attention(
+                q, Keys(k, v, k_r, key_segments), Biases(r_w, r_r, *of_segments),
+                mask_of(tf.constant(masked)), segments, first)
+        return attention
+    arrays = [draw(batch, heads, rows, width), draw(batch, heads, num_keys, width),
+              draw(batch, heads, num_keys, width),
+              draw(1 if shared else batch, heads, distances, width),
+              draw(heads, 1, width), draw(heads, 1, width)]
+    if has_segments:
+        arrays += [draw(heads, 1, width), draw(2, heads, 1, width)]
+    compare(run(tuned(device, recompute)), run(PLAIN), arrays, rtol=2e-5)
+    if masked.all(axis=-1).any():
+        values = values_and_gradients(run(tuned(device, recompute)), arrays)[0]
+        nothing = np.broadcast_to(masked.all(axis=-1)[:, None], values.shape[:3])
+        assert not values[nothing].any()
+
+
+@laws
+@given(device=st.sampled_from(DEVICES), shape=st.tuples(sizes, sizes), width=sizes, inner=sizes,
+       activation=st.sampled_from(sorted(kernels.ACTIVATIONS)), is_training=st.booleans(),
+       seed=st.integers(0, 1000))
+def test_feed_forward(device, shape, width, inner, activation, is_training, seed):
+    random = np.random.RandomState(seed)
+    arrays = [random.randn(*size).astype(np.float32) for size in (
+        (*shape, width), (width, inner), [inner], (inner, width), [width])]
+
+    def run(form):
+        return lambda x, kernel, bias, outer, outer_bias: form.feed_forward(
+            x, (kernel, bias), (outer, outer_bias), activation)
+    compare(run(tuned(device, is_training=is_training)), run(PLAIN), arrays)
+
+
+@laws
+@given(device=st.sampled_from(DEVICES), shape=st.tuples(sizes, sizes), width=st.integers(3, 8),
+       seed=st.integers(0, 1000))
+def test_layer_norm(device, shape, width, seed):
+    random = np.random.RandomState(seed)
+    arrays = [random.randn(*size).astype(np.float32) for size in (
+        (*shape, width), [width], [width])]
+    compare(tuned(device).layer_norm, PLAIN.layer_norm, arrays, rtol=1e-4)
+
+
+# ---- dropout ----
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("rate", (.1, .5))
+def test_dropout_is_a_function_of_its_seed(graph, device, rate):
+    x = tf.ones([200, 100])
+    first, again, other = (tuned(device).dropout(x, Dropout(rate, tf.constant([3, step])))
+                           for step in (1, 1, 2))
+    gradient, = tf.gradients(first, x)
+    with tf.Session() as session:
+        first, again, other, gradient = session.run([first, again, other, gradient])
+    np.testing.assert_array_equal(first, again)
+    np.testing.assert_array_equal(first, gradient)
+    assert (first != other).any()
+    assert abs(np.mean(first == 0) - rate) < 0.02
+    assert abs(first.mean() - 1) < 0.02
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("first", (0, 7))
+def test_dropout_is_that_of_the_batch_element(graph, device, first):
+    """The second of two examples has the same alone, as the second of the batch, in each kernel."""
+    drops = lambda index: Dropout(.5, tf.constant([1, 2]), tf.constant(first + index))
+    random = np.random.RandomState(0)
+    q, k, v = (tf.constant(random.randn(2, 2, 20, 4), tf.float32) for _ in range(3))
+    k_r, kernel = (tf.constant(random.randn(*shape), tf.float32)
+                   for shape in ((1, 2, 40, 4), (4, 4)))
+    form, zeros = tuned(device), tf.zeros([2, 1, 4])
+
+    def outputs(index):
+        return [form.relative_attention(q[index:], Keys(k[index:], v[index:], k_r),
+                                        Biases(zeros, zeros), drops=drops(index))[-1],
+                form.feed_forward(q[index:, 0], (kernel, zeros[0, 0]), (kernel, zeros[0, 0]),
+                                  "gelu", drops(index))[-1],
+                form.dropout(v[index:], drops(index))[-1]]
+    with tf.Session() as session:
+        for both, second in zip(*session.run([outputs(0), outputs(1)])):
+            assert_close(both, second)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("recompute", (False, True))
+def test_dropped_probabilities_have_the_gradient_of_their_mask(graph, device, recompute):
+    """With values that tell the keys apart, dropout is read off the output and held fixed."""
+    random = np.random.RandomState(0)
+    q, k, k_r = (tf.constant(random.randn(2, 3, n, 4), tf.float32) for n in (5, 6, 11))
+    v = tf.tile(tf.eye(6)[None, None], [2, 3, 1, 1])
+    biases = Biases(*(tf.constant(random.randn(3, 1, 4), tf.float32) for _ in range(2)))
+    weight = tf.constant(random.randn(2, 3, 5, 6), tf.float32)
+
+    def attention(form, **more):
+        return form.relative_attention(q, Keys(k, v, k_r), biases, **more)
+    ours = attention(tuned(device, recompute), drops=Dropout(.5, tf.constant([1, 2])))
+    keep = tf.stop_gradient(tf.cast(ours > 0, tf.float32))
+    plain = attention(PLAIN) * keep * 2.
+    with tf.Session() as session:
+        kept = session.run(keep)
+        ours, plain = session.run([[y] + tf.gradients(y * weight, [q, k, k_r, *biases[:2]])
+                                   for y in (ours, plain)])
+    assert 0 < kept[0].mean() < 1 and (kept[0] != kept[1]).any()
+    for mine, wanted in zip(ours, plain):
+        assert_close(mine, wanted)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_dropped_activations_have_the_gradient_of_their_mask(graph, device):
+    """With one unit a row of the kernel, dropout is read off the output and held fixed."""
+    x = tf.constant(np.random.RandomState(0).rand(2, 100, 6) + 1., tf.float32)
+    outer, zeros = tf.constant(np.diag(np.arange(1., 7.)), tf.float32), tf.zeros([6])
+    weight = tf.constant(np.random.RandomState(1).randn(2, 100, 6), tf.float32)
+    ours = tuned(device).feed_forward(x, (tf.eye(6), tf.zeros([6])), (outer, zeros), "gelu",
+                                      Dropout(.5, tf.constant([1, 2])))
+    keep = tf.stop_gradient(tf.cast(ours > 0, tf.float32))
+    plain = tf.tensordot(kernels.gelu(x) * keep * 2., outer, 1) + zeros
+    with tf.Session() as session:
+        kept = session.run(keep)
+        ours, plain = session.run([[y] + tf.gradients(y * weight, [x, outer, zeros])
+                                   for y in (ours, plain)])
+    assert 0.4 < kept.mean() < 0.6
+    for mine, wanted in zip(ours, plain):
+        assert_close(mine, wanted)
+
+
+# ---- precision ----
+
+@pytest.mark.parametrize("device", (*DEVICES, "plain"))
+@pytest.mark.parametrize("dtype, tolerance", ((tf.bfloat16, .02), (tf.float16, .01)))
+def test_gradients_of_biases_in_half_precision(device, dtype, tolerance):
+    """Of 16 sequences of 512 tokens: sums of many small numbers."""
+    form = PLAIN if device == "plain" else tuned(device)
+    random = np.random.RandomState(0)
+    arrays = [random.randn(*shape) * scale for shape, scale in (
+        ((16, 512, 8), 1.), ((8, 16), .3), ([16], .1), ((16, 8), .3), ([8], .1))]
+
+    def run(dtype):
+        def feed(*inputs):
+            x, kernel, bias, outer, outer_bias = (tf.cast(value, dtype) for value in inputs)
+            y = form.feed_forward(x, (kernel, bias), (outer, outer_bias), "gelu")
+            return tf.cast(y, tf.float32) + .5      # the same sign, so that sums are large
+        return values_and_gradients(feed, [x.astype(np.float32) for x in arrays])
+    for name, mine, wanted in zip("yxkbkb", run(dtype), run(tf.float32)):
+        assert np.linalg.norm(mine - wanted) < tolerance * np.linalg.norm(wanted), name
+
+
+@pytest.mark.parametrize("device", (*DEVICES, "plain"))
+@pytest.mark.parametrize("activation", sorted(kernels.ACTIVATIONS))
+def test_activations_of_large_numbers_in_float16(device, activation):
+    """Their slopes are 0 and 1."""
+    form = PLAIN if device == "plain" else tuned(device)
+    x = np.array([[[-60000.], [-256.], [-30.], [30.], [256.], [300.], [60000.]]], np.float16)
+    one, zero = np.ones([1, 1], np.float16), np.zeros([1], np.float16)
+    value, gradient, *_ = values_and_gradients(
+        lambda x, *dense: form.feed_forward(x, dense, dense, activation), [x, one, zero])
+    weight = np.random.RandomState(1).randn(1, 7, 1).astype(np.float16)
+    np.testing.assert_array_equal(value, np.maximum(x, 0))
+    np.testing.assert_array_equal(gradient, np.where(x > 0, weight, 0))
+
+
+def test_a_loop_rounds_once(graph):
+    rounded = tf.constant(np.random.RandomState(0).randn(20000), tf.bfloat16)
+
+    def value(x):
+        return kernels_cpu.gelu(x)[0]
+    with tf.Session() as session:
+        x, plain, in_loop = session.run([tf.cast(y, tf.float32) for y in (
+            rounded, value(rounded), kernels_cpu.loop(value)(rounded))])
+    exact = 0.5 * x * (1. + np.tanh(np.sqrt(2. / np.pi) * (x + 0.044715 * x ** 3)))
+    error, plain_error = (np.abs(y / exact - 1.).max() for y in (in_loop, plain))
+    assert error < 2. ** -8 < plain_error
+
+
+# ---- the choice ----
+
+
+@pytest.mark.parametrize("device, is_training, d_inner, in_loops", (
+    ("cpu", True, 1024, True), ("cpu", True, 1023, False), ("cpu", False, 1024, False),
+    ("gpu", True, 1024, False)))
+def test_what_a_device_takes(graph, device, is_training, d_inner, in_loops):
+    chosen = kernels.choose(device, is_training, False, d_inner)
+    chosen.dropout(tf.ones([2, 3]), Dropout(.5, tf.constant([1, 2])))
+    assert hasattr(graph, "loops") == in_loops
+    assert kernels.choose("xla", is_training, False, d_inner) is PLAIN
+
+
+@pytest.mark.parametrize("scope, device", (
+    (None, "cpu"), ("/cpu:0", "cpu"), ("/gpu:1", "gpu"),
+    ("/job:worker/replica:0/task:0/device:GPU:0", "gpu"), ("/device:TPU_REPLICATED_CORE:0", "xla")))
+def test_the_device_is_that_of_the_scope(graph, scope, device):
+    with tf.device(scope):
+        assert kernels.device_here() == device
+
+
+def test_a_gpu_is_found_where_no_scope_names_one(graph, monkeypatch):
+    monkeypatch.setattr(kernels.tf2.config, "get_visible_devices", lambda kind: ["gpu:0"])
+    assert kernels.device_here() == "gpu"
+    with tf.device("/cpu:0"):
+        assert kernels.device_here() == "cpu"
+
+
+@pytest.mark.parametrize("rows, num_keys, device, step", (
+    (512, 896, "cpu", 128), (300, 300, "cpu", 128), (4096, 4096, "cpu", 256),
+    (512, 896, "gpu", 512), (100, 100, "gpu", 100), (2048, 2048, "gpu", 683),
+    (8192, 8192, "gpu", 512)))
+def test_blocks_are_those_of_the_device(graph, rows, num_keys, device, step):
+    """Of XLNet-Base, 12 heads."""
+    size = kernels_cpu.CPU_BLOCKS if device == "cpu" else kernels_cpu.GPU_BLOCKS
+    inputs = kernels_cpu._Inputs(*(tf.placeholder(tf.float32, [1, 12, n, 1]) for n in (
+        rows, rows, num_keys, num_keys, rows + num_keys)))
+    blocks, _ = kernels_cpu._blocks(size, inputs, None)
+    assert blocks[0].stop == min(step, rows) and blocks[-1].stop == rows
+    assert [block.start for block in blocks[1:]] == [block.stop for block in blocks[:-1]]

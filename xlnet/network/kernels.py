@@ -1,0 +1,225 @@
+"""What takes the time of a layer, behind one interface, `Kernels`: relative attention, the
+feed-forward layer, layer norm, dropout.
+
+The plain form of each, here, says what is computed: it is the specification, what the tests compare
+other forms with, and what XLA compiles. `kernels_cpu` has forms for TensorFlow's own operations.
+Tensors only, no variables. Shape letters as in `modeling`; T query positions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Optional
+
+import tensorflow as tf2
+import tensorflow.compat.v1 as tf
+
+from xlnet.network.noise import bits16
+from xlnet.network.ops import dense, shape_of
+from xlnet.network.relative_shift import relative_shift, relative_shift_at
+
+LAYER_NORM_EPSILON = 1e-12
+MASKED_SCORE = -1e30        # added to the score of a masked key; scores are always float32
+LOOPS_FROM = 1024           # d_inner from which loops save more than it takes to compile them
+
+
+class Kernels(NamedTuple):
+    """The forms of one kind of run: functions of the signatures below."""
+    relative_attention: Callable[..., tf.Tensor]
+    feed_forward: Callable[..., tf.Tensor]
+    layer_norm: Callable[..., tf.Tensor]
+    dropout: Callable[..., tf.Tensor]
+
+
+def choose(device: str, is_training: bool, recompute: bool, d_inner: int) -> Kernels:
+    """The forms for a run.
+
+    Args:
+      device: "cpu" or "gpu", for TensorFlow's operations one by one; "xla": compiled, as on a TPU.
+      recompute: whether the backward pass computes attention probabilities again.
+      d_inner: width of the feed-forward layer.
+    """
+    if device == "xla":
+        return PLAIN
+    from xlnet.network import kernels_cpu
+    return kernels_cpu.tuned(
+        blocks=kernels_cpu.CPU_BLOCKS if device == "cpu" else kernels_cpu.GPU_BLOCKS,
+        in_loops=device == "cpu" and is_training and d_inner >= LOOPS_FROM,
+        is_training=is_training, recompute=recompute)
+
+
+def device_here() -> str:
+    """The device of `choose` on which operations are placed that are added to the graph here."""
+    scope = tf.no_op().device.lower()
+    if "tpu" in scope:
+        return "xla"
+    if "cpu" in scope:
+        return "cpu"
+    return "gpu" if "gpu" in scope or tf2.config.get_visible_devices("GPU") else "cpu"
+
+
+# ---- dropout ----
+
+class Dropout(NamedTuple):
+    """Which elements of a tensor stay: a function of `seed`, see `noise`, and of the batch element.
+
+    rate: the fraction that does not; 0: all stay. seed: uint64 [1]. first_row: the index of batch
+    element 0 in the global batch, an int or a scalar; None: elements have no index.
+    """
+    rate: float = 0.
+    seed: Optional[tf.Tensor] = None
+    first_row: Any = None
+
+    @property
+    def dropped_of_65536(self) -> int:
+        """The rate as 16 random bits have it."""
+        return min(65535, max(1, round(self.rate * 65536))) if self.rate else 0
+
+    @property
+    def scale(self) -> float:
+        """What the elements that stay are multiplied by."""
+        return 65536. / (65536 - self.dropped_of_65536)
+
+    def kept(self, shape: Sequence[Any]) -> tf.Tensor:
+        """bool of `shape` [B,...], True where an element stays."""
+        return bits16(shape, self.seed, self.first_row) >= tf.constant(
+            self.dropped_of_65536, tf.uint16)
+
+
+NO_DROPOUT = Dropout()
+
+
+def dropout(x: tf.Tensor, drops: Dropout) -> tf.Tensor:
+    """Zeroes elements of x [B,...], scales up the rest."""
+    if not drops.rate:
+        return x
+    return tf.where_v2(drops.kept(shape_of(x)), x * drops.scale, tf.zeros([], x.dtype))
+
+
+# ---- relative attention ----
+
+class Keys(NamedTuple):
+    """What queries meet. k, v: [B,N,K,H]. k_r: [B or 1,N,R,H], of the relative distances.
+    segments: [B,1,K,S] one-hot, or None."""
+    k: tf.Tensor
+    v: tf.Tensor
+    k_r: tf.Tensor
+    segments: Optional[tf.Tensor] = None
+
+
+class Biases(NamedTuple):
+    """What a query adds for each term of the score, [N,1,H]; of segments seg_embed too, [2,N,1,H]:
+    the vectors for "same segment" and "another"."""
+    r_w: tf.Tensor
+    r_r: tf.Tensor
+    r_s: Optional[tf.Tensor] = None
+    seg_embed: Optional[tf.Tensor] = None
+
+
+class Mask(NamedTuple):
+    """What queries may not see: see `mask_of`.
+
+    bias: float32 [B or 1,1,T or 1,K], added to scores, `MASKED_SCORE` where masked. sees: float32
+    [B or 1,1,T or 1,1], 0 for a query that sees no key; None: each sees some.
+    """
+    bias: tf.Tensor
+    sees: Optional[tf.Tensor] = None
+
+
+def mask_of(masked: tf.Tensor, may_see_nothing: bool = True) -> Mask:
+    """The `Mask` of bool [B or 1,T or 1,K], True where a query may not see a key.
+
+    may_see_nothing: whether a row of it may be True throughout.
+    """
+    bias = tf.cast(masked, tf.float32)[:, None] * MASKED_SCORE
+    if not may_see_nothing:
+        return Mask(bias)
+    return Mask(bias, tf.cast(~tf.reduce_all(masked, axis=-1), tf.float32)[:, None, :, None])
+
+
+def relative_attention(q: tf.Tensor, keys: Keys, biases: Biases, mask: Optional[Mask] = None,
+                       segments: Optional[tf.Tensor] = None,
+                       first_distance: Optional[tf.Tensor] = None,
+                       drops: Dropout = NO_DROPOUT) -> tf.Tensor:
+    """Attention with relative positions and segments (paper, section 2.5, appendix A.2).
+
+    Args:
+      q: [B,N,T,H].
+      mask: what the queries may not see, None: nothing. A query that sees no key gets zeros.
+      segments: [B,1,T,S] one-hot, of the queries; or None.
+      first_distance: int [B,T], the index of the distance between each query and the first key.
+        None: the queries are the whole sequence, Q - i for query i.
+      drops: dropout of the probabilities.
+
+    Returns:
+      [B,N,T,H].
+    """
+    def shift(scores):
+        if first_distance is None:
+            return relative_shift(scores, shape_of(keys.k)[2])
+        return relative_shift_at(scores, shape_of(keys.k)[2], first_distance)
+    scores = relative_scores(q, keys, biases, segments, shift)
+    probabilities = tf.cast(masked_softmax(scores, mask), q.dtype)                   # [B,N,T,K]
+    return tf.matmul(dropout(probabilities, drops), keys.v)
+
+
+def relative_scores(q: tf.Tensor, keys: Keys, biases: Biases, segments: Optional[tf.Tensor],
+                    shift: Callable[[tf.Tensor], tf.Tensor]) -> tf.Tensor:
+    """Content, position and segment term of each query and key: float32 [B,N,T,K].
+
+    shift: function from scores by distance [B,N,T,R] to scores by key [B,N,T,K].
+    """
+    scores = tf.matmul(q + biases.r_w, keys.k, transpose_b=True)                     # [B,N,T,K]
+    scores += shift(tf.matmul(q + biases.r_r, keys.k_r, transpose_b=True))
+    if segments is not None:
+        same, other = (tf.reduce_sum((q + biases.r_s) * vector, axis=-1, keepdims=True)
+                       for vector in tf.unstack(biases.seg_embed))                   # [B,N,T,1]
+        scores += tf.where_v2(tf.matmul(segments, keys.segments, transpose_b=True) > 0, same, other)
+    return tf.cast(scores, tf.float32) / math.sqrt(shape_of(q)[3])
+
+
+def masked_softmax(scores: tf.Tensor, mask: Optional[Mask]) -> tf.Tensor:
+    """Probabilities of the visible keys, float32 [B,N,T,K]; zeros for a query that sees none, which
+    in the original implementation attends to all keys alike."""
+    if mask is None:
+        return tf.nn.softmax(scores)
+    probabilities = tf.nn.softmax(scores + mask.bias)
+    return probabilities if mask.sees is None else probabilities * mask.sees
+
+
+# ---- feed-forward layer, layer norm ----
+
+def feed_forward(x: tf.Tensor, inner: tuple[tf.Tensor, tf.Tensor],
+                 outer: tuple[tf.Tensor, tf.Tensor], activation: str,
+                 drops: Dropout = NO_DROPOUT) -> tf.Tensor:
+    """dense(dropout(activation(dense(x)))): [B,T,D] -> [B,T,D].
+
+    inner, outer: (kernel, bias), [D,F], [F] and [F,D], [D]. activation: of `ACTIVATIONS`.
+    """
+    return dense(dropout(ACTIVATIONS[activation](dense(x, *inner)), drops), *outer)
+
+
+def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> tf.Tensor:
+    """Normalizes the last axis in float32, scales by gamma and shifts by beta, float32 [D] each."""
+    mean, variance = tf.nn.moments(tf.cast(x, tf.float32), axes=[-1], keep_dims=True)
+    normal = (tf.cast(x, tf.float32) - mean) * tf.rsqrt(variance + LAYER_NORM_EPSILON)
+    return tf.cast(normal * gamma + beta, x.dtype)
+
+
+def gelu(x: tf.Tensor) -> tf.Tensor:
+    """Gaussian error linear unit, tanh form (https://arxiv.org/abs/1606.08415, section 2)."""
+    if x.dtype == tf.float16:       # x^3 would be infinite beyond 40, and the slope no number
+        return tf.cast(gelu(tf.cast(x, tf.float32)), tf.float16)
+    return tf2.nn.gelu(x, approximate=True)
+
+
+def gelu_erf(x: tf.Tensor) -> tf.Tensor:
+    """The exact form, by the error function: what Hugging Face's library calls `gelu`."""
+    return tf2.nn.gelu(x, approximate=False)
+
+
+ACTIVATIONS: dict[str, Callable[[tf.Tensor], tf.Tensor]] = {
+    "relu": tf.nn.relu, "gelu": gelu, "gelu_erf": gelu_erf}
+
+PLAIN = Kernels(relative_attention, feed_forward, layer_norm, dropout)

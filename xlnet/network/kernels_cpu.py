@@ -1,0 +1,452 @@
+"""The kernels as TensorFlow's operations do them fastest on a CPU: gradients written out, scores in
+blocks that stay in the cache, elementwise work in loops compiled by XLA.
+
+A GPU takes the same forms with larger blocks and without loops: they keep less than TensorFlow's
+gradients would. Each does what the plain form in `kernels` says, to rounding. Shape letters as
+there; `rows` query positions of a block, R' the distances that a block meets.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import tensorflow as tf2
+import tensorflow.compat.v1 as tf
+
+from xlnet.network.kernels import ACTIVATIONS, LAYER_NORM_EPSILON, NO_DROPOUT, Kernels
+from xlnet.network.noise import fold_in, hashed
+from xlnet.network.ops import dense, dense_back, in_rows, shape_of
+from xlnet.network.relative_shift import (
+    relative_shift,
+    relative_shift_at,
+    shift_back,
+    shift_back_at,
+)
+
+Pass = Callable[..., Any]       # elementwise work of a forward or backward pass
+
+
+class BlockSize(NamedTuple):
+    """How many query positions are worked on together.
+
+    rows: as many, so that their scores stay in the processor's cache. cells: more, as long as the
+    scores of an example are no more than these [cells of N x rows x K], for a GPU, which has no
+    such cache and is faster the more it has at once.
+    """
+    rows: int
+    cells: int = 0
+
+
+MOST_BLOCKS = 16    # of more the graph would be large and slow to build: blocks grow instead
+CPU_BLOCKS = BlockSize(rows=128)
+GPU_BLOCKS = BlockSize(rows=1, cells=2 ** 24)
+
+
+def tuned(*, blocks: BlockSize, in_loops: bool, is_training: bool, recompute: bool) -> Kernels:
+    """The forms of `kernels.Kernels`.
+
+    Args:
+      blocks: of attention.
+      in_loops: whether elementwise work and dropout are compiled, see `loop`.
+      is_training: whether the feed-forward layer has the gradient written out.
+      recompute: whether attention keeps no probabilities for the backward pass.
+    """
+    run = loop if in_loops else lambda function: function
+    return Kernels(
+        relative_attention=functools.partial(_relative_attention, blocks, run, recompute),
+        feed_forward=functools.partial(_feed_forward, run) if is_training else _fused_feed_forward,
+        layer_norm=_layer_norm,
+        dropout=functools.partial(_dropout, run))
+
+
+# ---- loops and dropout ----
+
+def loop(function: Pass) -> Pass:
+    """Makes one loop of a function of tensors whose elements do not depend on each other.
+
+    TensorFlow reads and writes memory for each operation, and rounds to bfloat16 after it; XLA
+    compiles them to one loop over the elements, for each shape once, in less than a tenth of a
+    second. Numbers are float32 within it. Only for functions of a graph's processor: their results
+    have no gradients. All calls in a graph share what is compiled.
+    """
+    def wide(*tensors):
+        dtype = tensors[0].dtype
+        results = function(*(tf.cast(x, tf.float32) if x.dtype == dtype else x for x in tensors))
+        return tf.nest.map_structure(lambda x: tf.cast(x, dtype), results)
+
+    def call(*tensors):
+        with tf.init_scope():       # a function's graph shares what that around it has
+            graph = tf.get_default_graph()
+        if not hasattr(graph, "loops"):
+            graph.loops = {}
+        if function not in graph.loops:
+            graph.loops[function] = tf2.function(wide, jit_compile=True, autograph=False)
+        return graph.loops[function](*tensors)
+    return call
+
+
+def _random_bits(x_shape, drops, run):
+    """What `_where_kept` needs for a tensor of this shape: nothing without dropout; which elements
+    stay; or, in a `loop`, what decides on each, so that no tensor of the shape is made and kept."""
+    if not drops.rate:
+        return []
+    if run is loop:
+        first_row = 0 if drops.first_row is None else drops.first_row
+        return [drops.seed, tf.convert_to_tensor(first_row)]
+    return [drops.kept(x_shape)]
+
+
+def _where_kept(x, dropped, bits):
+    """x with zeros where it is dropped, not scaled. dropped: `Dropout.dropped_of_65536`."""
+    if not bits:
+        return x
+    kept = bits[0] if len(bits) == 1 else (
+        hashed(shape_of(x), *bits) >= tf.constant(dropped << 16, tf.uint32))
+    return tf.where_v2(kept, x, tf.zeros([], x.dtype))
+
+
+def _dropout(run, x, drops):
+    if not drops.rate:
+        return x
+    bits = _random_bits(shape_of(x), drops, run)
+    scaled = run(_scaled_where_kept(drops.dropped_of_65536, drops.scale))
+
+    @tf.custom_gradient
+    def drop(x):
+        return scaled(x, *bits), lambda dy: scaled(dy, *bits)
+    return drop(x)
+
+
+@functools.cache
+def _scaled_where_kept(dropped, scale):
+    return lambda x, *bits: _where_kept(x * scale, dropped, bits)
+
+
+# ---- relative attention: the score as two matmuls ----
+
+def _relative_attention(blocks, run, recompute, q, keys, biases, mask=None, segments=None,
+                        first_distance=None, drops=NO_DROPOUT):
+    """The content and the segment term are one matmul, of queries and keys that are wider: a key
+    has its segment beside it as a one-hot vector, a query the score of "same" in place of its own.
+
+    Softmax ignores what is equal for all keys of a query, so it is (q + r_s)(same - other) where
+    the segments agree, else 0. Softmax is float32 whatever the dtype.
+    """
+    scale = 1. / math.sqrt(shape_of(q)[3])
+    q = q * scale
+    wide_q, wide_k = q + biases.r_w * scale, keys.k
+    if segments is not None:
+        wide_q = tf.concat([wide_q, _towards_same(q, biases, scale) * segments], axis=-1)
+        wide_k = tf.concat([wide_k, tf.broadcast_to(keys.segments, shape_of(keys.k)[:3] +
+                                                    [keys.segments.shape[3]])], axis=-1)
+    inputs = _Inputs(wide_q, q + biases.r_r * scale, wide_k, keys.v, keys.k_r)
+    heads = _attend(blocks, run, recompute, inputs, None if mask is None else mask.bias,
+                    first_distance, drops)
+    return heads if mask is None or mask.sees is None else heads * tf.cast(mask.sees, heads.dtype)
+
+
+def _towards_same(q, biases, scale):
+    """(q + r_s)(same - other): [B,N,T,1]. A vector times a matrix, in half the time of a matrix
+    times a vector."""
+    difference = biases.seg_embed[0] - biases.seg_embed[1]                           # [N,1,H]
+    of_q = tf.matmul(difference[None], q, transpose_b=True)                          # [B,N,1,T]
+    of_bias = scale * tf.reduce_sum(biases.r_s * difference, axis=-1, keepdims=True)   # [N,1,1]
+    return tf.reshape(of_q, shape_of(q)[:3] + [1]) + of_bias
+
+
+# ---- relative attention: its gradient, block after block ----
+
+class _Inputs(NamedTuple):
+    """What has gradients: of all query positions, or of those of a block. q: [B,N,T,H+S]. q_r:
+    [B,N,T,H]. k: [B,N,K,H+S]. v: [B,N,K,H]. k_r: [B or 1,N,R,H]."""
+    q: Any
+    q_r: Any
+    k: Any
+    v: Any
+    k_r: Any
+
+
+class _Block(NamedTuple):
+    """Query positions start to stop, and the distances that they meet: low to high of R. is_all:
+    there is no other block."""
+    index: int
+    start: int
+    stop: Any
+    low: int
+    high: Any
+    is_all: bool
+
+
+def _attend(size, run, recompute, inputs, bias, first_distance, drops):
+    """softmax(q k + shift(q_r k_r) + bias) v with dropout of the probabilities: [B,N,T,H]."""
+    blocks, inputs = _blocks(size, inputs, first_distance)
+    work = _Work(shape_of(inputs.k)[2], first_distance, drops, run)
+
+    @tf.custom_gradient
+    def attend(*inputs):
+        inputs = _Inputs(*inputs)
+        kept: list[tf.Tensor] = []
+        outputs: list[tf.Tensor] = []
+        for block in blocks:
+            with tf.control_dependencies(outputs[-1:]):
+                kept.append(work.probabilities(block, inputs, bias))
+                outputs.append(work.output(block, kept[-1], inputs.v))
+        output = _joined(outputs)
+
+        def gradient(dy):
+            return _gradients(work, blocks, inputs, bias, [None] * len(kept) if recompute else kept,
+                              output, dy)
+        return output, gradient
+    return attend(*inputs)
+
+
+def _gradients(work, blocks, inputs, bias, kept, output, dy):
+    """Of the inputs, in their order. kept: the probabilities of each block, or None."""
+    dq, dq_r = [], []
+    shared: list[tf.Tensor] = []        # of k, v and k_r: sums over the blocks
+    for block, p in zip(blocks, kept):
+        with tf.control_dependencies(shared or [dy]):
+            again = inputs
+            if p is None:       # of other tensors, or the forward pass' would be taken
+                again = _Inputs(*(tf.identity(x) for x in inputs))
+                p = work.probabilities(block, again, bias)
+            own = work.gradient(block, p, again, _rows(output, block), _rows(dy, block))
+            dq.append(own.q)
+            dq_r.append(own.q_r)
+            dk_r = own.k_r
+            if inputs.k_r.shape[0] == 1:        # the batch shares them
+                dk_r = tf.reduce_sum(dk_r, axis=0, keepdims=True)
+            if not block.is_all:
+                dk_r = _padded(dk_r, block.low, shape_of(inputs.k_r)[2] - block.high)
+            more = [own.k, own.v, dk_r]
+            shared = [a + b for a, b in zip(shared, more)] if shared else more
+    return [_joined(dq), _joined(dq_r)] + shared
+
+
+def _blocks(size, inputs, first_distance):
+    """(the query positions cut into `_Block`s, the inputs with all distances that these read)."""
+    heads, rows, num_keys, distances = (shape_of(inputs.k)[1], shape_of(inputs.q)[2],
+                                        shape_of(inputs.k)[2], shape_of(inputs.k_r)[2])
+    # Target positions, and rows whose count is not known yet, make one block.
+    if first_distance is not None or not all(
+            isinstance(number, int) for number in (rows, num_keys, distances)):
+        return [_Block(0, 0, rows, 0, distances, True)], inputs
+    # "uni" lacks the distances of keys that nobody may see.
+    inputs = inputs._replace(k_r=_padded(inputs.k_r, 0, rows + num_keys - distances))
+    count = min(MOST_BLOCKS, math.ceil(rows / size.rows))
+    if size.cells:
+        count = min(count, math.ceil(rows * heads * num_keys / size.cells))
+    step = max(size.rows, math.ceil(rows / count))
+    # Row i reads the K distances from index Q - i on; `relative_shift` drops one before them.
+    starts = range(0, rows, step)
+    return [_Block(index, start, min(start + step, rows), rows - min(start + step, rows),
+                   rows - start + num_keys, rows <= step)
+            for index, start in enumerate(starts)], inputs
+
+
+def _rows(x, block):
+    """The block's rows of x [*,*,T or 1,*]."""
+    return x if block.is_all or x.shape[2] == 1 else x[:, :, block.start:block.stop]
+
+
+def _padded(x, before, after):
+    """With rows of zeros around those of x [*,*,T,*]."""
+    return tf.pad(x, [[0, 0], [0, 0], [before, after], [0, 0]]) if before or after else x
+
+
+def _joined(blocks):
+    return blocks[0] if len(blocks) == 1 else tf.concat(blocks, axis=2)
+
+
+class _Work:
+    """The computation of one block. Of dropout nothing is kept: both passes compute its mask from
+    the seed of the block."""
+
+    def __init__(self, num_keys, first_distance, drops, run):
+        self._num_keys, self._first_distance, self._drops = num_keys, first_distance, drops
+        self._run = run
+        self._dropped, self._score_gradient = (
+            run(function) for function in _attention_passes(drops.dropped_of_65536))
+
+    def probabilities(self, block, inputs, bias):
+        """[B,N,rows,K], of all `_Inputs`."""
+        q, q_r, k_r = self._of_block(block, inputs)
+        score = tf.matmul(q, inputs.k, transpose_b=True)                             # [B,N,rows,K]
+        by_distance = tf.matmul(q_r, k_r, transpose_b=True)                          # [B,N,rows,R']
+        score += (relative_shift(by_distance, self._num_keys) if self._first_distance is None else
+                  relative_shift_at(by_distance, self._num_keys, self._first_distance))
+        score = tf.cast(score, tf.float32)
+        if bias is not None:
+            score += _rows(bias, block)
+        return tf.cast(tf.nn.softmax(score), q.dtype)
+
+    def output(self, block, p, v):
+        """[B,N,rows,H]."""
+        if not self._drops.rate:
+            return tf.matmul(p, v)
+        return tf.matmul(self._dropped(p, *self._bits(block, p)), v) * self._drops.scale
+
+    def gradient(self, block, p, inputs, output, dy):
+        """The gradients of a block's `_Inputs`: [B,N,R',H] of the distances.
+
+        For one row, with p the probabilities, d what dropout makes of them and o the output:
+        dscore = d (v dy) - p sum(o dy).
+
+        One row, three keys, H = 1, no dropout: p = [.5, .3, .2], v = [1, 2, 0] give o = 1.1. With
+        dy = 1 the product v dy is [1, 2, 0] and sum(o dy) = 1.1, so dscore = p ([1, 2, 0] - 1.1)
+        = [-.05, .27, -.22], which sums to 0, as adding a constant to all scores changes nothing.
+
+        Args:
+          p: [B,N,rows,K]. output, dy: [B,N,rows,H].
+        """
+        q, q_r, k_r = self._of_block(block, inputs)
+        dv_out = dy * self._drops.scale                                  # [B,N,rows,H]
+        total = tf.reduce_sum(tf.cast(output * dy, tf.float32),          # [B,N,rows,1]
+                              axis=-1, keepdims=True)
+        dscore, dropped = self._score_gradient(                          # [B,N,rows,K]
+            p, tf.matmul(dv_out, inputs.v, transpose_b=True), tf.cast(total, p.dtype),
+            *self._bits(block, p))
+        by_distance = (                                                  # [B,N,rows,R']
+            shift_back(dscore, shape_of(k_r)[2]) if self._first_distance is None else
+            shift_back_at(dscore, shape_of(k_r)[2], self._first_distance))
+        return _Inputs(
+            q=tf.matmul(dscore, inputs.k),                               # [B,N,rows,H+S]
+            q_r=tf.matmul(by_distance, k_r),                             # [B,N,rows,H]
+            k=tf.matmul(dscore, q, transpose_a=True),                    # [B,N,K,H+S]
+            v=tf.matmul(dropped, dv_out, transpose_a=True),              # [B,N,K,H]
+            k_r=tf.matmul(by_distance, q_r, transpose_a=True))           # [B,N,R',H]
+
+    def _of_block(self, block, inputs):
+        """The block's rows of q and q_r, and its distances of k_r."""
+        k_r = inputs.k_r if block.is_all else inputs.k_r[:, :, block.low:block.high]
+        return _rows(inputs.q, block), _rows(inputs.q_r, block), k_r
+
+    def _bits(self, block, p):
+        if not self._drops.rate:
+            return []
+        own = self._drops._replace(seed=fold_in(self._drops.seed, block.index))
+        return _random_bits(shape_of(p), own, self._run)
+
+
+@functools.cache
+def _attention_passes(dropped):
+    """What is done to each probability: forward, (p, *bits) -> what dropout makes of it, and
+    backward, (p, the gradient of that, sum(o dy), *bits) -> (gradient of the score, the same)."""
+    def forward(p, *bits):
+        return _where_kept(p, dropped, bits)
+
+    def backward(p, dp, total, *bits):
+        kept = _where_kept(p, dropped, bits)
+        return kept * dp - p * total, kept
+    return forward, backward
+
+
+# ---- feed-forward layer ----
+
+def _fused_feed_forward(x, inner, outer, activation, drops=NO_DROPOUT):
+    """For inference: TensorFlow computes the bias and the activation within the matmul where it
+    finds them behind it."""
+    z = tf.nn.bias_add(tf.matmul(in_rows(x), inner[0]), inner[1])                    # [B*T,F]
+    y = tf.nn.bias_add(tf.matmul(ACTIVATIONS[activation](z), outer[0]), outer[1])
+    return tf.reshape(y, shape_of(x))
+
+
+def _feed_forward(run, x, inner, outer, activation, drops=NO_DROPOUT):
+    """Keeps x and z, the widest tensor of a layer once instead of twice: the activation is computed
+    again in the backward pass, which needs its parts for the slope."""
+    forward, backward = (run(function) for function in _activation_passes(
+        VALUE_AND_SLOPE[activation], drops.dropped_of_65536))
+    scale = drops.scale
+    bits = _random_bits(shape_of(x)[:-1] + inner[0].shape.as_list()[1:], drops, run)
+
+    @tf.custom_gradient
+    def feed(x, kernel, bias, outer_kernel, outer_bias):
+        z = dense(x, kernel, bias)                                                   # [B,T,F]
+
+        def gradient(dy):
+            with tf.control_dependencies([dy]):     # else it would share the forward's, and keep it
+                again = tf.identity(z)
+            scaled = dy * scale
+            dz, value = backward(again, dense_back(scaled, outer_kernel), *bits)
+            return (dense_back(dz, kernel),
+                    tf.matmul(in_rows(x), in_rows(dz), transpose_a=True), column_sums(dz),
+                    tf.matmul(in_rows(value), in_rows(scaled), transpose_a=True), column_sums(dy))
+        # Scaled here, where the tensor is narrow.
+        return dense(forward(z, *bits), outer_kernel) * scale + outer_bias, gradient
+    return feed(x, *inner, *outer)
+
+
+def column_sums(x: tf.Tensor) -> tf.Tensor:
+    """x [...,D] over all but the last axis: [D]. For float32 in half the time of `tf.reduce_sum`;
+    other dtypes `BiasAddGrad` would sum in themselves, and lose most of many small numbers."""
+    if x.dtype == tf.float32:
+        return tf.raw_ops.BiasAddGrad(out_backprop=in_rows(x))
+    return tf.reduce_sum(in_rows(x), axis=0)
+
+
+@functools.cache
+def _activation_passes(value_and_slope, dropped):
+    """What is done to each element: forward, (z, *bits) -> value, and backward, (z, its value's
+    gradient, *bits) -> (gradient, value)."""
+    def forward(z, *bits):
+        return _where_kept(value_and_slope(z)[0], dropped, bits)
+
+    def backward(z, dvalue, *bits):
+        value, slope = value_and_slope(z)
+        return _where_kept(dvalue, dropped, bits) * slope, _where_kept(value, dropped, bits)
+    return forward, backward
+
+
+def gelu(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """`kernels.gelu` and its slope.
+
+    0.5 x (1 + tanh(u)) = x sigmoid(2 u), with u = sqrt(2 / pi) (x + 0.044715 x^3).
+    """
+    linear = 2. * math.sqrt(2. / math.pi)
+    cubic = 0.044715 * linear
+    # Limited, as float16 ends at 256^2 and the slope would be 0 times infinity; the gate is 0 or 1
+    # from 10 on.
+    square = tf.minimum(x * x, tf.constant(1e4, x.dtype))
+    gate = tf.sigmoid(x * (linear + cubic * square))
+    value = x * gate
+    return value, gate + value * (1. - gate) * (linear + 3. * cubic * square)
+
+
+def gelu_erf(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """`kernels.gelu_erf` and its slope: x P(X <= x) of a standard normal X."""
+    below = 0.5 * (1. + tf.math.erf(x * math.sqrt(0.5)))
+    return x * below, below + x * tf.exp(-0.5 * x * x) * (1. / math.sqrt(2. * math.pi))
+
+
+def relu(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """The positive part of x, and its slope."""
+    return tf.nn.relu(x), tf.cast(x > 0, x.dtype)
+
+
+VALUE_AND_SLOPE = {"relu": relu, "gelu": gelu, "gelu_erf": gelu_erf}
+
+
+# ---- layer norm ----
+
+def _layer_norm(x, gamma, beta):
+    """With n the normalized x and g the gradient that reaches it, the gradient of x is
+    (g - mean(g) - n mean(g n)) / deviation; only n and the deviation are kept."""
+    @tf.custom_gradient
+    def normalize(x, gamma, beta):
+        wide = tf.cast(x, tf.float32)
+        centred = wide - tf.reduce_mean(wide, axis=-1, keepdims=True)
+        variance = tf.reduce_mean(tf.square(centred), axis=-1, keepdims=True)
+        inverse = tf.rsqrt(variance + LAYER_NORM_EPSILON)
+        normal = centred * inverse
+
+        def gradient(dy):
+            dy = tf.cast(dy, tf.float32)
+            dn = dy * gamma
+            along = tf.reduce_mean(dn * normal, axis=-1, keepdims=True)
+            dx = (dn - tf.reduce_mean(dn, axis=-1, keepdims=True) - normal * along) * inverse
+            return tf.cast(dx, x.dtype), column_sums(dy * normal), column_sums(dy)
+        return tf.cast(normal * gamma + beta, x.dtype), gradient
+    return normalize(x, gamma, beta)

@@ -1,0 +1,156 @@
+"""What the parts of the network share: the learned weights, under the names of the released
+checkpoints, which are the file format; precision; the kernels; dropout.
+
+Shape letters as in `modeling`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Optional
+
+import tensorflow.compat.v1 as tf
+
+from xlnet.config import RunConfig, XLNetConfig
+from xlnet.network import kernels
+from xlnet.network.kernels import NO_DROPOUT, Biases, Dropout
+from xlnet.network.noise import fold_in
+
+DTYPES = {"fp32": tf.float32, "bf16": tf.bfloat16, "fp16": tf.float16}
+
+
+class Network:
+    """Sizes, rates, precision, variables, kernels and dropout of a network.
+
+    Args:
+      config: `XLNetConfig`.
+      run: `RunConfig`.
+      seed: uint64 [1], of all dropout; None: there is none.
+      first_row: see `kernels.Dropout`.
+    """
+
+    def __init__(self, config: XLNetConfig, run: RunConfig, seed: Optional[tf.Tensor],
+                 first_row: Any = None):
+        self.config = config
+        self.run = run
+        self.seed = seed
+        self.first_row = first_row
+        assert run.precision, "a RunConfig has a precision from its making on"
+        self.dtype = DTYPES[run.precision]
+        self.kernels = kernels.choose(run.device or kernels.device_here(), run.is_training,
+                                      run.recompute, config.d_inner)
+        self._dropouts = 0
+
+    def variable(self, name: str, shape: Sequence[int],
+                 initializer: Optional[tf.initializers.Initializer] = None) -> tf.Tensor:
+        """A float32 master weight, read in the compute dtype."""
+        return self.cast(get_weight(name, shape, initializer or get_initializer(self.run)))
+
+    def cast(self, x: tf.Tensor) -> tf.Tensor:
+        return tf.cast(x, self.dtype)
+
+    def dropout(self, x: tf.Tensor, rate: float) -> tf.Tensor:
+        """Of x [B,...]. Each call has a dropout mask of its own, a function of the seed and the
+        batch element."""
+        return self.kernels.dropout(x, self.drops(rate))
+
+    def drops(self, rate: float) -> Dropout:
+        """One more dropout."""
+        if not self.run.is_training or not rate:
+            return NO_DROPOUT
+        assert self.seed is not None, "dropout in training needs a seed"
+        self._dropouts += 1
+        return Dropout(rate, fold_in(self.seed, self._dropouts), self.first_row)
+
+
+def get_initializer(run: RunConfig) -> tf.initializers.Initializer:
+    """The initializer of all kernels and embeddings, per `run.init`."""
+    if run.init == "uniform":
+        return tf.initializers.random_uniform(-run.init_range, run.init_range)
+    return tf.initializers.random_normal(stddev=run.init_std)
+
+
+def get_weight(name: str, shape: Sequence[int],
+               initializer: tf.initializers.Initializer) -> tf.Tensor:
+    """A float32 weight, read at once, at no cost: a gather from the variable itself would make
+    later reads copy it."""
+    return tf.convert_to_tensor(
+        tf.get_variable(name, shape, tf.float32, initializer, use_resource=True))
+
+
+class Weights(NamedTuple):
+    """What a layer learns, in the compute dtype except for the norms.
+
+    q, k, v, r, o: [D,N*H]. attention_norm, feed_forward_norm: (gamma, beta), float32 [D] each.
+    inner, outer: (kernel, bias) of the feed-forward layer, [D,F], [F] and [F,D], [D].
+    """
+    q: tf.Tensor
+    k: tf.Tensor
+    v: tf.Tensor
+    r: tf.Tensor
+    o: tf.Tensor
+    attention_norm: tuple[tf.Tensor, tf.Tensor]
+    inner: tuple[tf.Tensor, tf.Tensor]
+    outer: tuple[tf.Tensor, tf.Tensor]
+    feed_forward_norm: tuple[tf.Tensor, tf.Tensor]
+    biases: Biases
+
+
+def layer_weights(net: Network, has_segments: bool) -> Callable[[int], Weights]:
+    """Returns a function from a layer's number to its `Weights`, variables in `layer_<i>`."""
+    biases = _attention_biases(net, has_segments)
+
+    def of_layer(layer):
+        with tf.variable_scope("layer_%d" % layer):
+            with tf.variable_scope("rel_attn"):
+                q, k, v, r, o = (head_kernel(net, name) for name in "qkvro")
+                attention_norm = norm_weights(net)
+            with tf.variable_scope("ff"):
+                inner = dense_weights(net, "layer_1", net.config.d_model, net.config.d_inner)
+                outer = dense_weights(net, "layer_2", net.config.d_inner, net.config.d_model)
+                norm = norm_weights(net)
+        return Weights(q, k, v, r, o, attention_norm, inner, outer, norm, biases[layer])
+    return of_layer
+
+
+def head_kernel(net: Network, name: str) -> tf.Tensor:
+    """A projection kernel `[D,N,H]`, read as a matrix [D,N*H]."""
+    config = net.config
+    with tf.variable_scope(name):
+        kernel = net.variable("kernel", [config.d_model, config.n_head, config.d_head])
+    return tf.reshape(kernel, [config.d_model, config.n_head * config.d_head])
+
+
+def dense_weights(net: Network, scope: str, width_in: int,
+                  width_out: int) -> tuple[tf.Tensor, tf.Tensor]:
+    """Kernel [width_in,width_out] and bias [width_out]."""
+    with tf.variable_scope(scope):
+        return (net.variable("kernel", [width_in, width_out]),
+                net.variable("bias", [width_out], tf.initializers.zeros()))
+
+
+def norm_weights(net: Network) -> tuple[tf.Tensor, tf.Tensor]:
+    """Gamma and beta of a layer norm, float32 [D] each."""
+    with tf.variable_scope("LayerNorm"):
+        beta = get_weight("beta", [net.config.d_model], tf.initializers.zeros())
+        gamma = get_weight("gamma", [net.config.d_model], tf.initializers.ones())
+    return gamma, beta
+
+
+def _attention_biases(net, has_segments):
+    """The `Biases` of each layer. Untied (`untie_r`), a layer has its own r_w, r_r and r_s;
+    seg_embed is always the layer's own."""
+    config = net.config
+    heads = [config.n_head, config.d_head]
+
+    def of_layers(name):
+        """[N,1,H] of each layer."""
+        if config.untie_r:
+            return tf.unstack(net.variable(name, [config.n_layer] + heads)[:, :, None])
+        return [net.variable(name, heads)[:, None]] * config.n_layer
+
+    terms = [of_layers(name) for name in ["r_w_bias", "r_r_bias"] + ["r_s_bias"] * has_segments]
+    if has_segments:
+        terms.append(tf.unstack(
+            net.variable("seg_embed", [config.n_layer, 2] + heads)[:, :, :, None]))
+    return [Biases(*of_layer) for of_layer in zip(*terms)]
