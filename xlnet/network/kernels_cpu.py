@@ -152,9 +152,8 @@ def _towards_same(q, biases, scale):
     """(q + r_s)(same - other): [B,N,T,1]. A vector times a matrix, in half the time of a matrix
     times a vector."""
     difference = biases.seg_embed[0] - biases.seg_embed[1]                           # [N,1,H]
-    of_q = tf.matmul(difference[None], q, transpose_b=True)                          # [B,N,1,T]
-    of_bias = scale * tf.reduce_sum(biases.r_s * difference, axis=-1, keepdims=True)   # [N,1,1]
-    return tf.reshape(of_q, shape_of(q)[:3] + [1]) + of_bias
+    scores = tf.matmul(difference[None], q + biases.r_s * scale, transpose_b=True)   # [B,N,1,T]
+    return tf.reshape(scores, shape_of(q)[:3] + [1])
 
 
 # ---- relative attention: its gradient, block after block ----
@@ -380,11 +379,14 @@ def _feed_forward(run, x, inner, outer, activation, drops=NO_DROPOUT):
 
 
 def column_sums(x: tf.Tensor) -> tf.Tensor:
-    """x [...,D] over all but the last axis: [D]. For float32 in half the time of `tf.reduce_sum`;
-    other dtypes `BiasAddGrad` would sum in themselves, and lose most of many small numbers."""
-    if x.dtype == tf.float32:
-        return tf.raw_ops.BiasAddGrad(out_backprop=in_rows(x))
-    return tf.reduce_sum(in_rows(x), axis=0)
+    """x [...,D] over all but the last axis: [D].
+
+    `BiasAddGrad` takes half the time of `tf.reduce_sum`, but sums bfloat16 in bfloat16, and so loses
+    most of many small numbers.
+    """
+    if x.dtype == tf.bfloat16:
+        return tf.reduce_sum(in_rows(x), axis=0)
+    return tf.cast(tf.raw_ops.BiasAddGrad(out_backprop=tf.cast(in_rows(x), tf.float32)), x.dtype)
 
 
 @functools.cache

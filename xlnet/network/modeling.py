@@ -252,7 +252,7 @@ def transformer_xl(config: XLNetConfig, run: RunConfig, *, input_ids: tf.Tensor,
         table, h, g = embed(net, input_ids, query)
         h, g = (x if x is None else net.dropout(x, run.dropout) for x in (h, g))
         content, query_stream, key_segments = _streams(
-            _over_keys(mask, length, memory_length, attn_type, run.same_length),
+            net, _over_keys(mask, length, memory_length, attn_type, run.same_length),
             seg_ids, query, length, memory_length)
         # Target positions are shifted over all distances; "uni" alone has none to the right.
         has_targets = query is not None and query.positions is not None
@@ -294,13 +294,13 @@ def embed(net: Network, input_ids: tf.Tensor,
     return table, h, tf.broadcast_to(mask_embedding, [batch, targets, config.d_model])
 
 
-def _streams(mask, seg_ids, query, length, memory_length):
+def _streams(net, mask, seg_ids, query, length, memory_length):
     """The content `Stream`, the query `Stream` or None, and the segments of the keys or None."""
     segments = key_segments = None
     if seg_ids is not None:     # memory counts as segment 0
         of_memory = tf.zeros([shape_of(seg_ids)[0], memory_length], seg_ids.dtype)
         key_ids = tf.concat([of_memory, seg_ids], axis=1)                             # [B,K]
-        segments, key_segments = (tf.one_hot(ids, NUM_SEGMENTS)[:, None]
+        segments, key_segments = (tf.one_hot(ids, NUM_SEGMENTS, dtype=net.dtype)[:, None]
                                   for ids in (seg_ids, key_ids))
     content = Stream(None, segments)
     if mask is not None:
