@@ -595,9 +595,8 @@ class PretrainingSettings(RunSettings):
                               minimum=0)
     on_error: str = as_in(InputSettings, "on_error", help="damaged records: fail, or read the next "
                           "whole one in the place of each, and count them")
-    on_nan: str = setting("stop", "loss that is NaN or infinite, or explodes: stop, or go back "
-                                  "to the last checkpoint and skip the data since",
-                          choices=("stop", "rollback"))
+    on_nan: str = setting("stop", "a loss or gradient that is NaN or infinite: stop, and name the "
+                                  "step and the last checkpoint before it", choices=("stop",))
     seq_len: Optional[int] = setting(None, _CHECKED, minimum=1)
     reuse_len: Optional[int] = setting(None, _CHECKED, minimum=1)
     bi_data: Optional[bool] = setting(None, _CHECKED)

@@ -120,21 +120,17 @@ def step_of(directory: str) -> int:
     return int(_read(prefix, lambda reader: reader.get_tensor("global_step"))) if prefix else 0
 
 
-def newest_whole(directory: str, is_chief: bool = True, before: Optional[int] = None) -> int:
+def newest_whole(directory: str, is_chief: bool = True) -> int:
     """The step of the newest checkpoint that can be read to its last byte; 0 if there is none.
 
     Damaged ones after it are named, set aside as `damaged-...`, and passed over. Only the chief
     changes anything.
 
-    Args:
-      before: only those of earlier steps.
-
     Raises:
       UserError: there are checkpoints, but none is whole; or the disk does not answer, and nothing
         was changed.
     """
-    prefixes = [(step, prefix) for step, prefix in all_prefixes(directory)
-                if before is None or step < before]
+    prefixes = all_prefixes(directory)
     for step, prefix in reversed(prefixes):
         fault = fault_of(prefix)
         if fault:
@@ -207,15 +203,6 @@ def keep_some(directory: str, max_save: int, keep_every: int,
         if (not keep_every or step % keep_every) and not is_needed(step):
             _remove(prefix)
     note_newest(directory)
-
-
-def drop_after(directory: str, step: int) -> None:
-    """Removes the checkpoints of later steps than `step`, which has one."""
-    later = [prefix for found, prefix in all_prefixes(directory) if found > step]
-    for prefix in later:
-        _remove(prefix)
-    if later:
-        note_newest(directory)
 
 
 def _remove(prefix):
