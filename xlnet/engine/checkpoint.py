@@ -24,6 +24,7 @@ from xlnet.errors import UserError
 Comparison = collections.namedtuple("Comparison", "matched missing unexpected")
 
 RELEASED_NAME = "xlnet_model.ckpt"   # the prefix of a checkpoint without a step
+UPDATES = "loss_scale/updates"   # of weights and averages, where they are not the global step
 PRETRAINED = "pretrained"    # <kernel>/pretrained: the values that mixout falls back to
 
 _SLOT = re.compile(r"/(Adam(_1)?|adam_[mv]|average|pretrained)$"
@@ -232,10 +233,15 @@ def names(prefix: str) -> list[str]:
 
 
 def weights(prefix: str) -> dict[str, str]:
-    """What a checkpoint has to offer to those who do not train on: dict from the names of its
-    weights to where they are, `<weight>/average` if the run kept moving averages."""
+    """What a checkpoint offers for inference: dict from the names of its weights to the names of
+    the variables to read, `<weight>/average` if the run kept an EMA. That is 0 until the first
+    update, so before it the weight itself is read."""
     stored = set(names(prefix))
-    return {name: place + "/average" if place + "/average" in stored else place
+    averaged = {name for name in stored if name.endswith("/average")}
+    counts = [name for name in (UPDATES, "global_step") if name in stored]
+    if averaged and counts and not next(arrays(prefix, counts)):
+        averaged = set()
+    return {name: place + "/average" if place + "/average" in averaged else place
             for name, place in places_of(stored).items()}
 
 

@@ -27,7 +27,7 @@ _COLUMNS = ("step", "loss", "learning_rate", "gradient_norm", "gradient_scale", 
             "memory_gib")
 _REMEDY = "try a lower learning_rate, more warmup_steps or a lower clip"
 _MEAN_STEPS = 100       # of the mean loss that is watched
-_RISE = 1.              # above its lowest value [nats per token], from which on the run is warned of
+_RISE = 1.              # above its lowest value that is warned of [nats per token]
 
 
 class Journal:

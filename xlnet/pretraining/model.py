@@ -96,7 +96,7 @@ class PretrainingModel:
                 loss += settings.next_segment_loss * tf.reduce_mean(
                     _segment_losses(predictions, part["label"]))
             return loss, kept
-        scale = training.loss_scale(self.network)
+        scale = training.loss_scale(self.network, settings.model_dir)
         loss, gradients, kept = training.accumulate(compute, batch, settings.grad_accum_steps,
                                                     scale, self.xla)
         training.start_from(settings.init_checkpoint, self.config, settings.model_dir)
