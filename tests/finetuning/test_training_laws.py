@@ -33,7 +33,7 @@ def place(tmp_path_factory):
     return make_workspace(tmp_path_factory.mktemp("laws"))
 
 
-@law(3, 60, settings=SETTINGS, cut=CUTS, step=st.integers(0, STEPS - 1))
+@law(2, 60, settings=SETTINGS, cut=CUTS, step=st.integers(0, STEPS - 1))
 def test_frozen_resumed_and_kept(place, settings, cut, step):
     for folder in ("whole", "resumed", "cut"):
         shutil.rmtree(place.directory / folder, ignore_errors=True)

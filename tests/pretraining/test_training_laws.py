@@ -24,7 +24,7 @@ SETTINGS = st.fixed_dictionaries(dict(
     next_segment_loss=st.sampled_from([0., 1.]), mem_len=st.sampled_from([0, 5, 40]),
     mask_mode=st.sampled_from(["whole_word", "token", "legacy"]), recompute=st.booleans(),
     position_dropout=st.sampled_from(["none", "row", "batch"]), untie_r=st.booleans(),
-    clamp_len=st.sampled_from([-1, 3]), n_layer=st.sampled_from([1, 2]),
+    clamp_len=st.sampled_from([-1, 3]), n_layer=st.just(1),
     seed=st.sampled_from([0, 2 ** 40])))
 CUTS = st.sampled_from([dict(grad_accum_steps=2), dict(grad_accum_steps=4),
                         dict(num_core_per_host=2, grad_accum_steps=2), dict(num_core_per_host=4)])
@@ -33,7 +33,7 @@ STEPS = 3
 TOLERANCE = dict(fp32=1e-4, bf16=2e-2, fp16=1e-1)
 
 
-@law(3, 60, settings=SETTINGS, cut=CUTS, step=st.integers(1, STEPS - 1))
+@law(2, 60, settings=SETTINGS, cut=CUTS, step=st.integers(1, STEPS - 1))
 def test_a_run_is_the_same_resumed_and_cut(place, settings, cut, step):
     for folder in ("whole", "resumed", "cut"):
         shutil.rmtree(place / folder, ignore_errors=True)
@@ -52,15 +52,15 @@ def test_a_run_is_the_same_resumed_and_cut(place, settings, cut, step):
                    for folder in ("resumed", "whole")]
     assert evaluations[0] == evaluations[1]
     check_checkpoints(place, settings["average_decay"])
-    run(place, "cut", dict(settings, **cut))
+    run(place, "cut", dict(settings, **cut), eval_record_info_dir=None)
     np.testing.assert_allclose(curve(place, "cut")[:, 1], curve(place, "whole")[:, 1],
                                rtol=TOLERANCE[settings["precision"]])
 
 
-def run(place, folder, settings):
-    done = train(place, folder, **dict(
+def run(place, folder, settings, **more):
+    done = train(place, folder, **dict(dict(
         settings, train_steps=STEPS, save_steps=1, eval_steps=1, max_save=0,
-        eval_record_info_dir=place / "heldout"))
+        eval_record_info_dir=place / "heldout"), **more))
     assert done.returncode == 0, done.stderr
 
 

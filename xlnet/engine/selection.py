@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import glob
+import math
 import os
 from collections.abc import Iterable
 from typing import Any, Optional
@@ -83,9 +84,10 @@ class Selection:
         return is_due(step, every, last) and step not in (one["step"] for one in self.evaluations)
 
     def best(self) -> Optional[dict[str, Any]]:
-        """The best evaluation; None without any."""
+        """The best evaluation; None without any. One that is not finite is never better."""
         return max(self.evaluations, default=None, key=lambda one: (
-            self._sign * one[self.metric], -one.get("loss", 0), -one["step"]))
+            math.isfinite(one[self.metric] + one.get("loss", 0)), self._sign * one[self.metric],
+            -one.get("loss", 0), -one["step"]))
 
     def _best_step(self) -> Optional[int]:
         best = self.best()

@@ -73,10 +73,10 @@ def is_frozen(name: str, config: XLNetConfig, count: int) -> bool:
     trained unless all layers are frozen.
     """
     layer = re.search(r"transformer/layer_(\d+)/", name)
-    if layer or not count:
-        return bool(layer) and int(layer.group(1)) < count
-    return bool(re.search(r"transformer/(word_embedding|mask_emb)/", name)) or (
-        count == config.n_layer and bool(re.search(r"transformer/(r_[wrs]_bias|seg_embed)$", name)))
+    if layer:
+        return int(layer.group(1)) < count
+    return count > 0 and bool(re.search(r"transformer/(word_embedding|mask_emb)/", name)) or (
+        count == config.n_layer and bool(re.search("transformer/(r_[wrs]_bias|seg_embed)$", name)))
 
 
 def frozen_rows(name: str, config: XLNetConfig, count: int) -> int:
