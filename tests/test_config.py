@@ -88,7 +88,9 @@ def test_a_run_config_is_frozen_and_has_the_documented_order():
         run.dropout = 0.3
     for values, message in ((dict(dropout=1.), "dropout is 1.0, expected 0 <= dropout < 1"),
                             (dict(init="zero"), "init is 'zero', expected one of normal, uniform"),
-                            (dict(position_dropout="x"), "position_dropout is 'x'")):
+                            (dict(position_dropout="x"), "position_dropout is 'x'"),
+                            (dict(clamp_len=0), "clamp_len is 0"),
+                            (dict(clamp_len=-2), "clamp_len is -2")):
         with pytest.raises(UserError, match=message):
             dataclasses.replace(run, **values)
 

@@ -140,6 +140,9 @@ BAD = {
     "bi_data contradicts": (dict(bi_data=False), 1, "bi_data: the flag says False"),
     "uncased contradicts": (dict(uncased=True), 1, "uncased: the flag says True"),
     "batch does not divide": (dict(train_batch_size=3), 1, "does not divide the 4 streams"),
+    "on_nan was rollback": (dict(on_nan="rollback"), 2, "--on_nan=rollback"),
+    "clamp_len of 0": (dict(clamp_len=0), 1, "clamp_len is 0"),
+    "clamp_len below -1": (dict(clamp_len=-2), 2, "--clamp_len=-2"),
     "no architecture": (dict(model_config_path=None), 1, "missing --n_layer, --d_model"),
     "half an architecture": (dict(model_config_path=None, n_layer=2), 1, "missing --d_model"),
     "vocabulary does not fit": (dict(n_token=99), 1, "pieces"),
@@ -170,16 +173,14 @@ def test_bad_input_is_one_line(place, trained, case):
     assert not (place / ("bad_" + re.sub(r"\W", "_", case))).exists()
 
 
-@pytest.mark.parametrize("learning_rate, message", (
-    (1e30, "the loss is nan at step 2"), (1., r"the loss is \d+\.\d\d, above {:.2f} at step 2")))
-def test_a_run_that_goes_wrong_ends(place, trained, learning_rate, message):
-    """A loss of more than twice that of guessing blindly has exploded."""
+@pytest.mark.parametrize("learning_rate, is_over", ((1e30, True), (1., False)))
+def test_a_run_ends_where_the_loss_is_nan(place, trained, learning_rate, is_over):
+    """Not where it is high: with a rate of 1 it is above twice that of guessing blindly."""
     done = train(place, "wrong_%g" % learning_rate, learning_rate=learning_rate, clip=1e30,
                  warmup_steps=0, train_steps=9)
-    message = message.format(2 * np.log(json.loads((place / "tiny.json").read_text())["n_token"]))
-    assert done.returncode == 1
-    assert re.fullmatch("train_gpu.py: %s; newest checkpoint before: none; try .*\n" % message,
-                        done.stderr), done.stderr
+    assert done.returncode == is_over
+    assert bool(re.fullmatch("train_gpu.py: .*nan at step 2; .* none; .*\n", done.stderr)
+                ) == is_over, done.stderr
 
 
 def test_records_are_verified_before_training(place, trained):

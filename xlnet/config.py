@@ -251,7 +251,8 @@ class NetworkSettings(Settings):
     init: str = setting("normal", "initialization", choices=("normal", "uniform"))
     init_std: float = setting(0.02, "standard deviation of normal initialization", minimum=0.0)
     init_range: float = setting(0.1, "half width of uniform initialization", minimum=0.0)
-    clamp_len: int = setting(-1, "relative distances beyond it count as it [tokens]; -1: none")
+    clamp_len: int = setting(-1, "clip relative distances to ±clamp_len [tokens]; -1: off",
+                             minimum=-1)
     use_bfloat16: bool = setting(False, "the authors' name of --precision=bf16")
     precision: Optional[str] = setting(None, "number format of matrix products; fp32 if not given",
                                        choices=PRECISIONS)
@@ -283,7 +284,7 @@ class RunConfig:
       init: "normal" (with `init_std`) or "uniform" (within ±`init_range`).
       mem_len: positions kept as memory. reuse_len: positions of a window that enter the memory.
       bi_data: the second half of the batch runs backward.
-      clamp_len: relative distances beyond it count as it; -1: none.
+      clamp_len: relative distances are clipped to ±clamp_len; -1: off.
       same_length: every position attends over the same span (with `attn_type="uni"`).
       precision: "fp32", "bf16" or "fp16", the number format of the matrix products; weights,
         softmax, layer norm and loss stay float32. None: as `use_bfloat16` says.
@@ -324,6 +325,8 @@ class RunConfig:
         object.__setattr__(self, "precision", precision)
         for field in dataclasses.fields(NetworkSettings):
             check_limits(field, getattr(self, field.name))
+        if not self.clamp_len:
+            raise UserError("clamp_len is 0, expected at least 1, or -1: off")
         if self.use_bfloat16 and precision != "bf16":
             raise UserError("use_bfloat16 is True and precision is %s: give one of them"
                             % precision)
@@ -593,9 +596,8 @@ class PretrainingSettings(RunSettings):
                               minimum=0)
     on_error: str = as_in(InputSettings, "on_error", help="damaged records: fail, or read the next "
                           "whole one in the place of each, and count them")
-    on_nan: str = setting("stop", "loss that is NaN or infinite, or explodes: stop, or go back "
-                                  "to the last checkpoint and skip the data since",
-                          choices=("stop", "rollback"))
+    on_nan: str = setting("stop", "a loss or gradient that is NaN or infinite: stop, and name the "
+                                  "step and the last checkpoint before it", choices=("stop",))
     seq_len: Optional[int] = setting(None, _CHECKED, minimum=1)
     reuse_len: Optional[int] = setting(None, _CHECKED, minimum=1)
     bi_data: Optional[bool] = setting(None, _CHECKED)

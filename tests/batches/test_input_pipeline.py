@@ -1,10 +1,16 @@
 """Pretraining batches: rows, steps and epochs of the same records agree with each other."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
+from helpers.paths import ROOT
 
 from xlnet.batches import input_pipeline
 from xlnet.batches.permutation import Permutation
+from xlnet.errors import UserError
 from xlnet.records.manifest import Manifest
 from xlnet.tokenization import Tokenizer
 
@@ -24,14 +30,18 @@ class Reader:
     def __call__(self, steps, batch_size=BATCH, **changes):
         """`steps` batches, as a dict of arrays [steps,...]."""
         import tensorflow.compat.v1 as tf
-        permutation = Permutation(reuse_len=16, num_predict=5, perm_size=16, mask_alpha=6,
-                                  mask_beta=1)
         with tf.Graph().as_default(), tf.Session() as session:
-            batch = tf.data.make_one_shot_iterator(input_pipeline.pretraining_batches(
-                self._folder, self._manifest, batch_size=batch_size, permutation=permutation,
-                special_ids=self._special, seed=3, **changes)).get_next()
+            batch = tf.data.make_one_shot_iterator(
+                self.dataset(batch_size, **changes)).get_next()
             batches = [session.run(batch) for _ in range(steps)]
         return {name: np.stack([batch[name] for batch in batches]) for name in batches[0]}
+
+    def dataset(self, batch_size=BATCH, mask_mode="whole_word", **changes):
+        permutation = Permutation(reuse_len=16, num_predict=5, perm_size=16, mask_alpha=6,
+                                  mask_beta=1, mask_mode=mask_mode)
+        return input_pipeline.pretraining_batches(
+            self._folder, self._manifest, batch_size=batch_size, permutation=permutation,
+            special_ids=self._special, seed=3, **changes)
 
 
 @pytest.fixture(scope="module")
@@ -100,3 +110,24 @@ def test_memory_is_cleared_where_a_stream_starts(read, epochs):
     starts = np.arange(2 * read.epoch) % read.windows == 0
     np.testing.assert_array_equal(epochs["starts_stream"],
                                   np.stack([starts] * BATCH, axis=1).astype(np.int32))
+
+
+def test_eager_batches_are_those_of_a_graph(read, epochs):
+    found = list(zip(range(3), read.dataset()))
+    assert_equal({name: [batch[name] for _, batch in found] for name in epochs},
+                 {name: value[:3] for name, value in epochs.items()})
+
+
+def test_the_interpreter_exits_while_batches_are_read(place):
+    """Also where Python drew ahead: a thread that calls it during the exit never returns."""
+    done = subprocess.run([sys.executable, "-c", (
+        "import pathlib, test_input_pipeline as test\n"
+        "batches = iter(test.Reader(pathlib.Path(%r)).dataset())\nnext(batches)"
+        % str(place / "train"))], cwd=os.path.dirname(__file__), timeout=100,
+        env=dict(os.environ, PYTHONPATH="%s:%s" % (ROOT, ROOT / "tests")))
+    assert done.returncode == 0
+
+
+def test_the_legacy_rule_needs_to_know_where_words_begin(read):
+    with pytest.raises(UserError, match="legacy_word_start"):
+        read.dataset(mask_mode="legacy")

@@ -72,6 +72,20 @@ def test_slots_are_left_out(graph, tmp_path):
     assert checkpoint.compare(prefix, [weight]) == (["model/w"], [], [])
 
 
+@pytest.mark.parametrize("counts, is_read", (
+    (dict(global_step=0), False), (dict(global_step=3), True),
+    ({"global_step": 3, checkpoint.UPDATES: 0}, False),
+    ({"global_step": 3, checkpoint.UPDATES: 1}, True), ({}, True)))
+def test_averages_are_read_from_the_first_update_on(tmp_path, counts, is_read):
+    """Before it they are 0."""
+    prefix = str(tmp_path / "model.ckpt-3")
+    checkpoint.write_arrays(prefix, dict(
+        {name: np.array(value, np.float32 if "/" in name else np.int64)
+         for name, value in counts.items()},
+        **{"model/w": np.float32([1.]), "model/w/average": np.float32([2.])}))
+    assert checkpoint.read_weights(prefix) == {"model/w": [2. if is_read else 1.]}
+
+
 def test_output_layers_that_were_part_of_the_model_once(graph, tmp_path):
     """Those of version 0.1.0, with moving averages."""
     names = ("model/logits/dense/kernel", "model/a/logits/dense")

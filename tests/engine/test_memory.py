@@ -1,6 +1,7 @@
 """Memories beside a checkpoint: each host reads its own rows, and only what was written."""
 
 import tracemalloc
+import types
 
 import numpy as np
 import pytest
@@ -33,6 +34,16 @@ def load(folder, hosts, host, rows=ROWS):
         files.begin()
         files.load(session, 5)
         return session.run(variable)
+
+
+def test_nothing_is_remembered_past_the_start_of_a_stream(graph):
+    """Neither NaN nor infinity, which times 0 are NaN."""
+    config = types.SimpleNamespace(n_layer=1, d_model=1)
+    store = memory.Memory(config, 2, tf.constant([1, 0]))
+    with tf.Session() as session:
+        session.run(tf.local_variables_initializer())
+        session.run(store.update(tf.constant([[[[np.nan], [np.inf]]], [[[1.], [2.]]]])))
+        assert session.run(store.value).ravel().tolist() == [0., 0., 1., 2.]
 
 
 @pytest.mark.parametrize("hosts", (1, 2, 4))

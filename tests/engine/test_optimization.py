@@ -9,8 +9,8 @@ import tensorflow.compat.v1 as tf
 from helpers.golden import assert_close, constants, load, pretraining_losses
 
 import xlnet
-from xlnet.config import OptimizationSettings
-from xlnet.engine import optimization
+from xlnet.config import NetworkSettings, OptimizationSettings
+from xlnet.engine import checkpoint, optimization, training
 from xlnet.errors import UserError
 from xlnet.network import modeling
 
@@ -181,6 +181,36 @@ def test_gradients_that_are_not_valid_change_nothing(graph):
         before = session.run(kept)
         session.run(train_op, {is_valid: False})
         np.testing.assert_array_equal(session.run(kept), before)
+
+
+def test_steps_that_overflow_are_not_counted(graph):
+    """The update after three of them is a run's first: of a full step, and it is the average."""
+    scale, step = optimization.LossScale(), tf.train.get_or_create_global_step()
+    weight = variables_of({"kernel": np.ones(2, np.float32)})["kernel"]
+    gradient = tf.placeholder(tf.float32, [2])
+    settings = OptimizationSettings(learning_rate=0.1, decay_method="constant", average_decay=0.9)
+    train_op, _ = optimization.minimize(tf.constant(0.), settings, step, [(gradient, weight)],
+                                        scale)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        for value in [np.inf] * 3 + [1.]:
+            session.run(train_op, {gradient: [value, -value]})
+        found = {v.op.name: session.run(v) for v in tf.global_variables()}
+    assert (found["global_step"], found[checkpoint.UPDATES]) == (4, 1)
+    assert_close(found["kernel"], [.9, 1.1], rtol=1e-5)
+    assert_close(found["kernel/average"], [.9, 1.1], rtol=1e-5)
+
+
+@pytest.mark.parametrize("stored, is_counted", (
+    (None, True), ({checkpoint.UPDATES: np.float32(2)}, True), ({}, False)))
+def test_a_run_without_the_count_of_updates_resumes(graph, tmp_path, stored, is_counted):
+    if stored is not None:
+        checkpoint.write_arrays(str(tmp_path / "model.ckpt-3"),
+                                dict(stored, global_step=np.int64(3)))
+        checkpoint.note_newest(str(tmp_path))
+    scale = training.loss_scale(NetworkSettings(precision="fp16"), str(tmp_path))
+    assert (scale.updates is not None) == is_counted
+    assert (checkpoint.UPDATES in [v.op.name for v in tf.global_variables()]) == is_counted
 
 
 @pytest.mark.parametrize("name", ["clip", "adam_epsilon"])

@@ -1,6 +1,5 @@
-"""Runs that are killed, stopped, damaged or go wrong, and go on as if nothing had happened."""
+"""Runs that are killed, stopped, damaged or go wrong, and resume as if nothing had happened."""
 
-import json
 import random
 import re
 import shutil
@@ -12,7 +11,6 @@ import tensorflow.compat.v1 as tf
 from helpers.pretraining import curve, start, train, wait_for_step, weights
 
 from xlnet.batches import input_pipeline
-from xlnet.engine import saving
 
 RUN = dict(train_steps=40, save_steps=6, max_save=0, eval_steps=20, n_layer=1)
 
@@ -113,9 +111,8 @@ def test_which_checkpoints_stay(whole):
     assert memories == set(kept)
 
 
-@pytest.fixture
-def spoiled(monkeypatch):
-    """The batch of step 8 is NaN, once; a list of the batches that trainings start from."""
+def test_a_run_whose_loss_is_nan_stops_and_resumes(whole, monkeypatch):
+    """The batch of step 8 is NaN, once: the last checkpoint is that of step 6."""
     starts, real = [], input_pipeline.pretraining_batches
 
     def spoiled_once(*arguments, **named):
@@ -125,33 +122,10 @@ def spoiled(monkeypatch):
             lambda step, batch: dict(batch, weights=tf.where(
                 tf.equal(step, 8), np.nan * batch["weights"], batch["weights"])))
     monkeypatch.setattr(input_pipeline, "pretraining_batches", spoiled_once)
-    return starts
-
-
-def test_rollback_skips_the_data(whole, spoiled):
-    """Back to step 6, two batches are passed over."""
-    done = train(whole, "back", on_nan="rollback", **RUN)
-    assert done.returncode == 0, done.stderr
-    assert "the loss is nan at step 8; newest checkpoint before: of step 6;" in done.stdout
-    assert "back to step 6, 2 batches are skipped" in done.stdout
-    assert json.loads((whole / "back" / "skipped_data.json").read_text()) == {"skips": [[6, 2]]}
-    assert spoiled == [0, 8]
-    losses, expected = (curve(whole, name)[:, :2] for name in ("back", "whole"))
-    assert losses[:, 0].tolist() == list(range(1, 41)) and np.isfinite(losses).all()
-    np.testing.assert_array_equal(losses[:6], expected[:6])
-    assert (losses[6:, 1] != expected[6:, 1]).all()         # other batches
-
-
-def test_a_signal_in_the_step_that_goes_wrong_is_heard(whole, spoiled, monkeypatch):
-    end = saving.StopSignal.end
-
-    def told(stop):
-        if len(spoiled) == 1:
-            signal.raise_signal(signal.SIGTERM)
-        end(stop)
-    monkeypatch.setattr(saving.StopSignal, "end", told)
-    done = train(whole, "back_and_stopped", on_nan="rollback", **RUN)
-    assert done.returncode == 0, done.stderr
-    assert "back to step 6, 2 batches are skipped" in done.stdout
-    assert "stopped by SIGTERM at step 7, saved; the same command goes on" in done.stdout
-    assert spoiled == [0, 8]
+    done = train(whole, "spoiled", on_nan="stop", **RUN)
+    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
+    assert "loss is nan at step 8" in done.stderr
+    assert "%s;" % (whole / "spoiled" / "model.ckpt-6") in done.stderr
+    done = train(whole, "spoiled", **RUN)
+    assert done.returncode == 0 and starts == [0, 6], done.stderr
+    check_same(whole, "spoiled")

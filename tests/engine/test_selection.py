@@ -93,6 +93,14 @@ def test_ties_go_to_the_lower_loss_then_to_the_earlier(tmp_path, lower_is_better
     assert [one["step"] for one in again.evaluations] == [1, 2] and again.lacks(4, 2, 9)
 
 
+@pytest.mark.parametrize("lower_is_better", (False, True))
+def test_what_is_not_finite_is_never_the_best(tmp_path, lower_is_better):
+    chosen = selection.Selection(str(tmp_path), "score", lower_is_better=lower_is_better)
+    for step, (score, loss) in enumerate(((np.nan, 1.), (.5, 1.), (.5, np.nan), (np.nan, .1))):
+        chosen.add(step, {"score": score, "loss": loss}, None)
+    assert chosen.best()["step"] == 1
+
+
 def test_an_exported_checkpoint_can_be_exported_again(tmp_path):
     """As the best trial's is."""
     selection.export(make_checkpoint(tmp_path / "run", 4, 3), str(tmp_path / "one"), [])

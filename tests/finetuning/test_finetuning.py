@@ -46,7 +46,7 @@ def selected(place):
     """What a run printed that was evaluated on the way, its lowest layer frozen."""
     return place.succeed("--do_train=True", **arguments(
         place, learning_rate=0.05, eval_steps=2, train_steps=None, epochs=0.6, freeze_layers=1,
-        class_weights="balanced", label_smoothing=0.1, warmup_share=0.25))
+        weight_decay=0.1, class_weights="balanced", label_smoothing=0.1, warmup_share=0.25))
 
 
 def test_the_best_checkpoint_is_complete(place, selected):
@@ -115,15 +115,16 @@ def test_without_a_length_three_epochs_are_evaluated_one_by_one(place):
 
 def test_frozen_layers_keep_their_weights(place, selected):
     early, late = (weights(place.path("model", "model.ckpt-%d" % step)) for step in (2, 4))
+    config = XLNetConfig(json_path=place.path("model", "xlnet_config.json"))
     for name, value in early.items():
         if not name.startswith("model/") or "Adam" in name:
             continue
-        stays = model.is_frozen(name, 1)
+        stays = model.is_frozen(name, config, 1)
         assert np.array_equal(value, late[name]) == stays, name
         assert (name + "/Adam" in early) != stays
         if name.endswith(("r_w_bias", "seg_embed")):      # of all layers
             assert np.array_equal(value[0], late[name][0])
-    assert model.is_frozen("model/transformer/layer_0/ff/layer_1/kernel", 1)
+    assert model.is_frozen("model/transformer/layer_0/ff/layer_1/kernel", config, 1)
 
 
 def test_replicas_and_micro_batches_change_nothing(place):
@@ -328,20 +329,25 @@ def test_training_loss(graph):
         -(0.9 * log_p[:, 0] + 0.1 * log_p[:, 1]).mean())
 
 
-def test_gradients_stop_at_frozen_layers(graph):
+@pytest.mark.parametrize("untie_r, count, stacked", (
+    (True, 1, [0, 1, 0, 1]), (False, 1, [1, 0, 1]), (False, 2, None), (True, 2, None)))
+def test_gradients_stop_at_frozen_layers(graph, untie_r, count, stacked):
+    """Rows of layers in a bias and in `seg_embed`; a bias of all layers is frozen with all."""
     import tensorflow.compat.v1 as tf
     config = XLNetConfig(n_layer=2, d_model=4, n_head=1, d_head=4, d_inner=4, ff_activation="gelu",
-                         untie_r=True, n_token=9)
-    with tf.variable_scope("model", custom_getter=model.frozen(config, 1)):
+                         untie_r=untie_r, n_token=9)
+    with tf.variable_scope("model", custom_getter=model.frozen(config, count)):
         with tf.variable_scope("transformer"):
-            bias = tf.get_variable("r_w_bias", [2, 1, 4])
-            kernels = [tf.get_variable("layer_%d/ff/layer_1/kernel" % i, [4]) for i in range(2)]
-    total = tf.add_n([tf.reduce_sum(x) for x in (bias, *kernels)])
-    gradients = tf.gradients(total, tf.global_variables())
-    assert [v.op.name for v in tf.trainable_variables()] == [
-        "model/transformer/r_w_bias", "model/transformer/layer_1/ff/layer_1/kernel"]
+            read = [tf.get_variable("r_w_bias", [2, 1] if untie_r else [1]),
+                    tf.get_variable("seg_embed", [2, 1])]
+            read += [tf.get_variable("layer_%d/ff/layer_1/kernel" % i, [1]) for i in range(2)]
+    total = tf.add_n([tf.reduce_sum(x) for x in read])
+    trained = tf.trainable_variables()
+    assert [v.op.name.split("/")[2] for v in trained] == (
+        ["r_w_bias", "seg_embed", "layer_1"] if stacked else [])
     with tf.Session() as session:
-        assert session.run(gradients[0]).tolist() == [[[0] * 4], [[1] * 4]]
+        gradients = session.run(tf.gradients(total, trained) if stacked else [])
+    assert np.concatenate([x.ravel() for x in gradients[:2]] or [[]]).tolist() == (stacked or [])
 
 
 def test_patience(tmp_path):

@@ -76,6 +76,9 @@ def pretraining_batches(directory: str, manifest: Union[Manifest, LegacyManifest
       int32 [R].
     """
     steps_per_epoch(manifest, batch_size)
+    if permutation.mask_mode == "legacy" and legacy_word_start is None:
+        raise UserError("mask_mode is legacy, which needs legacy_word_start: "
+                        "Tokenizer.is_legacy_word_start")
     kind = _LegacySource if isinstance(manifest, LegacyManifest) else _Source
     source = kind(directory, manifest, batch_size, rows, WindowReader(skips_damaged))
     first_round, first_window = source.place(start_step)
@@ -102,9 +105,24 @@ def pretraining_batches(directory: str, manifest: Union[Manifest, LegacyManifest
 
     # Each one call ahead of those behind it: two draw at a time wait for Python's lock, and are
     # slower.
-    return (tf.data.Dataset.range(first_round, last_round).flat_map(one_round)
-            .map(read, num_parallel_calls=1).map(draw, num_parallel_calls=1)
-            .unbatch().prefetch(2))
+    return _ahead(tf.data.Dataset.range(first_round, last_round).flat_map(one_round)
+                  .map(read, num_parallel_calls=_threads(1))
+                  .map(draw, num_parallel_calls=_threads(1)).unbatch(), 2)
+
+
+def _threads(count):
+    """`num_parallel_calls` of a map; None where a dataset is iterated eagerly: threads that work
+    ahead would call Python while the interpreter exits, and each would wait for the other."""
+    return None if tf.executing_eagerly() else count
+
+
+def _ahead(dataset, count):
+    """Prefetches `count` elements; eagerly, nothing works ahead: see `_threads`."""
+    if not tf.executing_eagerly():
+        return dataset.prefetch(count)
+    options = tf.data.Options()
+    options.experimental_optimization.apply_default_optimizations = False   # they prefetch, too
+    return dataset.with_options(options)
 
 
 def _by_step(features, num_rows):
@@ -281,7 +299,7 @@ def for_replicas(dataset: tf.data.Dataset, replicas: int) -> tf.data.Dataset:
             -1 if size is None else size for size in value.shape.as_list()[1:]])
             for name, value in features.items()}
 
-    return dataset.map(parts).unbatch().prefetch(2 * replicas)
+    return _ahead(dataset.map(parts).unbatch(), 2 * replicas)
 
 
 def finetuning_batches(path: str, features: Sequence[Feature], *, batch_size: int, row_length: int,
@@ -337,8 +355,8 @@ def finetuning_batches(path: str, features: Sequence[Feature], *, batch_size: in
         by_token = ("input_ids", "input_mask", "segment_ids", *token_features)
         dataset = dataset.map(_as_written(functools.partial(
             _without_padding, row_length=row_length, multiple=multiple, pads=pads,
-            by_token=by_token)), num_parallel_calls=2)
-    return dataset.prefetch(4)
+            by_token=by_token)), num_parallel_calls=_threads(2))
+    return _ahead(dataset, 4)
 
 
 def _shuffled_pools(path, size, seed, first_pool):

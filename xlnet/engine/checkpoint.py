@@ -24,6 +24,7 @@ from xlnet.errors import UserError
 Comparison = collections.namedtuple("Comparison", "matched missing unexpected")
 
 RELEASED_NAME = "xlnet_model.ckpt"   # the prefix of a checkpoint without a step
+UPDATES = "loss_scale/updates"   # of weights and averages, where they are not the global step
 PRETRAINED = "pretrained"    # <kernel>/pretrained: the values that mixout falls back to
 
 _SLOT = re.compile(r"/(Adam(_1)?|adam_[mv]|average|pretrained)$"
@@ -120,21 +121,17 @@ def step_of(directory: str) -> int:
     return int(_read(prefix, lambda reader: reader.get_tensor("global_step"))) if prefix else 0
 
 
-def newest_whole(directory: str, is_chief: bool = True, before: Optional[int] = None) -> int:
+def newest_whole(directory: str, is_chief: bool = True) -> int:
     """The step of the newest checkpoint that can be read to its last byte; 0 if there is none.
 
     Damaged ones after it are named, set aside as `damaged-...`, and passed over. Only the chief
     changes anything.
 
-    Args:
-      before: only those of earlier steps.
-
     Raises:
       UserError: there are checkpoints, but none is whole; or the disk does not answer, and nothing
         was changed.
     """
-    prefixes = [(step, prefix) for step, prefix in all_prefixes(directory)
-                if before is None or step < before]
+    prefixes = all_prefixes(directory)
     for step, prefix in reversed(prefixes):
         fault = fault_of(prefix)
         if fault:
@@ -209,15 +206,6 @@ def keep_some(directory: str, max_save: int, keep_every: int,
     note_newest(directory)
 
 
-def drop_after(directory: str, step: int) -> None:
-    """Removes the checkpoints of later steps than `step`, which has one."""
-    later = [prefix for found, prefix in all_prefixes(directory) if found > step]
-    for prefix in later:
-        _remove(prefix)
-    if later:
-        note_newest(directory)
-
-
 def _remove(prefix):
     for path in sorted(glob.glob(glob.escape(prefix) + ".*"),
                        key=lambda path: not path.endswith(".index")):
@@ -245,10 +233,15 @@ def names(prefix: str) -> list[str]:
 
 
 def weights(prefix: str) -> dict[str, str]:
-    """What a checkpoint has to offer to those who do not train on: dict from the names of its
-    weights to where they are, `<weight>/average` if the run kept moving averages."""
+    """What a checkpoint offers for inference: dict from the names of its weights to the names of
+    the variables to read, `<weight>/average` if the run kept an EMA. That is 0 until the first
+    update, so before it the weight itself is read."""
     stored = set(names(prefix))
-    return {name: place + "/average" if place + "/average" in stored else place
+    averaged = {name for name in stored if name.endswith("/average")}
+    counts = [name for name in (UPDATES, "global_step") if name in stored]
+    if averaged and counts and not next(arrays(prefix, counts)):
+        averaged = set()
+    return {name: place + "/average" if place + "/average" in averaged else place
             for name, place in places_of(stored).items()}
 
 

@@ -42,8 +42,8 @@ class Memory:
             synchronization=tf.VariableSynchronization.ON_READ,
             aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA)
         tf.add_to_collection(_MEMORIES, self._variable)
-        continues = 1. - tf.cast(starts_stream, tf.float32)
-        self.value = self._variable.read_value() * continues[:, None, None, None]
+        starts = tf.cast(starts_stream, tf.bool)[:, None, None, None]
+        self.value = tf.where_v2(starts, 0., self._variable.read_value())
 
     def update(self, new: tf.Tensor) -> tf.Operation:
         """The operation that remembers `new` [b,L,M,D]."""

@@ -50,14 +50,16 @@ def learning_rate(settings: OptimizationSettings, step: tf.Tensor) -> tf.Tensor:
 class AdamW(tf.train.Optimizer):
     """Adam with decoupled weight decay (https://arxiv.org/abs/1711.05101), algorithm 2.
 
-    Slots are named as Adam's, `<variable>/Adam` and `<variable>/Adam_1`. Bias correction counts
-    from `step`, so nothing else need be saved. Under a strategy each replica gives the same
-    gradients: those of the global batch, reduced and clipped before.
+    Slots are named as Adam's, `<variable>/Adam` and `<variable>/Adam_1`. Bias correction and the
+    averages count from `step`, so nothing else need be saved. Under a strategy each replica gives
+    the same gradients: those of the global batch, reduced and clipped before.
 
     Args:
       rate: float32 scalar, learning rate.
-      step: int64 scalar, number of updates made before.
+      step: scalar, number of updates made before, without those that were not valid.
       epsilon, weight_decay: floats; no decay for biases and layer norms.
+      frozen_rows: function from a variable's name to the number of its first rows that must not
+        decay: those of frozen layers, whose gradients are 0.
       bias_correction: False for the reference's rule with weight decay.
       share: function from a variable's name to its share of the learning rate.
       average_decay: per-step decay of a moving average of the weights; 0: none is kept.
@@ -68,12 +70,14 @@ class AdamW(tf.train.Optimizer):
     def __init__(self, rate: tf.Tensor, step: tf.Tensor, *, epsilon: float,
                  weight_decay: float = 0., bias_correction: bool = True,
                  share: Callable[[str], float] = lambda name: 1., average_decay: float = 0.,
-                 is_valid: Optional[tf.Tensor] = None):
+                 is_valid: Optional[tf.Tensor] = None,
+                 frozen_rows: Callable[[str], int] = lambda name: 0):
         super().__init__(use_locking=False, name="Adam")
         self._weight_decay = weight_decay
         self._share = share
         self._average_decay = average_decay
         self._is_valid = is_valid
+        self._frozen_rows = frozen_rows
         self._updates = tf.cast(step + 1, tf.float32)
         # A power of 0 makes the fused kernel's correction factor 1.
         powers = (BETA1 ** self._updates, BETA2 ** self._updates) if bias_correction else (0., 0.)
@@ -118,7 +122,10 @@ class AdamW(tf.train.Optimizer):
             # After the gradient: whoever reads a weight in this step has read it by then, and so
             # sees it whole; and the variable is changed where it is, as nobody holds its old value.
             with tf.control_dependencies([grad]):
-                decayed = [var.assign_sub(decay * var.read_value(), read_value=False)]
+                change, frozen = decay * var.read_value(), self._frozen_rows(name)
+                if frozen:
+                    change = tf.concat([tf.zeros_like(change[:frozen]), change[frozen:]], axis=0)
+                decayed = [var.assign_sub(change, read_value=False)]
         with tf.control_dependencies(decayed):
             update = tf.raw_ops.ResourceApplyAdam(       # the fused kernel that tf.train uses
                 var=var.handle, m=self.get_slot(var, "m").handle,
@@ -163,16 +170,23 @@ class LossScale:
     """A factor that keeps float16 gradients in range: halved when they overflow, doubled after
     `STEPS_BETWEEN_DOUBLINGS` good steps (https://arxiv.org/abs/1710.03740, section 3.2).
 
-    `value`: float32 scalar. It and the count are variables of the checkpoint.
+    `value`: float32 scalar. `updates`: float32 scalar, the number of updates made before; steps
+    whose gradients overflowed made none. None where it is not counted. All counts are variables of
+    the checkpoint.
+
+    Args:
+      counts_updates: False for a run that was started without this count, by version 0.1.
     """
 
-    def __init__(self):
+    def __init__(self, counts_updates: bool = True):
         def state(name, value):
             return tf.get_variable(
                 name, [], tf.float32, tf.initializers.constant(value), trainable=False,
                 use_resource=True, aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA)
         with tf.variable_scope("loss_scale", reuse=tf.AUTO_REUSE):
             self._scale, self._good_steps = state("scale", FIRST_SCALE), state("good_steps", 0.)
+            self._updates: Any = state("updates", 0.) if counts_updates else None
+        self.updates = tf.identity(self._updates.read_value()) if counts_updates else None
         self.value = tf.identity(self._scale.read_value())
 
     def update(self, is_valid: tf.Tensor) -> tf.Operation:
@@ -181,8 +195,11 @@ class LossScale:
         is_due = good >= STEPS_BETWEEN_DOUBLINGS
         grown = tf.where(is_due, self.value * 2., self.value)
         scale = tf.where(is_valid, grown, tf.maximum(self.value / 2., 1.))
+        counted = [] if self._updates is None else [self._updates.assign(
+            self.updates + tf.cast(is_valid, tf.float32), read_value=False)]
         return tf.group(self._scale.assign(scale, read_value=False),
-                        self._good_steps.assign(tf.where(is_due, 0., good), read_value=False))
+                        self._good_steps.assign(tf.where(is_due, 0., good), read_value=False),
+                        *counted)
 
 
 def gradients_of(loss: tf.Tensor) -> list[tf.Tensor]:
@@ -202,13 +219,16 @@ def gradients_of(loss: tf.Tensor) -> list[tf.Tensor]:
 
 def minimize(loss: tf.Tensor, settings: OptimizationSettings, step: tf.Variable,
              gradients_and_variables: Optional[Sequence[tuple[tf.Tensor, tf.Variable]]] = None,
-             loss_scale: Optional[LossScale] = None) -> tuple[tf.Operation, dict[str, Any]]:
+             loss_scale: Optional[LossScale] = None,
+             frozen_rows: Callable[[str], int] = lambda name: 0
+             ) -> tuple[tf.Operation, dict[str, Any]]:
     """One update of all trainable variables.
 
     Args:
       loss: float32 scalar. settings: `OptimizationSettings`. step: the global step variable.
       gradients_and_variables: in place of those of `loss`: the global batch's, equal on every
         replica. loss_scale: `LossScale` by whose value these gradients are too large, or None.
+      frozen_rows: see `AdamW`.
 
     Returns:
       train_op (also advances `step`), {"learning_rate", "gradient_norm", "gradient_scale"} scalars;
@@ -220,7 +240,10 @@ def minimize(loss: tf.Tensor, settings: OptimizationSettings, step: tf.Variable,
         gradients = [gradient / loss_scale.value for gradient in gradients]
     clipped, norm = tf.clip_by_global_norm(gradients, settings.clip)
     is_valid = tf.is_finite(norm) if loss_scale else None
-    optimizer, clipped, rate = _optimizer(settings, step, clipped, variables, is_valid)
+    updates = loss_scale.updates if loss_scale else None
+    optimizer, clipped, rate = _optimizer(
+        settings, step, clipped, variables, updates=step if updates is None else updates,
+        is_valid=is_valid, frozen_rows=frozen_rows)
     train_op = optimizer.apply_gradients(zip(clipped, variables), global_step=step)
     if loss_scale:
         train_op = tf.group(train_op, loss_scale.update(is_valid))
@@ -228,7 +251,7 @@ def minimize(loss: tf.Tensor, settings: OptimizationSettings, step: tf.Variable,
                       "gradient_scale": loss_scale.value if loss_scale else tf.constant(1.)}
 
 
-def _optimizer(settings, step, gradients, variables, is_valid):
+def _optimizer(settings, step, gradients, variables, updates, **more):
     """The `AdamW` of the settings, the gradients for it, the learning rate."""
     names = [base_name(variable) for variable in variables]
     layers = [int(m[1]) for m in (re.search(r"/layer_(\d+)/", name) for name in names) if m]
@@ -240,6 +263,6 @@ def _optimizer(settings, step, gradients, variables, is_valid):
         gradients = [g * shares(name) for g, name in zip(gradients, names)]
         share = lambda name: 1.
     rate = learning_rate(settings, step)
-    return AdamW(rate, step, epsilon=settings.adam_epsilon, weight_decay=settings.weight_decay,
+    return AdamW(rate, updates, epsilon=settings.adam_epsilon, weight_decay=settings.weight_decay,
                  share=share, bias_correction=not (legacy and settings.weight_decay),
-                 average_decay=settings.average_decay, is_valid=is_valid), gradients, rate
+                 average_decay=settings.average_decay, **more), gradients, rate

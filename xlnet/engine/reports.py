@@ -1,9 +1,8 @@
-"""How a run goes: the terminal, a CSV file, TensorBoard, and an end to runs that went wrong."""
+"""Progress of a run: the terminal, a CSV file, TensorBoard; ends a run whose loss is NaN."""
 
 from __future__ import annotations
 
 import collections
-import contextlib
 import csv
 import logging
 import math
@@ -26,55 +25,9 @@ _log = logging.getLogger(__name__)
 CSV_NAME = "training.csv"
 _COLUMNS = ("step", "loss", "learning_rate", "gradient_norm", "gradient_scale", "per_second",
             "memory_gib")
-_TIMES_CHANCE = 2.              # a loss that many times that of guessing blindly has exploded
-
-
-class Diverged(UserError):
-    """The loss or the gradient is NaN or infinite, or the loss exploded or fell back, at `step`."""
-
-    def __init__(self, message: str, step: int):
-        super().__init__(message)
-        self.step = step
-
-
-class Course:
-    """How far a run has come, by the mean loss of its last `STEPS` steps, and whether it fell back.
-
-    A run whose weights are spoiled need not end above chance: it may forget what the text is like
-    and still know how often each word is. So what counts is how much was lost of the way from
-    chance to the best mean.
-
-    Args:
-      chance: the loss of guessing blindly.
-    """
-    STEPS = 100
-    _LOST = 1 / 3            # of the way, from which on the run has fallen back
-    _WAY = 1.                # below chance, before which there is nothing to lose [nats]
-
-    def __init__(self, chance: float):
-        self._chance = chance
-        self._last: collections.deque[tuple[float, int]] = collections.deque()   # (loss, steps)
-        self.best = math.inf
-
-    def add(self, loss: float, steps: int = 1) -> None:
-        """The mean loss of the next steps."""
-        self._last.append((loss, steps))
-        while self._steps() - self._last[0][1] >= self.STEPS:
-            self._last.popleft()
-        if self._steps() >= self.STEPS:
-            self.best = min(self.best, self.mean())
-
-    def _steps(self):
-        return sum(steps for _, steps in self._last)
-
-    def mean(self) -> float:
-        """Of the last `STEPS` steps, or of as many as there were."""
-        return sum(loss * steps for loss, steps in self._last) / self._steps()
-
-    def fell_back(self) -> bool:
-        """Whether the run has lost too much of its way."""
-        way = self._chance - self.best
-        return way >= self._WAY and self.mean() - self.best > self._LOST * way
+_REMEDY = "try a lower learning_rate, more warmup_steps or a lower clip"
+_MEAN_STEPS = 100       # of the mean loss that is watched
+_RISE = 1.              # above its lowest value that is warned of [nats per token]
 
 
 class Journal:
@@ -95,15 +48,6 @@ class Journal:
         self._model_dir = model_dir
         _board(model_dir).add_session_log(   # drops later steps there too
             tf.SessionLog(status=tf.SessionLog.START), start_step + 1)
-        self._rows = rows
-
-    def losses(self) -> list[tuple[int, float]]:
-        """What was kept before: the mean loss of the steps up to each; of whole rows."""
-        found = []
-        for row in self._rows:
-            with contextlib.suppress(ValueError, IndexError):       # cut off by a full disk
-                found.append((int(row[0]), float(row[1])))
-        return found
 
     def add(self, step: int, values: dict[str, float]) -> None:
         """One row; `values` has the columns of the CSV file."""
@@ -133,24 +77,23 @@ def _board(model_dir):
 
 
 class Progress(tf.train.SessionRunHook):
-    """Prints a banner when the graph stands, then a line every `log_steps` steps; the line's
-    numbers go into the journal. Raises `Diverged` where the run has gone wrong.
+    """Prints a banner when the graph is built, then a line every `log_steps` steps; the line's
+    numbers go into the journal. Raises a `UserError` where the loss or the gradient is not finite.
 
     Args:
       train_steps: optimizer steps in all.
       per_step: units of work in one step. unit: their name, "tokens" or "examples".
       model_dir: of the run; None: there is none. keeps_journal: whether there is a `Journal`.
       banner: dict of what else the start-up banner says, or None for no banner.
-      with_perplexity: whether the loss is in nats per token.
-      chance: the loss of guessing blindly; one far above it has exploded, and a run must not fall
-        back towards it: `Course`. None: it is not known. is_chief: others only look out for
-        trouble.
+      with_perplexity: whether the loss is in nats per token; its mean is then watched, and the
+        first time that it rises a warning is logged.
+      is_chief: other hosts only check that numbers are finite.
     """
 
     def __init__(self, *, train_steps: int, log_steps: int, per_step: int, unit: str,
                  model_dir: Optional[str] = None, banner: Optional[dict[str, Any]] = None,
                  keeps_journal: bool = False, with_perplexity: bool = False,
-                 chance: Optional[float] = None, is_chief: bool = True):
+                 is_chief: bool = True):
         self._model_dir = model_dir
         self._journal: Optional[Journal] = None
         self._journal_dir = model_dir if keeps_journal and is_chief else None
@@ -160,9 +103,9 @@ class Progress(tf.train.SessionRunHook):
         self._unit = unit
         self._banner = banner
         self._with_perplexity = with_perplexity
-        self._highest_loss = math.inf if chance is None else _TIMES_CHANCE * chance
-        self._course = None if chance is None else Course(chance)
         self._is_chief = is_chief
+        self._watched: collections.deque[float] = collections.deque(maxlen=_MEAN_STEPS)
+        self._lowest, self._has_warned = math.inf, not with_perplexity
 
     def begin(self) -> None:
         self._fetches = training.step_of_graph().scalars()
@@ -177,15 +120,8 @@ class Progress(tf.train.SessionRunHook):
         self._first_step_began: Optional[float] = time.time()
         if self._journal_dir:
             self._journal = Journal(self._journal_dir, step)
-            self._take_up_course(self._journal.losses())
             if self._banner is not None:
                 add_to_board(self._journal_dir, step, texts={"run": markdown(self._banner)})
-
-    def _take_up_course(self, losses):
-        """What the run reached before this process: list of (step, mean loss up to it)."""
-        if self._course:
-            for (before, _), (step, loss) in zip([(0, 0.), *losses], losses):
-                self._course.add(loss, step - before)
 
     def _start(self, step):
         self._losses, self._since, self._since_step = [], time.time(), step
@@ -202,6 +138,7 @@ class Progress(tf.train.SessionRunHook):
         self._losses.append(values["loss"])
         if not self._is_chief:
             return
+        self._watch(step, float(values["loss"]))
         if self._first_step_began is not None:
             _log.info("first step after %.1f s", time.time() - self._first_step_began)
             self._first_step_began = None
@@ -215,23 +152,27 @@ class Progress(tf.train.SessionRunHook):
 
     def _check(self, step, values):
         loss, norm = values["loss"], values["gradient_norm"]
-        if self._course and np.isfinite(loss):
-            self._course.add(float(loss))
         if not np.isfinite(loss):
             wrong = "the loss is %s" % loss
-        elif loss > self._highest_loss:
-            wrong = "the loss is %.2f, above %.2f" % (loss, self._highest_loss)
         elif not np.isfinite(norm) and values["gradient_scale"] <= 1:
             wrong = "the gradient norm is %s" % norm
-        elif self._course and self._course.fell_back():
-            wrong = "the loss fell back to %.2f, the mean of %d steps, from %.2f" % (
-                self._course.mean(), Course.STEPS, self._course.best)
         else:
             return
-        last = checkpoint.step_of(self._model_dir) if self._model_dir else 0
-        raise Diverged("%s at step %d; newest checkpoint before: %s; try a lower learning_rate, "
-                       "more warmup_steps or a lower clip" % (
-                           wrong, step, "of step %d" % last if last else "none"), step)
+        last = checkpoint.newest(self._model_dir) if self._model_dir else None
+        raise UserError("%s at step %d; last checkpoint before it: %s; %s"
+                        % (wrong, step, last or "none", _REMEDY))
+
+    def _watch(self, step, loss):
+        """Warns once of a mean loss that rose: healthy runs may have such a stretch, too."""
+        self._watched.append(loss)
+        if self._has_warned or len(self._watched) < _MEAN_STEPS:
+            return
+        mean = float(np.mean(self._watched))
+        self._lowest = min(self._lowest, mean)
+        if mean > self._lowest + _RISE:
+            self._has_warned = True
+            _log.warning("note: step %d: the loss rose from %.2f to %.2f, means of %d steps; if it "
+                         "does not fall again, %s", step, self._lowest, mean, _MEAN_STEPS, _REMEDY)
 
     def _report(self, step, values):
         loss = float(np.mean(self._losses))

@@ -44,14 +44,12 @@ class Saving(tf.train.SessionRunHook):
       is_needed: function of the step, whether its checkpoint stays beside the last `max_save`.
       start_step: where the data goes on from; an error if that is not where the weights do.
       save_start: whether a run that begins saves step 0.
-      stop: what tells the run to stop.
     """
 
     def __init__(self, model_dir: str, devices: distribution.Devices, *,
                  beside: tuple[Beside, ...], is_due: Callable[[int], bool], max_save: int,
                  keep_every: int, after_save: Callable[[int], None],
-                 is_needed: Callable[[int], bool], start_step: int, save_start: bool,
-                 stop: StopSignal):
+                 is_needed: Callable[[int], bool], start_step: int, save_start: bool):
         self._model_dir = model_dir
         self._start_step = start_step
         self._beside = beside
@@ -62,7 +60,7 @@ class Saving(tf.train.SessionRunHook):
         self._after_save = after_save
         self._is_needed = is_needed
         self._save_start = save_start
-        self._stop = stop
+        self._stop = StopSignal()
         self._is_told = False       # by any host, in a step
 
     def begin(self) -> None:
@@ -132,8 +130,7 @@ class StopSignal:
     each step sums. A second Ctrl-C ends the program at once.
 
     A signal that the program was started to ignore, as shells start what runs in the background to
-    ignore SIGINT, stays ignored. One that comes in the step that makes a run go back is not lost:
-    the training that follows begins with the same object, and ends after a step.
+    ignore SIGINT, stays ignored.
     """
 
     _SIGNALS = (signal.SIGTERM, signal.SIGINT)

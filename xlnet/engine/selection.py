@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import glob
+import math
 import os
 from collections.abc import Iterable
 from typing import Any, Optional
@@ -78,27 +79,15 @@ class Selection:
         """Drops what was evaluated after `step`, which the run goes on from."""
         self.evaluations = [one for one in self.evaluations if one["step"] <= step]
 
-    def export_again(self, prefixes: dict[int, str]) -> None:
-        """After going back for good: where `best/` has weights of a step that is no more, the best
-        of the others takes their place, if it is still there.
-
-        Args:
-          prefixes: of the run's checkpoints by step.
-        """
-        directory, best = os.path.join(self._model_dir, BEST), self._best_step()
-        kept = checkpoint.noted(directory)
-        if kept and best in prefixes and kept[0] not in (
-                one["step"] for one in self.evaluations):
-            export(prefixes[best], directory, sidecar_files(self._model_dir))
-
     def lacks(self, step: int, every: int, last: int) -> bool:
         """Whether `step` should have been evaluated, but was not."""
         return is_due(step, every, last) and step not in (one["step"] for one in self.evaluations)
 
     def best(self) -> Optional[dict[str, Any]]:
-        """The best evaluation; None without any."""
+        """The best evaluation; None without any. One that is not finite is never better."""
         return max(self.evaluations, default=None, key=lambda one: (
-            self._sign * one[self.metric], -one.get("loss", 0), -one["step"]))
+            math.isfinite(one[self.metric] + one.get("loss", 0)), self._sign * one[self.metric],
+            -one.get("loss", 0), -one["step"]))
 
     def _best_step(self) -> Optional[int]:
         best = self.best()

@@ -1,5 +1,5 @@
-"""The one trainer: when a run saves, evaluates, selects and stops, goes back after a bad step, and
-goes on after a kill. What pretraining and fine-tuning add to it is a `Job`.
+"""The one trainer: when a run saves, evaluates, selects, stops and resumes. What pretraining and
+fine-tuning add to it is a `Job`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from xlnet.engine import (
     distribution,
     optimization,
     reports,
-    rollback,
     saving,
     selection,
     training,
@@ -66,9 +65,7 @@ class Job:
     evaluator: None: the run is not evaluated on the way. evaluates_start: whether the weights that
       the run begins with are evaluated too. saves_start: whether they are saved, as step 0.
     keep_every: steps whose multiples keep their checkpoint for good; 0: none.
-    rolls_back: whether a run that goes wrong goes back to a checkpoint and skips the data since, in
-      place of ending: see `rollback`.
-    keeps_journal, with_perplexity, chance: see `reports.Progress`.
+    keeps_journal, with_perplexity: see `reports.Progress`.
     """
     model_fn: Callable[..., tf2.estimator.EstimatorSpec]
     batches: Callable[[int], tf.data.Dataset]
@@ -84,10 +81,8 @@ class Job:
     saves_start: bool = False
     beside: tuple[saving.Beside, ...] = ()
     keep_every: int = 0
-    rolls_back: bool = False
     keeps_journal: bool = False
     with_perplexity: bool = False
-    chance: Optional[float] = None
 
 
 class Trainer:
@@ -108,7 +103,6 @@ class Trainer:
         self._selection = selection
         self._model_dir = settings.model_dir
         self._last = optimization.train_steps
-        self._rollbacks = rollback.Rollbacks(settings.model_dir)
 
     def train(self) -> bool:
         """Trains to the last step from wherever the run stands, or until patience is at an end.
@@ -135,7 +129,7 @@ class Trainer:
                 self._job.begin()
             if not step and self._job.evaluates_start:
                 self._evaluate(0, None)
-            return self._train_from(step)
+            return self._train(step)
 
     # -- where the run stands
 
@@ -159,53 +153,26 @@ class Trainer:
 
     # -- training
 
-    def _train_from(self, step):
-        """Trains on; where the run goes wrong, ends, or goes back and skips data."""
-        banner, stop = self._banner(step), saving.StopSignal()
-        while True:
-            try:
-                return self._train(step, banner, stop)
-            except reports.Diverged as e:
-                step, banner = self._go_back(e), None
-
-    def _go_back(self, wrong):
-        """The step that the run goes on from after a bad one.
-
-        Raises:
-          Diverged: it is not to, or cannot.
-        """
-        if not self._job.rolls_back:
-            raise wrong
-        step = self._rollbacks.go_back(wrong.step)
-        if step is None:
-            raise reports.Diverged("%s; going back did not help, %d times in a row"
-                                   % (wrong, self._rollbacks.in_a_row), wrong.step) from None
-        self._selection.go_back_to(step)
-        self._selection.export_again(dict(checkpoint.all_prefixes(self._model_dir)))
-        _log.info("note: %s; back to step %d, %d batches are skipped",
-                  wrong, step, self._rollbacks.batch(step) - step)
-        return step
-
-    def _train(self, step, banner, stop):
+    def _train(self, step):
         """Trains on from `step`; returns as `train`."""
         job, settings, devices = self._job, self._settings, self._devices
         progress = reports.Progress(
             train_steps=self._last, log_steps=settings.log_steps, per_step=job.per_step,
             unit=job.unit, model_dir=self._model_dir, keeps_journal=job.keeps_journal,
-            banner=banner, with_perplexity=job.with_perplexity, chance=job.chance,
+            banner=self._banner(step), with_perplexity=job.with_perplexity,
             is_chief=devices.is_chief)
         saver = saving.Saving(
             self._model_dir, devices, beside=job.beside, is_due=self._is_saved,
             max_save=settings.max_save, keep_every=job.keep_every, start_step=step,
             save_start=job.saves_start, after_save=lambda step: self._after_save(step, progress),
-            is_needed=self._lacks_evaluation, stop=stop)
+            is_needed=self._lacks_evaluation)
         estimator = training.make_estimator(job.model_fn, model_dir=self._model_dir,
                                             seed=settings.seed, devices=devices)
         if job.evaluator and devices.is_chief:
             job.evaluator.build()
         try:
             training.train(
-                estimator, lambda: job.batches(self._rollbacks.batch(step)), devices=devices,
+                estimator, lambda: job.batches(step), devices=devices,
                 hooks=[progress, saver, selection.StopHook(self._selection)],
                 max_steps=self._last)
         finally:

@@ -144,8 +144,9 @@ def precision_in_words(network: NetworkSettings, devices: distribution.Devices) 
 
 
 def dropout_seed(seed: int, step: tf.Tensor) -> tf.Tensor:
-    """uint64 [1]: every step has noise of its own, the same whenever the step is run."""
-    return noise.seed_of(seed, step)
+    """uint64 [1]: every step has random bits of its own, the same whenever the step is run."""
+    of_step = noise.seed_of(seed, step)     # of the low 32 bits of the seed
+    return noise.fold_in(of_step, seed >> 32) if seed >> 32 else of_step
 
 
 def on_device(features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
@@ -191,9 +192,16 @@ def start_from(init_checkpoint: Optional[str], config: XLNetConfig, model_dir: s
 
 # ---- one step ----
 
-def loss_scale(network: NetworkSettings) -> Optional[optimization.LossScale]:
-    """The `optimization.LossScale` that the precision of `NetworkSettings` needs, or None."""
-    return optimization.LossScale() if network.precision == "fp16" else None
+def loss_scale(network: NetworkSettings, model_dir: str) -> Optional[optimization.LossScale]:
+    """The `optimization.LossScale` that the precision of `NetworkSettings` needs, or None.
+
+    Args:
+      model_dir: of the run, whose checkpoints say what it counts.
+    """
+    if network.precision != "fp16":
+        return None
+    newest = checkpoint.newest(model_dir)
+    return optimization.LossScale(not newest or checkpoint.UPDATES in checkpoint.names(newest))
 
 
 def accumulate(compute: Callable[..., tuple[tf.Tensor, dict[str, tf.Tensor]]],
@@ -284,14 +292,15 @@ def step_of_graph() -> Step:
 def training_spec(loss: tf.Tensor, optimization_settings: OptimizationSettings,
                   gradients: Optional[list[tf.Tensor]] = None,
                   scale: Optional[optimization.LossScale] = None,
-                  updates: Sequence[tf.Operation] = ()) -> tf2.estimator.EstimatorSpec:
+                  updates: Sequence[tf.Operation] = (),
+                  **more: Any) -> tf2.estimator.EstimatorSpec:
     """The part of a training step that is the same for all tasks. Its scalars are handed on as
     `step_of_graph`.
 
     Args:
       loss: float32 scalar, the mean over this replica's rows. gradients: of `loss` times
         `scale.value`, for `tf.trainable_variables()`; computed here if not given.
-      updates: other operations of the step.
+      updates: other operations of the step. more: of `optimization.minimize`.
     """
     if gradients is None:
         gradients = optimization.gradients_of(loss)
@@ -300,7 +309,7 @@ def training_spec(loss: tf.Tensor, optimization_settings: OptimizationSettings,
         gradients + [loss, stop_asked.read_value()])
     train_op, scalars = optimization.minimize(
         loss, optimization_settings, tf.train.get_global_step(),
-        list(zip(gradients, tf.trainable_variables())), scale)
+        list(zip(gradients, tf.trainable_variables())), scale, **more)
     tf.add_to_collection(_STEP, Step(loss=tf.identity(loss), stop=tf.identity(stop),
                                      stop_asked=stop_asked, **scalars))
     return tf2.estimator.EstimatorSpec(tf2.estimator.ModeKeys.TRAIN, loss=loss,

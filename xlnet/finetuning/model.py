@@ -30,13 +30,15 @@ class TrainedModel:
         """features: dict of `input_pipeline.finetuning_batches`, this replica's rows."""
         settings = self.model.settings
         first_row = distribution.replica_index() * features["is_real_example"].shape.as_list()[0]
-        scale = training.loss_scale(self.model.network)
+        scale = training.loss_scale(self.model.network, settings.model_dir)
         loss, gradients, _ = training.accumulate(
             lambda part, row: (self._loss(part, first_row + row), {}),
             training.on_device(features),
             settings.grad_accum_steps, scale, self.xla)
         training.start_from(settings.init_checkpoint, self.model.config, settings.model_dir)
-        return training.training_spec(loss, self.optimization, gradients, scale)
+        return training.training_spec(
+            loss, self.optimization, gradients, scale, frozen_rows=lambda name: frozen_rows(
+                name, self.model.config, settings.freeze_layers))
 
     def _loss(self, features, first_row):
         """The mean loss of some rows, the first of which is `first_row` of the global batch."""
@@ -65,27 +67,35 @@ def _getter(custom):
 
 # ---- frozen layers ----
 
-# The biases of all layers, stacked in one variable [L, ...].
-_STACKED = re.compile(r"transformer/(r_[wrs]_bias|seg_embed)$")
+def is_frozen(name: str, config: XLNetConfig, count: int) -> bool:
+    """Whether a variable belongs only to the embeddings and the `count` lowest layers.
 
-
-def is_frozen(name: str, count: int) -> bool:
-    """Whether a variable belongs whole to the embeddings or to one of the `count` lowest layers."""
+    `r_w_bias`, `r_r_bias` and `r_s_bias` without `untie_r` belong to all layers together: they are
+    trained unless all layers are frozen.
+    """
     layer = re.search(r"transformer/layer_(\d+)/", name)
-    return int(layer.group(1)) < count if layer else bool(
-        re.search(r"transformer/(word_embedding|mask_emb)/", name))
+    if layer:
+        return int(layer.group(1)) < count
+    return count > 0 and bool(re.search(r"transformer/(word_embedding|mask_emb)/", name)) or (
+        count == config.n_layer and bool(re.search("transformer/(r_[wrs]_bias|seg_embed)$", name)))
+
+
+def frozen_rows(name: str, config: XLNetConfig, count: int) -> int:
+    """How many of a variable's first rows belong to the `count` lowest layers: `count` where it
+    stacks those of all layers [L,...], as `seg_embed` always does, and the biases if `untie_r`."""
+    biases = "r_[wrs]_bias|" * config.untie_r
+    return count if re.search("transformer/(%sseg_embed)$" % biases, name) else 0
 
 
 def frozen(config: XLNetConfig, count: int) -> Callable:
     """A variable scope's getter that keeps the `count` lowest layers as they are; 0: none.
 
-    The layers' biases are stacked in one variable; its first rows are kept from gradients.
+    No gradient reaches the rows of frozen layers in a stacked variable.
     """
     def get(getter, name, *args, **kwargs):
-        if count and is_frozen(name, count):
+        if is_frozen(name, config, count):
             return getter(name, *args, **dict(kwargs, trainable=False))
-        variable = getter(name, *args, **kwargs)
-        if count and _STACKED.search(name) and config.untie_r:
-            return tf.concat([tf.stop_gradient(variable[:count]), variable[count:]], axis=0)
-        return variable
+        variable, rows = getter(name, *args, **kwargs), frozen_rows(name, config, count)
+        return tf.concat([tf.stop_gradient(variable[:rows]), variable[rows:]],
+                         axis=0) if rows else variable
     return get

@@ -19,8 +19,6 @@ def filled_in(tokenizer: Tokenizer, input_ids: np.ndarray, ids: np.ndarray, weig
     """
     def piece(id):
         return tokenizer.id_to_piece(int(id))
-    if len(ids) != len(positions):      # causal: all but the first
-        positions = np.arange(1, len(input_ids))
     pieces = [piece(id) for id in input_ids]
     for place, id, weight, guess in zip(positions, ids, weights, guesses):
         if weight:

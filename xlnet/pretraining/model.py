@@ -38,8 +38,8 @@ class PretrainingModel:
     def _batch(self, features, is_training):
         """The features with what is predicted and what is remembered; the `memory.Memory`."""
         features = training.on_device(features)
-        ids, weights = objectives.targets(self.settings.objective, features, self._special_ids())
-        batch = dict(features, ids=ids, weights=weights)
+        batch = dict(features, **objectives.targets(self.settings.objective, features,
+                                                    self._special_ids()))
         store = self._memory(features, is_training)
         if store:
             batch["memory"] = store.value
@@ -68,11 +68,13 @@ class PretrainingModel:
             is_training, mem_len=self._mem_len(is_training), reuse_len=self.reuse_len,
             same_length=settings.same_length, device="xla" if self.xla and is_training else None)
         mems = tf.unstack(batch["memory"], axis=1) if "memory" in batch else None
-        seed = training.dropout_seed(settings.seed, tf.train.get_global_step())
+        noise = objectives.Noise(training.dropout_seed(
+            settings.seed, tf.train.get_global_step()), first_row) if is_training else \
+            objectives.NO_NOISE
         with training.model_scope():
             predictions = objectives.predict(
                 settings.objective, self.config, run, batch, mems, ids=batch["ids"],
-                noise=objectives.Noise(seed, first_row), mask_id=self.tokenizer.mask_id,
+                noise=noise, mask_id=self.tokenizer.mask_id,
                 with_segments=settings.next_segment_loss > 0)
         return predictions, {} if mems is None else {
             "memory": tf.stack(predictions.new_mems, axis=1)}
@@ -94,7 +96,7 @@ class PretrainingModel:
                 loss += settings.next_segment_loss * tf.reduce_mean(
                     _segment_losses(predictions, part["label"]))
             return loss, kept
-        scale = training.loss_scale(self.network)
+        scale = training.loss_scale(self.network, settings.model_dir)
         loss, gradients, kept = training.accumulate(compute, batch, settings.grad_accum_steps,
                                                     scale, self.xla)
         training.start_from(settings.init_checkpoint, self.config, settings.model_dir)
@@ -116,7 +118,7 @@ class PretrainingModel:
         """
         tf.train.get_or_create_global_step()
         batch, store = self._batch(features, is_training=False)
-        predictions, kept = self._predict(batch, 0, is_training=False)
+        predictions, kept = self._predict(batch, None, is_training=False)
         training.start_from(self.settings.init_checkpoint, self.config, self.settings.model_dir)
         with tf.control_dependencies([store.update(kept["memory"])] if store else []):
             losses = tf.identity(predictions.losses)

@@ -15,11 +15,12 @@ import collections
 from collections.abc import Mapping, Sequence
 from typing import Optional
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 
 from xlnet.config import RunConfig, XLNetConfig
 from xlnet.network import heads, modeling
-from xlnet.network.noise import fold_in, uniform
+from xlnet.network.noise import fold_in, seed_of, uniform
 from xlnet.network.ops import gather_rows
 from xlnet.network.parameters import get_weight
 
@@ -29,25 +30,30 @@ _MASK_SHARE, _RANDOM_SHARE = 0.8, 0.1   # of the masked tokens; the rest stays a
 # over layers of [B,M,D], or None. segment_logits: [B,2], or None.
 Predictions = collections.namedtuple("Predictions", "losses guesses new_mems segment_logits")
 
-# The noise of one step: seed uint64 [1], see `network.noise`; first_row, the number of row 0 in the
-# global batch.
+# The random bits of one step: seed uint64 [1], see `network.noise`; first_row, the number of row 0
+# in the global batch.
 Noise = collections.namedtuple("Noise", "seed first_row")
+# Of an evaluation: no dropout, and what is masked of a sequence depends on the sequence alone.
+NO_NOISE = Noise(None, None)
 
 
 def targets(objective: str, features: Mapping[str, tf.Tensor],
-            special_ids: Sequence[int]) -> tuple[tf.Tensor, tf.Tensor]:
-    """What is predicted: ids int [B,P], weights float32 [B,P] (0: does not count).
+            special_ids: Sequence[int]) -> dict[str, tf.Tensor]:
+    """What is predicted: positions, ids int [B,P], weights float32 [B,P] (0: does not count).
 
     The causal objective leaves out `special_ids`, which depend on how windows are cut.
     """
-    input_ids = features["input_ids"]
+    input_ids, positions = features["input_ids"], features["positions"]
     if objective == "causal":
+        positions = tf.ones_like(input_ids[:, 1:]) * tf.range(
+            1, input_ids.shape[1], dtype=input_ids.dtype)
         ids = input_ids[:, 1:]
         special = tf.constant(special_ids, ids.dtype)
         is_special = tf.reduce_any(tf.equal(ids[:, :, None], special), axis=2)
-        return ids, 1. - tf.cast(is_special, tf.float32)
-    ids = tf.gather(input_ids, features["positions"], batch_dims=1)
-    return ids, features.get("weights", tf.ones(ids.shape, tf.float32))
+        return dict(positions=positions, ids=ids, weights=1. - tf.cast(is_special, tf.float32))
+    ids = tf.gather(input_ids, positions, batch_dims=1)
+    return dict(positions=positions, ids=ids,
+                weights=features.get("weights", tf.ones(ids.shape, tf.float32)))
 
 
 def predict(objective: str, config: XLNetConfig, run: RunConfig, features: Mapping[str, tf.Tensor],
@@ -58,7 +64,8 @@ def predict(objective: str, config: XLNetConfig, run: RunConfig, features: Mappi
     Args:
       config, run: `XLNetConfig`, `RunConfig`. features: dict of the pipeline's tensors [B,...].
       mems: list over layers of [B,M,D], or None. ids: int32 [B,P], as `targets` gives them.
-      noise: `Noise` of dropout and masking. mask_id: of <mask>; for the masked objective alone.
+      noise: `Noise` of dropout and masking, or `NO_NOISE`.
+      mask_id: of <mask>; for the masked objective alone.
       with_segments: whether to judge, from <cls>, if segment B continues A.
 
     Returns:
@@ -119,8 +126,15 @@ def _mask(config, features, noise, mask_id):
     """
     input_ids = features["input_ids"]
     batch, length = input_ids.shape.as_list()
-    seed = fold_in(noise.seed, -1)   # layer 0's, whose dropouts are one `fold_in` further
-    choice, other = tf.unstack(uniform([batch, length, 2], seed, noise.first_row), axis=2)
+    if noise.seed is None:
+        factors = np.random.RandomState(0).randint(2 ** 31, size=length) * 2 + 1    # of a hash
+        numbers = tf.map_fn(
+            lambda ids: uniform([1, length, 2], seed_of(0, tf.reduce_sum(ids * factors)), 0)[0],
+            tf.cast(input_ids, tf.int64), tf.float32)
+    else:
+        seed = fold_in(noise.seed, -1)   # layer 0's, whose dropouts are one `fold_in` further
+        numbers = uniform([batch, length, 2], seed, noise.first_row)
+    choice, other = tf.unstack(numbers, axis=2)
     random = tf.cast(other * config.n_token, input_ids.dtype)
     shown = tf.where_v2(choice < _MASK_SHARE, tf.constant(mask_id, input_ids.dtype), random)
     is_changed = is_target(features["positions"], length) & (

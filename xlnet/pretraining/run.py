@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from typing import Optional
 
@@ -79,8 +78,6 @@ class Run:
         self._devices.check_divides(settings.train_batch_size, settings.grad_accum_steps)
         if settings.objective == "masked" and self._tokenizer.mask_id is None:
             raise UserError("objective is masked, but %s has no <mask>" % self._tokenizer.path)
-        if settings.on_nan == "rollback" and self._devices.hosts > 1:
-            raise UserError("on_nan is rollback, which runs on one host; use stop")
         if settings.init_checkpoint and not checkpoint.newest(settings.model_dir):
             checkpoint.check_config(checkpoint.resolve(settings.init_checkpoint), self._config)
 
@@ -107,13 +104,8 @@ class Run:
             evaluates_start=True, keep_every=settings.keep_every,
             beside=(memory.MemoryFiles(settings.model_dir, self._devices,
                                        settings.train_batch_size),),
-            rolls_back=settings.on_nan == "rollback", keeps_journal=True,
-            with_perplexity=not settings.next_segment_loss,     # which is in the loss, too
-            chance=self._chance())
-
-    def _chance(self):
-        """The loss of guessing blindly: a token, and whether segment B continues A."""
-        return math.log(self._config.n_token) + self._settings.next_segment_loss * math.log(2)
+            keeps_journal=True,
+            with_perplexity=not settings.next_segment_loss)     # which is in the loss, too
 
     def _evaluator(self, model: PretrainingModel) -> Optional[HeldOut]:
         """On held-out records, if there are any."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -76,7 +77,7 @@ class Evaluation:
         """The best of some results; of equal ones that with the lower loss, then the first."""
         sign = -1 if self._task.lower_is_better else 1
         return max(results, key=lambda result: (
-            sign * result[self._task.metrics[0]], -result["loss"]))
+            math.isfinite(result["loss"]), sign * result[self._task.metrics[0]], -result["loss"]))
 
     def keep_tables(self, split: str, rows: Sequence[Row], values: Any) -> None:
         """Writes what was confused with what, as text and as a picture, where the kind has them.

@@ -1,0 +1,94 @@
+"""Laws of pretraining runs under any settings: resumed = uninterrupted, cut into micro-batches or
+replicas = whole, and each checkpoint holds weights that can be used."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from helpers.laws import law
+from helpers.pretraining import curve, train
+from hypothesis import strategies as st
+
+from xlnet.engine import checkpoint
+
+pytestmark = pytest.mark.usefixtures("quick_start")
+
+SETTINGS = st.fixed_dictionaries(dict(
+    objective=st.sampled_from(["permutation", "causal", "masked"]),
+    precision=st.sampled_from(["fp32", "bf16", "fp16"]), init_std=st.sampled_from([.02, .5]),
+    average_decay=st.sampled_from([0., .5, .9]), weight_decay=st.sampled_from([0., .1]),
+    lr_layer_decay_rate=st.sampled_from([1., .5]), clip=st.sampled_from([.1, 1e3]),
+    decay_method=st.sampled_from(["poly", "cos", "constant"]),
+    warmup_steps=st.sampled_from([0, 2]), legacy_optimizer=st.booleans(),
+    next_segment_loss=st.sampled_from([0., 1.]), mem_len=st.sampled_from([0, 5, 40]),
+    mask_mode=st.sampled_from(["whole_word", "token", "legacy"]), recompute=st.booleans(),
+    position_dropout=st.sampled_from(["none", "row", "batch"]), untie_r=st.booleans(),
+    clamp_len=st.sampled_from([-1, 3]), n_layer=st.just(1),
+    seed=st.sampled_from([0, 2 ** 40])))
+CUTS = st.sampled_from([dict(grad_accum_steps=2), dict(grad_accum_steps=4),
+                        dict(num_core_per_host=2, grad_accum_steps=2), dict(num_core_per_host=4)])
+STEPS = 3
+# Of the losses. A sum over other parts is rounded otherwise, and fp16 overflows in other steps.
+TOLERANCE = dict(fp32=1e-4, bf16=2e-2, fp16=1e-1)
+
+
+@law(2, 60, settings=SETTINGS, cut=CUTS, step=st.integers(1, STEPS - 1))
+def test_a_run_is_the_same_resumed_and_cut(place, settings, cut, step):
+    for folder in ("whole", "resumed", "cut"):
+        shutil.rmtree(place / folder, ignore_errors=True)
+    run(place, "whole", settings)
+    shutil.copytree(place / "whole", place / "resumed")
+    for later in range(step + 1, STEPS + 1):
+        for path in (place / "resumed").glob("m*-%d*" % later):
+            path.unlink()
+    run(place, "resumed", settings)
+    found, expected = arrays(place, "resumed", STEPS), arrays(place, "whole", STEPS)
+    assert set(found) == set(expected)
+    for name, value in expected.items():
+        np.testing.assert_array_equal(found[name], value, err_msg=name)
+    np.testing.assert_array_equal(curve(place, "resumed"), curve(place, "whole"))
+    evaluations = [json.loads((place / folder / "evaluations.json").read_text())
+                   for folder in ("resumed", "whole")]
+    assert evaluations[0] == evaluations[1]
+    check_checkpoints(place, settings["average_decay"])
+    run(place, "cut", dict(settings, **cut), eval_record_info_dir=None)
+    np.testing.assert_allclose(curve(place, "cut")[:, 1], curve(place, "whole")[:, 1],
+                               rtol=TOLERANCE[settings["precision"]])
+
+
+def run(place, folder, settings, **more):
+    done = train(place, folder, **dict(dict(
+        settings, train_steps=STEPS, save_steps=1, eval_steps=1, max_save=0,
+        eval_record_info_dir=place / "heldout"), **more))
+    assert done.returncode == 0, done.stderr
+
+
+def arrays(place, folder, step):
+    """All variables of the checkpoint of a step, by name."""
+    prefix = str(place / folder / ("model.ckpt-%d" % step))
+    names = sorted(checkpoint.names(prefix))
+    return dict(zip(names, checkpoint.arrays(prefix, names)))
+
+
+def check_checkpoints(place, decay):
+    """The weights that are read are those of the step, or the mean of those after each update so
+    far, an older one counting `decay` times less; `best/` has those of its step."""
+    history, counted, read = [], 0, {}
+    for step in range(1, STEPS + 1):
+        stored = arrays(place, "whole", step)
+        updates = int(stored.get(checkpoint.UPDATES, step))
+        history = history + [stored] if updates > counted else history
+        counted, read[step] = updates, checkpoint.read_weights(
+            str(place / "whole" / ("model.ckpt-%d" % step)))
+        counts = decay ** np.arange(len(history))[::-1]
+        for name, found in read[step].items():
+            mean = sum(count * one[name] for count, one in zip(counts, history)) / counts.sum() \
+                if decay and history else stored[name]
+            np.testing.assert_allclose(found, mean, rtol=1e-4, atol=1e-6, err_msg=name)
+            assert np.isfinite(found).all()
+    step, prefix = checkpoint.noted(str(place / "whole" / "best"))
+    best = checkpoint.read_weights(prefix)
+    assert set(best) == set(read[step])
+    for name, value in read[step].items():
+        np.testing.assert_array_equal(best[name], value, err_msg=name)
