@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable
 from typing import Any, Optional, Protocol, Union
 
-import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from xlnet import failures, lock
@@ -33,6 +32,7 @@ from xlnet.engine import (
     selection,
     training,
 )
+from xlnet.engine.estimator import EstimatorSpec
 from xlnet.engine.selection import Selection
 
 _log = logging.getLogger(__name__)
@@ -70,7 +70,7 @@ class Job:
       place of ending: see `rollback`.
     keeps_journal, with_perplexity, chance: see `reports.Progress`.
     """
-    model_fn: Callable[..., tf2.estimator.EstimatorSpec]
+    model_fn: Callable[..., EstimatorSpec]
     batches: Callable[[int], tf.data.Dataset]
     config: XLNetConfig
     unit: str
