@@ -105,4 +105,4 @@ def _master(strategy: Any) -> str:
     """The address of the TensorFlow server that the session is made at: this host's, or a TPU's;
     "": none."""
     resolver = strategy.cluster_resolver
-    return resolver.master() if resolver else ""
+    return resolver.master(rpc_layer="grpc") if resolver else ""
