@@ -127,8 +127,9 @@ LISTS = [("2.15", "3.9"), ("2.15", "3.10"), ("2.15", "3.11"),
 
 def locked(name, tensorflow, version):
     """What a list of packages has for a Python on Linux: name to version."""
-    text = (LOCKED / ("%s-%s.txt" % (name, tensorflow))).read_text(encoding="utf-8").replace("\\\n", "")
-    lines = [line.split(" --hash=") for line in text.splitlines() if line[:1] not in ("#", "")]
+    text = (LOCKED / ("%s-%s.txt" % (name, tensorflow))).read_text(encoding="utf-8")
+    lines = [line.split(" --hash=") for line in text.replace("\\\n", "").splitlines()
+             if line[:1] not in ("#", "")]
     assert all(len(parts) > 1 and all(part.strip().startswith("sha256:") for part in parts[1:])
                for parts in lines)
     wanted = [Requirement(parts[0]) for parts in lines]
