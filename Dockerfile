@@ -8,7 +8,7 @@
 #
 #   docker build -t xlnet-gpu --build-arg GPU=yes .                # needs NVIDIA's container toolkit
 #   docker run --rm --gpus all xlnet-gpu python train_gpu.py --device=gpu ...
-FROM python:3.11-slim-bookworm
+FROM python:3.13-slim-bookworm
 ARG GPU=no
 
 RUN useradd --create-home xlnet && install -d -o xlnet /xlnet
@@ -20,7 +20,7 @@ COPY --chown=xlnet scripts/setup.sh scripts/setup.sh
 COPY --chown=xlnet scripts/locked scripts/locked
 RUN PIP_NO_CACHE_DIR=1 bash scripts/setup.sh \
     && if [ "$GPU" = yes ]; then \
-           .venv/bin/python -m pip install --no-cache-dir 'tensorflow[and-cuda]==2.15.1'; \
+           .venv/bin/python -m pip install --no-cache-dir 'tensorflow[and-cuda]==2.21.0'; \
        fi
 
 COPY --chown=xlnet . .

@@ -26,8 +26,9 @@ def values():
     def found(pattern, path):
         return re.search(pattern, (ROOT / path).read_text(encoding="utf-8")).groups()
     low, high = found(r'requires-python = ">=3\.(\d+),<3\.(\d+)"', "pyproject.toml")
+    oldest, newest = found(r"tensorflow>=(\d+\.\d+)\.\d+,<2\.(\d+)", "requirements.txt")
     return {"version": __version__, "Python": "3.%s to 3.%d" % (low, int(high) - 1),
-            "TensorFlow": found(r"tensorflow==(\d+\.\d+)", "requirements.txt")[0],
+            "TensorFlow": "%s to 2.%d" % (oldest, int(newest) - 1),
             "licence": found(r'license = { text = "([^"]+)" }', "pyproject.toml")[0]}
 
 

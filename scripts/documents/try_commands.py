@@ -243,7 +243,7 @@ def _stand_in_environment(directory, programs):
     for program in programs.iterdir():
         (directory / "bin" / program.name).symlink_to(program)
     (directory / "bin" / "activate").write_text("")
-    for stamp in (ROOT / ".venv").glob("*.sha256"):
+    for stamp in (ROOT / ".venv").glob("*.cksum"):
         shutil.copy(stamp, directory)
 
 

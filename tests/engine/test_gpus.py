@@ -19,6 +19,9 @@ from xlnet.errors import UserError
 V100, A100 = (types.SimpleNamespace(details={"device_name": name, "compute_capability": capability})
               for name, capability in (("Tesla V100-SXM2-16GB", (7, 0)), ("NVIDIA A100", (8, 0))))
 
+VERSION = tuple(map(int, tf2.__version__.split(".")[:2]))
+CUDNN = "libcudnn.so.%d" % (9 if VERSION >= (2, 18) else 8)
+
 
 @pytest.fixture
 def machine(monkeypatch):
@@ -49,9 +52,9 @@ def machine(monkeypatch):
 
 @pytest.mark.parametrize("there, why", (
     (dict(lacking=["libcuda.so.1"]), "there is no NVIDIA driver (libcuda.so.1)"),
-    (dict(names=["NVIDIA L4"], lacking=["libcudnn.so.8", "libcublas.so.12"]),
-     "this machine has NVIDIA L4, but TensorFlow lacks libcublas.so.12, libcudnn.so.8; pip install "
-     "'tensorflow[and-cuda]==2.15.1'"),
+    (dict(names=["NVIDIA L4"], lacking=[CUDNN, "libcublas.so.12"]),
+     "this machine has NVIDIA L4, but TensorFlow lacks libcublas.so.12, %s; pip install "
+     "'tensorflow[and-cuda]==%s'" % (CUDNN, tf2.__version__)),
     (dict(names=["NVIDIA L4"], hidden="-1"),
      "this machine has NVIDIA L4, but CUDA_VISIBLE_DEVICES is '-1'"),
     (dict(hidden=""), "CUDA_VISIBLE_DEVICES is ''"),
@@ -74,8 +77,8 @@ def test_why_there_is_no_gpu(machine, there, why):
      "libcuda.so.1; a container gets it with --gpus=all"),
     ("470.57.02", [], None, "NVIDIA's driver 470.57.02 is too old for CUDA 12, which needs 525.60 "
      "or later"),
-    ("535.104.05", ["libcudnn.so.8"], None, "TensorFlow lacks libcudnn.so.8; pip install "
-     "'tensorflow[and-cuda]==2.15.1'"),
+    ("535.104.05", [CUDNN], None, "TensorFlow lacks %s; pip install "
+     "'tensorflow[and-cuda]==%s'" % (CUDNN, tf2.__version__)),
     ("535.104.05", [], "no CUDA-capable device is detected", "CUDA does not start: no CUDA-capable "
      "device is detected")))
 def test_a_driver_that_serves_nobody_is_noted(machine, caplog, driver, lacking, refusal, why):
@@ -167,7 +170,7 @@ def test_the_driver_is_asked(tmp_path, monkeypatch):
 
 
 def test_a_gpu_that_lies_idle_is_noted(machine, caplog):
-    machine(names=["NVIDIA L4"], lacking=["libcudnn.so.8"])
+    machine(names=["NVIDIA L4"], lacking=[CUDNN])
     distribution.connect(DeviceSettings())
     assert [record.levelname for record in caplog.records] == ["WARNING"]
     assert caplog.messages[0].startswith("note: training on the CPU: this machine has NVIDIA L4, ")

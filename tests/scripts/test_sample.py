@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from importlib import metadata
 
 import pytest
 import recipes
@@ -215,7 +216,8 @@ def clone(tmp_path):
     python.write_text('#!/bin/sh\nexec %s "$@"\n' % sys.executable)
     python.chmod(0o755)
     (tmp_path / ".venv" / "programs.cksum").write_text(subprocess.run(
-        "cksum < scripts/locked/programs.txt", shell=True, cwd=ROOT, check=True,
+        "cksum < scripts/locked/programs-%s.txt" % ".".join(
+            metadata.version("tensorflow").split(".")[:2]), shell=True, cwd=ROOT, check=True,
         capture_output=True, text=True).stdout)
     return tmp_path
 
@@ -228,11 +230,46 @@ def test_the_shell_script_starts_the_main_job(clone):
     assert "--pretrain_steps" in done.stdout
 
 
-def test_setup_says_which_python_it_needs(clone):
-    shutil.rmtree(clone / ".venv")
+def setup(clone, tmp_path, pythons, **environment):
+    """What setup.sh prints to stderr, without .venv, where PATH has but these Pythons, which can do
+    nothing but tell their version: name to version."""
+    shutil.rmtree(clone / ".venv", ignore_errors=True)
+    (tmp_path / "bin").mkdir()
+    for name in ("bash", "dirname", "rm"):
+        (tmp_path / "bin" / name).symlink_to(shutil.which(name))
+    for name, version in pythons.items():
+        (tmp_path / "bin" / name).write_text(
+            '#!/bin/bash\n[ "$1" = -c ] && echo %s\n' % version)
+        (tmp_path / "bin" / name).chmod(0o755)
     done = subprocess.run(["bash", "scripts/run_sample.sh"], cwd=clone, capture_output=True,
-                          text=True, env=dict(os.environ, PYTHON="/no/such/python"))
-    assert done.returncode == 1 and done.stderr == (
-        "setup.sh: TensorFlow 2.15 needs Python 3.9, 3.10 or 3.11; found: none; set "
-        "PYTHON=/path/to/python\n")
-    assert not (clone / ".venv").exists() and not done.stdout
+                          text=True, env=dict(environment, PATH=str(tmp_path / "bin")))
+    assert done.returncode in (1, 2) and not done.stdout and not (clone / ".venv").exists()
+    return done.stderr
+
+
+@pytest.mark.parametrize("pythons, environment, said", (
+    ({}, {}, "TensorFlow 2.15 to 2.21 needs Python 3.9 to 3.13; found: none; get one (uv python "
+     "install 3.13, conda, pyenv) or set PYTHON=/path/to/python"),
+    ({"python3": "3.14"}, {}, "TensorFlow 2.15 to 2.21 needs Python 3.9 to 3.13; found: python3 "
+     "(3.14); get one"),
+    ({"python3.13": "3.13"}, {"TENSORFLOW": "2.15"},
+     "TensorFlow 2.15 needs Python 3.9 to 3.11; found: none; get one (uv python install 3.11"),
+    ({"python3.13": "3.13", "python3.9": "3.9"}, {"PYTHON": "python3.9", "TENSORFLOW": "2.21"},
+     "TensorFlow 2.21 needs Python 3.10 to 3.13; found: python3.9 (3.9)"),
+    ({}, {"TENSORFLOW": "2.16"}, "TENSORFLOW is '2.16', expected 2.15 or 2.21")))
+def test_setup_says_which_python_it_needs(clone, tmp_path_factory, pythons, environment, said):
+    printed = setup(clone, tmp_path_factory.mktemp("path"), pythons, **environment)
+    assert printed.startswith("setup.sh: " + said) and printed.count("\n") == 1
+
+
+@pytest.mark.parametrize("pythons, environment, chosen", (
+    ({"python3.13": "3.13", "python3.12": "3.12"}, {}, "python3.13"),
+    ({"python3.12": "3.12", "python3.11": "3.11"}, {}, "python3.12"),
+    ({"python3.14": "3.14", "python3": "3.14", "python3.9": "3.9"}, {}, "python3.9"),
+    ({"python3.13": "", "python3": "3.10"}, {}, "python3"),     # a shim that fails
+    ({"python3.13": "3.13", "python3.10": "3.10"}, {"TENSORFLOW": "2.15"}, "python3.10"),
+    ({"python3.13": "3.13", "python3.10": "3.10"}, {"PYTHON": "python3.10"}, "python3.10")))
+def test_setup_takes_the_newest_python_that_fits(clone, tmp_path_factory, pythons, environment,
+                                                 chosen):
+    printed = setup(clone, tmp_path_factory.mktemp("path"), pythons, **environment)
+    assert printed.startswith("setup: making .venv with %s\n" % chosen)

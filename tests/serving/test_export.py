@@ -298,6 +298,20 @@ def test_a_process_without_this_library_answers_to_raw_text(quick_start, models,
     assert done.returncode == 1 and len(done.stderr.splitlines()) == 1, done.stderr
 
 
+@has_text
+@pytest.mark.skipif("XLNET_OTHER_PYTHON" not in os.environ, reason="XLNET_OTHER_PYTHON names the "
+                    "Python of an environment with another TensorFlow")
+@pytest.mark.parametrize("name", ("classification", "tagging", "spans"))
+def test_another_tensorflow_gives_the_same_outputs(quick_start, models, tmp_path, name):
+    saved = export.export(models(name), str(tmp_path / "served"), names=["ids", "text"])
+    done = subprocess.run([os.environ["XLNET_OTHER_PYTHON"], ROOT / "scripts" / "check_export.py",
+                           saved], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.match(r"TensorFlow \d\S+, tensorflow-text \d", done.stdout)
+    assert not done.stdout.startswith("TensorFlow %s," % tf.__version__)
+    assert {"ids", "text"} <= {line.split(":")[0] for line in done.stdout.splitlines()}
+
+
 def test_what_is_beside_the_graph(quick_start, models, tmp_path, caplog):
     saved = export.export(models("multi_label"), str(tmp_path / "served"), names=["ids"])
 

@@ -166,7 +166,7 @@ def _cluster(settings):
         raise UserError("TF_CONFIG: the task is %s, which is not in the cluster; expected %s"
                         % (json.dumps(task), _TF_CONFIG))
     if settings.num_hosts == 1:
-        os.environ.pop("TF_CONFIG", None)       # Estimator wants several, or a chief
+        os.environ.pop("TF_CONFIG", None)       # which MirroredStrategy would read too
     return settings.num_hosts, names.index(this) if names else 0
 
 

@@ -15,9 +15,11 @@ import tensorflow as tf2
 
 _log = logging.getLogger(__name__)
 
-# What TensorFlow 2.15 loads to use a GPU, beside the driver. `tensorflow[and-cuda]` has them.
+# What TensorFlow loads to use a GPU, in addition to the driver; `tensorflow[and-cuda]` has it. The
+# cuDNN is that of the build: 8, and 9 from TensorFlow 2.18 on.
 _LIBRARIES = ("libcudart.so.12", "libcublas.so.12", "libcublasLt.so.12", "libcufft.so.11",
-              "libcusolver.so.11", "libcusparse.so.12", "libcudnn.so.8")
+              "libcusolver.so.11", "libcusparse.so.12",
+              "libcudnn.so.%s" % tf2.sysconfig.get_build_info().get("cudnn_version", 9))
 _DRIVER = "libcuda.so.1"
 _DRIVERS_LIST = "/proc/driver/nvidia/gpus/*/information"
 _DRIVERS_VERSION = "/proc/driver/nvidia/version"

@@ -1,7 +1,7 @@
 """Several hosts that train together: when one of them is lost, the others end too.
 
-TensorFlow by itself would wait for the lost one, or make one session after the other, for ever:
-sums over hosts that were cut off stay so until the program is started again.
+TensorFlow by itself would wait for the lost one for ever: sums over hosts that were cut off stay so
+until the program is started again.
 """
 
 from __future__ import annotations
@@ -87,8 +87,7 @@ def together() -> Iterator[Watch]:
     """
     watch = Watch()
     try:
-        with private_tf.lost_sessions_are_errors():
-            yield watch
+        yield watch
     except tf.errors.OpError as e:
         if not watch.lost and not isinstance(e, (tf.errors.UnavailableError,
                                                  tf.errors.AbortedError)):

@@ -1,4 +1,4 @@
-"""Everything that is reached in private TensorFlow, as of version 2.15.1, and why.
+"""Everything that is reached in private TensorFlow, in versions 2.15.1 to 2.21.0, and why.
 
 Private names change without a word: look here first after an update of TensorFlow. Nothing else in
 the library imports `tensorflow.python`.
@@ -14,7 +14,6 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 from tensorflow.python.eager import context
 from tensorflow.python.framework import constant_op, kernels, op_def_registry, ops
-from tensorflow.python.training import monitored_session
 
 
 def check_host_answers(name: str, seconds: int) -> None:
@@ -27,22 +26,6 @@ def check_host_answers(name: str, seconds: int) -> None:
       tf.errors.OpError: no answer within this time.
     """
     context.context().check_collective_ops_peer_health(name, timeout_in_ms=1000 * seconds)
-
-
-@contextlib.contextmanager
-def lost_sessions_are_errors() -> Iterator[None]:
-    """Inside, a session that lost a host is an error of the training.
-
-    `monitored_session._PREEMPTION_ERRORS`: the errors after which a `MonitoredSession` makes a new
-    session, again and again; there is no public way to turn that off, and sums over hosts that
-    were cut off stay so until the program is started again.
-    """
-    before = monitored_session._PREEMPTION_ERRORS
-    monitored_session._PREEMPTION_ERRORS = ()
-    try:
-        yield
-    finally:
-        monitored_session._PREEMPTION_ERRORS = before
 
 
 @contextlib.contextmanager

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable
 from typing import Any, Optional, Protocol, Union
 
-import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from xlnet import failures, lock
@@ -32,6 +31,7 @@ from xlnet.engine import (
     selection,
     training,
 )
+from xlnet.engine.estimator import EstimatorSpec
 from xlnet.engine.selection import Selection
 
 _log = logging.getLogger(__name__)
@@ -67,7 +67,7 @@ class Job:
     keep_every: steps whose multiples keep their checkpoint for good; 0: none.
     keeps_journal, with_perplexity: see `reports.Progress`.
     """
-    model_fn: Callable[..., tf2.estimator.EstimatorSpec]
+    model_fn: Callable[..., EstimatorSpec]
     batches: Callable[[int], tf.data.Dataset]
     config: XLNetConfig
     unit: str

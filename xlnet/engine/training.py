@@ -22,6 +22,7 @@ import tensorflow.compat.v1 as tf
 from xlnet import failures, files
 from xlnet.config import CONFIG_NAME, NetworkSettings, OptimizationSettings, XLNetConfig
 from xlnet.engine import checkpoint, distribution, gpus, hosts, optimization, private_tf
+from xlnet.engine.estimator import Estimator, EstimatorSpec, ModeKeys, RunConfig
 from xlnet.errors import UserError
 from xlnet.network import noise, ops, parameters
 from xlnet.tokenization import SPIECE_NAME, Tokenizer
@@ -36,15 +37,13 @@ _CORES_OF_A_HEAP = 32
 
 # ---- Estimator ----
 
-def make_estimator(model_fn: Callable[..., tf2.estimator.EstimatorSpec], *, model_dir: str,
-                   seed: int, devices: distribution.Devices) -> tf2.estimator.Estimator:
+def make_estimator(model_fn: Callable[..., EstimatorSpec], *, model_dir: str, seed: int,
+                   devices: distribution.Devices) -> Estimator:
     """An Estimator that saves nothing by itself: see `saving`."""
     set_up_process()
-    return tf2.estimator.Estimator(model_fn, model_dir, tf2.estimator.RunConfig(
-        tf_random_seed=seed, save_checkpoints_steps=None, save_checkpoints_secs=None,
-        save_summary_steps=None, log_step_count_steps=None,
-        session_config=distribution.session_config(devices, is_training=True),
-        train_distribute=devices.strategy))
+    return Estimator(model_fn, model_dir, RunConfig(
+        tf_random_seed=seed, train_distribute=devices.strategy,
+        session_config=distribution.session_config(devices, is_training=True)))
 
 
 def set_up_process() -> None:
@@ -72,7 +71,7 @@ def heaps_for(cores: int) -> int:
     return max(1, cores // _CORES_OF_A_HEAP)
 
 
-def train(estimator: tf2.estimator.Estimator, input_fn: Callable[[], tf.data.Dataset], *,
+def train(estimator: Estimator, input_fn: Callable[[], tf.data.Dataset], *,
           max_steps: int, hooks: list, devices: distribution.Devices) -> None:
     """Trains to step `max_steps`; on several hosts, together with them.
 
@@ -90,10 +89,7 @@ def _train(estimator, input_fn, max_steps, hooks, devices):
             estimator.train(input_fn, max_steps=max_steps, hooks=hooks)
             return
         with hosts.together() as watch:
-            tf2.estimator.train_and_evaluate(
-                estimator, tf2.estimator.TrainSpec(input_fn, max_steps=max_steps,
-                                                   hooks=[watch] + hooks),
-                tf2.estimator.EvalSpec(input_fn))   # never run: the chief evaluates by itself
+            estimator.train(input_fn, max_steps=max_steps, hooks=[watch, *hooks])
     except tf.errors.NotFoundError as e:
         missing = re.search(r"Key (\S+) not found in checkpoint", e.message)
         if not missing:
@@ -293,7 +289,7 @@ def training_spec(loss: tf.Tensor, optimization_settings: OptimizationSettings,
                   gradients: Optional[list[tf.Tensor]] = None,
                   scale: Optional[optimization.LossScale] = None,
                   updates: Sequence[tf.Operation] = (),
-                  **more: Any) -> tf2.estimator.EstimatorSpec:
+                  **more: Any) -> EstimatorSpec:
     """The part of a training step that is the same for all tasks. Its scalars are handed on as
     `step_of_graph`.
 
@@ -312,8 +308,7 @@ def training_spec(loss: tf.Tensor, optimization_settings: OptimizationSettings,
         list(zip(gradients, tf.trainable_variables())), scale, **more)
     tf.add_to_collection(_STEP, Step(loss=tf.identity(loss), stop=tf.identity(stop),
                                      stop_asked=stop_asked, **scalars))
-    return tf2.estimator.EstimatorSpec(tf2.estimator.ModeKeys.TRAIN, loss=loss,
-                                       train_op=tf.group(train_op, *updates))
+    return EstimatorSpec(ModeKeys.TRAIN, loss=loss, train_op=tf.group(train_op, *updates))
 
 
 def _stop_variable():

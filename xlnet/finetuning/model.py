@@ -2,12 +2,13 @@
 
 import dataclasses
 import re
-from typing import Any, Callable, Optional
+from typing import Callable, Optional
 
 import tensorflow.compat.v1 as tf
 
 from xlnet.config import OptimizationSettings, XLNetConfig
 from xlnet.engine import distribution, training
+from xlnet.engine.estimator import EstimatorSpec
 from xlnet.finetuning import mixout
 from xlnet.models.task_model import TaskModel
 from xlnet.network.noise import fold_in
@@ -26,7 +27,7 @@ class TrainedModel:
     class_weights: Optional[list] = None
     xla: bool = False
 
-    def model_fn(self, features: dict) -> Any:
+    def model_fn(self, features: dict) -> EstimatorSpec:
         """features: dict of `input_pipeline.finetuning_batches`, this replica's rows."""
         settings = self.model.settings
         first_row = distribution.replica_index() * features["is_real_example"].shape.as_list()[0]

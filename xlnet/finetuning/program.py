@@ -9,7 +9,7 @@ import os
 import tempfile
 from collections.abc import Callable, Collection
 
-from xlnet import files
+from xlnet import files, quiet
 from xlnet.config import (
     DeviceSettings,
     FineTuningSettings,
@@ -65,7 +65,7 @@ def _run(settings, network, optimization, device, check_task):
     config = XLNetConfig(json_path=settings.model_config_path)
     tokenizer = settled.read_vocabulary(settings, config)
     check_task(settings.task_name)
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    quiet.import_tensorflow()
     from xlnet.engine import distribution
     from xlnet.finetuning import trials
     from xlnet.finetuning.rows import Rows
@@ -112,7 +112,7 @@ def prepare(settings: SpanSettings, check_task: Callable[[str], None]) -> None:
     check(settings)
     tokenizer = Tokenizer(settings.spiece_model_file, settings.uncased, settings.keep_accents)
     check_task(settings.task_name)
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    quiet.import_tensorflow()
     from xlnet.finetuning.rows import Rows
     from xlnet.models import task_json
     task = task_json.find_task(settings)

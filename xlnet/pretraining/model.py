@@ -8,11 +8,11 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from xlnet.config import NetworkSettings, OptimizationSettings, PretrainingSettings, XLNetConfig
 from xlnet.engine import distribution, memory, training
+from xlnet.engine.estimator import EstimatorSpec
 from xlnet.pretraining import filled_window, objectives
 from xlnet.tokenization import Tokenizer
 
@@ -31,7 +31,7 @@ class PretrainingModel:
     tokenizer: Tokenizer
     xla: bool = False
 
-    def model_fn(self, features: dict[str, tf.Tensor]) -> tf2.estimator.EstimatorSpec:
+    def model_fn(self, features: dict[str, tf.Tensor]) -> EstimatorSpec:
         """features: dict of `input_pipeline.pretraining_batches`, [b,...]."""
         return self._training(*self._batch(features, is_training=True))
 

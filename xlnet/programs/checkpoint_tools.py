@@ -5,7 +5,7 @@ import os
 from collections.abc import Sequence
 from typing import Any, Optional
 
-from xlnet import cli
+from xlnet import cli, quiet
 from xlnet.config import Settings, required, setting
 from xlnet.errors import UserError
 
@@ -61,7 +61,7 @@ class CastSettings(Settings):
 
 
 def library() -> tuple[Any, Any]:
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    quiet.import_tensorflow()
     from xlnet.engine import checkpoint, checkpoint_tools, training
     training.set_up_process()
     return checkpoint, checkpoint_tools

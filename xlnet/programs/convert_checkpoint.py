@@ -1,11 +1,10 @@
 """Turns a folder of Hugging Face's library into a checkpoint of ours, and the other way."""
 
 import dataclasses
-import os
 from collections.abc import Iterable
 from typing import Optional
 
-from xlnet import cli
+from xlnet import cli, quiet
 from xlnet.config import ClassifierSettings, TextSettings, as_in, required, setting
 from xlnet.errors import UserError
 
@@ -41,7 +40,7 @@ class ConversionSettings(TextSettings):
 
 
 def main(settings: ConversionSettings) -> None:
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    quiet.import_tensorflow()
     from xlnet.engine import training
     from xlnet.exchange import conversion, described
     training.set_up_process()

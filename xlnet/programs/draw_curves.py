@@ -3,7 +3,7 @@
 import dataclasses
 import os
 
-from xlnet import cli
+from xlnet import cli, quiet
 from xlnet.config import Settings, required, setting
 from xlnet.errors import UserError
 
@@ -18,7 +18,7 @@ class CurvesSettings(Settings):
 
 
 def main(settings: CurvesSettings) -> None:
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    quiet.import_tensorflow()
     from xlnet.views import curves
     curves.draw(settings.png, {name: curves.read(path) for name, path in named(settings.runs)},
                 settings.smoothing)

@@ -1,10 +1,9 @@
 """Writes a trained model as a SavedModel, for TensorFlow Serving and any process with it."""
 
 import dataclasses
-import os
 from typing import Optional
 
-from xlnet import cli
+from xlnet import cli, quiet
 from xlnet.config import Settings, TaskSettings, as_in, required, setting
 from xlnet.serving.settings import LoadSettings
 
@@ -33,7 +32,7 @@ class ExportSettings(Settings):
 
 
 def main(settings: ExportSettings) -> None:
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    quiet.import_tensorflow()
     from xlnet.serving.export import export
     export(settings.model_dir, settings.export_dir,
            names=settings.signatures.split(",") if settings.signatures else None,

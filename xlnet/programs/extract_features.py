@@ -1,10 +1,9 @@
 """Writes what the network makes of each text of a file: vectors, from any of its layers."""
 
 import dataclasses
-import os
 from typing import Optional
 
-from xlnet import cli
+from xlnet import cli, quiet
 from xlnet.config import (
     PRECISIONS,
     ClassifierSettings,
@@ -55,7 +54,7 @@ class FeatureSettings:
 
 def main(settings: FeatureSettings) -> None:
     import xlnet
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    quiet.import_tensorflow()
     from xlnet.serving import features
     layers = _layers(settings.layers)
     features.check_output(settings.output_file, settings.pooling)

@@ -6,7 +6,7 @@ import shutil
 import sys
 from typing import TYPE_CHECKING, Optional, cast
 
-from xlnet import cli
+from xlnet import cli, quiet
 from xlnet.config import PretrainingSettings, as_in, required, setting
 from xlnet.errors import UserError
 
@@ -50,7 +50,6 @@ class InspectionSettings:
 
 
 def main(settings: InspectionSettings) -> None:
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     from xlnet.records import legacy
     from xlnet.records.manifest import Manifest
     if hasattr(sys.stdout, "reconfigure"):      # any text can be shown, if need be by its codes
@@ -61,6 +60,7 @@ def main(settings: InspectionSettings) -> None:
                         % settings.record_info_dir)
     manifest = Manifest.read(settings.record_info_dir)
     check(settings, manifest)
+    quiet.import_tensorflow()
     Inspection(settings, manifest).show()
 
 

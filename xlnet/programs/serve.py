@@ -7,7 +7,7 @@ import sys
 import urllib.parse
 from typing import Optional
 
-from xlnet import cli
+from xlnet import cli, quiet
 from xlnet.config import Settings, required, setting
 
 ABOUT = """serves a model that scripts/export.py wrote, over HTTP. Requests are those of TensorFlow
@@ -35,7 +35,7 @@ class ServingSettings(Settings):
 
 
 def main(settings: ServingSettings) -> None:
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    quiet.import_tensorflow()
     from xlnet.serving import http_server
     from xlnet.serving.saved_model import SavedModel
     model = SavedModel(settings.model)

@@ -4,7 +4,7 @@ import dataclasses
 import os
 from typing import TYPE_CHECKING, Any, Callable
 
-from xlnet import cli, files, presets
+from xlnet import cli, files, presets, quiet
 from xlnet.config import (
     ARCHITECTURE_KEYS,
     CONFIG_NAME,
@@ -40,7 +40,7 @@ ARCHITECTURE_DEFAULTS = {"ff_activation": "relu", "untie_r": False}
 def main(settings: PretrainingSettings, architecture: Settings,
          network: NetworkSettings, optimization: OptimizationSettings,
          device: DeviceSettings) -> None:
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    quiet.import_tensorflow()
     from xlnet.engine import distribution
     from xlnet.pretraining import sources
     from xlnet.pretraining.run import Run

@@ -44,8 +44,8 @@ def require_tensorflow_text() -> Any:
             import tensorflow_text
     except ImportError:
         raise UserError("raw text needs tensorflow-text in the graph, which is not installed: "
-                        "pip install 'tensorflow-text==2.15.*' 'tensorflow-hub==0.15.*', or export "
-                        "with --signatures=ids") from None
+                        "pip install 'tensorflow-text==%s.*', or export with --signatures=ids"
+                        % tf.version.VERSION.rpartition(".")[0]) from None
     return tensorflow_text
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Optional
 
+from xlnet import quiet
 from xlnet.config import DeviceSettings, NetworkSettings
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def load(path: str, *, model_config_path: Optional[str] = None,
     Raises:
       UserError: there is no model, or it is damaged or contradicts itself.
     """
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    quiet.import_tensorflow()
     from xlnet.serving import loaded
     from xlnet.serving.model import Model
     devices = DeviceSettings(device=device)

@@ -273,7 +273,7 @@ def _units(windows, row, tokenizer, parts, backward, paint):
             space |= bool(windows.is_special[row, [i, on_the_left]].any())
             if targets[i]:
                 number = str(places[i]).translate(_SUPERSCRIPT)
-                text = "⟦" * opens[i] + (text or WORD_START) + number + "⟧" * closes[i]
+                text = "⟦" * int(opens[i]) + (text or WORD_START) + number + "⟧" * int(closes[i])
             color = (places[i] - 1) / len(targets[targets]) if targets[i] else name
             columns = _columns(text)
             painted = paint(text, color) if text else ""

@@ -1,0 +1,127 @@
+"""The Estimator compared with TensorFlow's own, where there is one."""
+
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf2
+import tensorflow.compat.v1 as tf
+from helpers.pretraining import train
+
+from xlnet.engine import training
+from xlnet.engine.estimator import Estimator, EstimatorSpec, ModeKeys, RunConfig
+
+RUN = dict(train_steps=20, save_steps=10, max_save=0, eval_steps=0)
+
+
+class TensorFlows:
+    """`tf.estimator.Estimator` with the arguments and the model functions of ours."""
+
+    def __init__(self, model_fn, model_dir, config):
+        self.model_dir = model_dir
+        self._estimator = tf2.estimator.Estimator(
+            lambda features: tf2.estimator.EstimatorSpec(**model_fn(features)._asdict()), model_dir,
+            tf2.estimator.RunConfig(
+                save_checkpoints_steps=None, save_checkpoints_secs=None, save_summary_steps=None,
+                log_step_count_steps=None, tf_random_seed=config.tf_random_seed,
+                session_config=config.session_config, train_distribute=config.train_distribute))
+        self.train = self._estimator.train
+
+
+def variables(model_dir):
+    """All values of the last checkpoint, optimizer slots and step included."""
+    reader = tf.train.load_checkpoint(str(model_dir / "model.ckpt-20"))
+    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
+
+
+@pytest.mark.skipif(not hasattr(tf2, "estimator"), reason="this TensorFlow has no Estimator")
+@pytest.mark.parametrize("changes", (
+    dict(), dict(num_core_per_host=2), dict(grad_accum_steps=2)),
+    ids=("one", "replicas", "micro_batches"))
+def test_training_is_that_of_tensorflows_bit_for_bit(place, tmp_path, monkeypatch, changes):
+    """20 steps with dropout and memories, and 10 steps after the other's checkpoint of step 10."""
+    def run(name):
+        done = train(place, tmp_path / name, **RUN, **changes)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def interrupted(name, at):
+        shutil.copytree(tmp_path / name, tmp_path / at)
+        for path in (tmp_path / at).glob("*-20*"):
+            path.unlink()
+
+    run("ours")
+    interrupted("ours", "ours_then_theirs")
+    monkeypatch.setattr(training, "Estimator", TensorFlows)
+    run("theirs")
+    assert "10 to 20" in run("ours_then_theirs")
+    monkeypatch.undo()
+    interrupted("theirs", "theirs_then_ours")
+    assert "10 to 20" in run("theirs_then_ours")
+    expected = variables(tmp_path / "theirs")
+    assert expected["global_step"] == 20 and len(expected) > 30
+    for name in ("ours", "ours_then_theirs", "theirs_then_ours"):
+        found = variables(tmp_path / name)
+        assert set(found) == set(expected)
+        for variable, value in expected.items():
+            np.testing.assert_array_equal(found[variable], value, "%s: %s" % (name, variable))
+
+
+class Steps(tf.train.SessionRunHook):
+    """The global step after each step; requests a stop after `stop_at`."""
+
+    def __init__(self, stop_at=None):
+        self.seen, self._stop_at = [], stop_at
+
+    def after_run(self, run_context, run_values):
+        self.seen.append(int(run_context.session.run(tf.train.get_global_step())))
+        if self.seen[-1] == self._stop_at:
+            run_context.request_stop()
+
+
+def count(features):
+    """A model that sums its data."""
+    total = tf.get_variable("total", [], tf.float32, tf.initializers.zeros())
+    added = total.assign_add(tf.reduce_sum(features), read_value=False)
+    with tf.control_dependencies([added]):
+        step = tf.train.get_global_step().assign_add(1, read_value=False)
+    return EstimatorSpec(ModeKeys.TRAIN, loss=tf.reduce_sum(features), train_op=step)
+
+
+@pytest.mark.parametrize("batches, max_steps, stop_at, last", (
+    (9, 4, None, 4),        # by max_steps
+    (3, 9, None, 3),        # by the end of the data
+    (9, 9, 2, 2)))          # by a hook
+def test_when_training_ends(tmp_path, batches, max_steps, stop_at, last):
+    hook = Steps(stop_at)
+    Estimator(count, str(tmp_path)).train(
+        lambda: tf.data.Dataset.range(batches).map(float_of), max_steps=max_steps, hooks=[hook])
+    assert hook.seen == list(range(1, last + 1))
+
+
+def float_of(number):
+    return tf.cast(number, tf.float32)
+
+
+class Failing(tf.train.SessionRunHook):
+    """Raises an error in the first step, as a session does whose host is lost."""
+
+    def __init__(self, error):
+        self.sessions, self._error = 0, error
+
+    def after_create_session(self, session, coord):
+        self.sessions += 1
+
+    def after_run(self, run_context, run_values):
+        if self.sessions < 3:
+            raise self._error(None, None, "lost")
+
+
+@pytest.mark.parametrize("error", (tf.errors.AbortedError, tf.errors.UnavailableError))
+def test_an_error_of_the_session_ends_the_training(tmp_path, error):
+    """Where TensorFlow's own would make another session."""
+    hook = Failing(error)
+    with pytest.raises(error, match="lost"):
+        Estimator(count, str(tmp_path), RunConfig(tf_random_seed=1)).train(
+            lambda: tf.data.Dataset.range(9).map(float_of), max_steps=3, hooks=[hook])
+    assert hook.sessions == 1

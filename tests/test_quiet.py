@@ -1,0 +1,48 @@
+"""TensorFlow's log lines at its import."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from helpers.paths import ROOT
+
+TENSORFLOW = """
+import os, sys
+os.write(2, b"a log line\\n")
+print("a warning", file=sys.stderr)
+%s
+"""
+PROGRAM = """
+import os, sys
+from xlnet import quiet
+try:
+    quiet.import_tensorflow()
+    import tensorflow
+except ImportError as e:
+    print(e)
+os.write(2, b"after\\n")
+print("and", file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize("level, ending, shown", (
+    (None, "", "a warning\nafter\nand\n"), ("3", "", "a warning\nafter\nand\n"),
+    ("0", "", "a log line\na warning\nafter\nand\n"),
+    (None, "raise ImportError('damaged')", "a warning\nafter\nand\n")))
+def test_only_what_tensorflows_libraries_write_is_dropped(tmp_path, level, ending, shown):
+    (tmp_path / "tensorflow.py").write_text(TENSORFLOW % ending)
+    environment = {name: value for name, value in os.environ.items() if "TF_CPP" not in name}
+    environment.update({"TF_CPP_MIN_LOG_LEVEL": level} if level else {},
+                       PYTHONPATH="%s:%s" % (tmp_path, ROOT))
+    done = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, text=True,
+                          capture_output=True)
+    assert done.stderr == shown and done.stdout == ("damaged\n" if ending else "")
+
+
+def test_a_closed_stderr_stays_closed(tmp_path):
+    (tmp_path / "tensorflow.py").write_text("")
+    program = "from xlnet import quiet; quiet.import_tensorflow(); import os; os.fstat(2)"
+    done = subprocess.run("%s -c '%s' 2>&-" % (sys.executable, program), shell=True,
+                          env=dict(os.environ, PYTHONPATH="%s:%s" % (tmp_path, ROOT)))
+    assert done.returncode == 1

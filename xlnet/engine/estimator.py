@@ -1,0 +1,108 @@
+"""An Estimator of TensorFlow's shape, which no TensorFlow after 2.15 has.
+
+It only trains: checkpoints, evaluation and reports are the work of hooks (see `trainer`). On
+TensorFlow 2.15.1 every variable has the same bits as with `tf.estimator`
+(`tests/engine/test_estimator.py`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Optional
+
+import tensorflow as tf2
+import tensorflow.compat.v1 as tf
+
+
+class ModeKeys:
+    """What a `model_fn` is called for."""
+    TRAIN = "train"
+
+
+class EstimatorSpec(NamedTuple):
+    """What a `model_fn` returns: loss, float32 []; train_op, the operation of one step."""
+    mode: str
+    loss: tf.Tensor
+    train_op: tf.Operation
+
+
+@dataclasses.dataclass(frozen=True)
+class RunConfig:
+    """How an `Estimator` trains.
+
+    Args:
+      tf_random_seed: the graph's.
+      session_config: the session's settings.
+      train_distribute: the `tf.distribute.Strategy`; None: one device.
+    """
+    tf_random_seed: Optional[int] = None
+    session_config: Optional[tf.ConfigProto] = None
+    train_distribute: Optional[tf2.distribute.Strategy] = None
+
+
+class Estimator:
+    """Trains what a `model_fn` builds, on each replica of a strategy.
+
+    Args:
+      model_fn: function of the features of a batch that returns an `EstimatorSpec`; called once for
+        each replica.
+      model_dir: directory whose newest checkpoint the training continues from, if it has one.
+      config: how to train.
+    """
+
+    def __init__(self, model_fn: Callable[..., EstimatorSpec], model_dir: str,
+                 config: Optional[RunConfig] = None):
+        self.model_dir = model_dir
+        self._model_fn = model_fn
+        self._config = config or RunConfig()
+
+    def train(self, input_fn: Callable[[], tf.data.Dataset], *, max_steps: int,
+              hooks: Sequence[tf.train.SessionRunHook] = ()) -> Estimator:
+        """Trains until the global step is `max_steps`, the data ends or a hook requests a stop.
+
+        On several hosts each of them calls this; an error of the session ends the training.
+
+        Args:
+          input_fn: function that returns this host's batches, one for each replica of the host in
+            turn.
+          max_steps: the last step.
+          hooks: called in this order.
+        """
+        strategy = self._config.train_distribute or tf2.distribute.get_strategy()
+        with tf.Graph().as_default(), strategy.scope():
+            tf.set_random_seed(self._config.tf_random_seed)
+            iterator = strategy.make_input_fn_iterator(lambda _: _on_cpu(input_fn))
+            tf.add_to_collection(tf.GraphKeys.TABLE_INITIALIZERS, tf.group(iterator.initialize()))
+            tf.train.create_global_step()
+            loss = strategy.run(self._step, args=(iterator.get_next(),))
+            # Sharded: each host has a part of the saver on devices of its own.
+            tf.add_to_collection(tf.GraphKeys.SAVERS, tf.train.Saver(sharded=True))
+            # This session, unlike `MonitoredSession`, is not made again after a host is lost:
+            # sums over hosts that were cut off stay so until the program is started again.
+            with tf.train.SingularMonitoredSession(
+                    hooks=[*hooks, tf.train.StopAtStepHook(last_step=max_steps)],
+                    master=_master(strategy), checkpoint_dir=self.model_dir,
+                    config=strategy.update_config_proto(
+                        self._config.session_config or tf.ConfigProto())) as session:
+                while not session.should_stop():
+                    session.run(strategy.experimental_local_results(loss))
+        return self
+
+    def _step(self, features):
+        """The loss, float32 [], once the step is done."""
+        spec = self._model_fn(features)
+        with tf.control_dependencies([spec.train_op]):
+            return tf.identity(spec.loss)
+
+
+def _on_cpu(input_fn):
+    with tf.device("/cpu:0"):
+        return input_fn()
+
+
+def _master(strategy: Any) -> str:
+    """The address of the TensorFlow server that the session is made at: this host's, or a TPU's;
+    "": none."""
+    resolver = strategy.cluster_resolver
+    return resolver.master(rpc_layer="grpc") if resolver else ""
