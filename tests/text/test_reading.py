@@ -24,7 +24,8 @@ def settings(**values):
 def read(path, chunk_bytes=WHOLE, **values):
     """Returns the lines of all chunks and the count of what was skipped."""
     skipped = collections.Counter()
-    lines = [line for chunk in reading.cut([str(path)], chunk_bytes)
+    lines = [line for chunk in reading.cut([str(path)], chunk_bytes,
+                                           encoding=values.get("encoding"))
              for line in reading.read_chunk(chunk, settings(**values), skipped)]
     return lines, skipped
 
@@ -202,6 +203,22 @@ def test_the_form_is_found_by_content(tmp_path, name, content, kind, expected, c
     if not name.startswith("a.csv"):
         assert documents(read(packed)[0]) == expected
     assert os.path.basename(path) in reading.in_words(reading.cut([str(path)]), settings())
+
+
+@pytest.mark.parametrize("name, content", [
+    ("a.txt", "Größe\nüber\n\nschön\n"), ("a.jsonl", '{"text": "Größe\\nüber"}\n{"text": "schön"}'),
+    ("a.json", '[{"text": "Größe\\nüber"}, {"text": "schön"}]'),
+    ("a.csv", 'text,n\n"Größe\nüber",1\nschön,2\n')])
+def test_text_of_another_encoding(tmp_path, name, content):
+    path = write(tmp_path / name, content.encode("cp1252"))
+    for chunk_bytes in (7, WHOLE):
+        assert documents(read(path, chunk_bytes, encoding="cp1252")[0]) == [
+            ["Größe", "über"], ["schön"]]
+    if name != "a.json":
+        with pytest.raises(UserError, match=r"not UTF-8: .*--encoding=cp1252"):
+            read(path)
+    with pytest.raises(UserError, match="encoding: utf-16 .* iconv"):
+        settings(encoding="utf-16").check()
 
 
 @pytest.mark.parametrize("name, content, message", [
@@ -386,8 +403,7 @@ def test_sentences_that_follow_without_a_space_are_joined(tmp_path):
 # Bad input.
 
 BAD = [
-    ("a.txt", b"fine\nbad \xff\n", "not UTF-8", "line 2: not UTF-8: byte 0xff at column 5; convert "
-                                                "the file first"),
+    ("a.txt", b"fine\nbad \xff\n", "not UTF-8", "line 2: not UTF-8: byte 0xff at column 5"),
     ("a.txt", b"\xef\xbb\xbf\xff", "not UTF-8", "line 1: not UTF-8: byte 0xff at column 1"),
     ("a.txt", b"a\n\nb\0", "NUL byte", "line 3: a NUL byte at column 2; expected plain UTF-8 text"),
     ("a.txt", b"a\n" + b"x" * 99 + b"\nb", "line too long",

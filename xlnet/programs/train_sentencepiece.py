@@ -77,7 +77,7 @@ def main(settings: VocabularySettings) -> None:
     settings = with_language(settings)
     check(settings)
     paths = reading.find_files(settings.input_glob)
-    chunks = reading.cut(paths, _CHUNK_BYTES, settings.json_field)
+    chunks = reading.cut(paths, _CHUNK_BYTES, settings.json_field, settings.encoding)
     if chunks:
         print(reading.in_words(chunks, settings))
     skipped: collections.Counter[str] = collections.Counter()

@@ -123,7 +123,7 @@ def plan_job(settings: CorpusSettings) -> Job:
             raise UserError("%s: %s is a file, expected a directory" % (name, path))
     tokenizer = tokenizer_of(settings)
     paths = reading.find_files(settings.input_glob)
-    chunks = reading.cut(paths, json_field=settings.json_field)
+    chunks = reading.cut(paths, None, settings.json_field, settings.encoding)
     share = tuple(split_chunks(chunks, settings.num_task)[settings.task])
     if not share:
         raise UserError("input_glob: no text in %s for task %d of %d" % (

@@ -28,7 +28,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Optional
 
-from xlnet import files
+from xlnet import encodings, files
 from xlnet.config import InputSettings
 from xlnet.errors import UserError
 from xlnet.text import recognition
@@ -110,7 +110,7 @@ def _files_of(name):
 
 
 def cut(paths: Sequence[str], chunk_bytes: Optional[int] = None,
-        json_field: str = InputSettings.json_field) -> list[Chunk]:
+        json_field: str = InputSettings.json_field, encoding: Optional[str] = None) -> list[Chunk]:
     """Returns the chunks of files, in order: `chunk_bytes` each, or whole files where they are
     packed, a JSON list or a table.
 
@@ -119,6 +119,7 @@ def cut(paths: Sequence[str], chunk_bytes: Optional[int] = None,
     Args:
       chunk_bytes: None: the more, the larger all files are together.
       json_field: the key, or the column, that holds the text.
+      encoding: of the text; None: UTF-8.
 
     Raises:
       UserError: a file cannot be read, or is of a form that is not read.
@@ -127,17 +128,18 @@ def cut(paths: Sequence[str], chunk_bytes: Optional[int] = None,
     chunk_bytes = chunk_bytes or _chunk_bytes(sum(sizes))
     chunks = []
     for path, size in zip(paths, sizes):
-        form = look(path, json_field) if size else Form()
+        form = look(path, json_field, encoding) if size else Form()
         step = size if form.is_whole else chunk_bytes
         chunks += [Chunk(path, begin, min(begin + step, size), form)
                    for begin in range(0, size, step or 1)]
     return chunks
 
 
-def look(path: str, json_field: str = InputSettings.json_field) -> Form:
+def look(path: str, json_field: str = InputSettings.json_field,
+         encoding: Optional[str] = None) -> Form:
     """As `recognition.look`; a file that cannot be read is a `UserError`, too."""
     try:
-        return recognition.look(path, json_field)
+        return recognition.look(path, json_field, encoding)
     except OSError as e:
         raise unreadable(path, e) from None
 
@@ -296,7 +298,8 @@ def read_chunk(chunk: Chunk, settings: InputSettings, skipped: Counter[str],
     """Yields the lines of a chunk, those that are blank left out.
 
     Args:
-      settings: has `text_format json_field on_error split heldout_share` (`CorpusSettings`).
+      settings: has `text_format json_field encoding on_error split heldout_share`
+        (`CorpusSettings`).
       skipped: a Counter; what is left out is counted in it by its reason: documents of the other
         part and, with on_error "skip", bad text.
       seen: takes note of the bytes that the lines depend on.
@@ -306,11 +309,11 @@ def read_chunk(chunk: Chunk, settings: InputSettings, skipped: Counter[str],
     """
     form = chunk.form
     begin, end = (0, sys.maxsize) if form.is_whole else (chunk.begin, chunk.end)
-    faults = _Faults(chunk.path, begin, end, settings.on_error, skipped, form)
+    faults = _Faults(chunk.path, begin, end, settings, skipped, form)
     longest = LONGEST_RECORD if form.kind in (RECORDS, TABLE) else LONGEST_LINE
     with _File(chunk.path, form, seen) as f:
         if form.kind == JSON:
-            events = from_json(f, settings.json_field, faults)
+            events = from_json(f, settings, faults)
         else:
             # A document begins where the one before ends, maybe in a chunk of blank lines.
             may_be_blank = begin > 0 and (settings.split == "all" or not blank_ends_documents(
@@ -328,9 +331,10 @@ class _Faults:
     A fault belongs to the chunk in which its line begins; others that meet it pass over it.
     """
 
-    def __init__(self, path, begin, end, on_error, skipped, form):
+    def __init__(self, path, begin, end, settings, skipped, form):
         self.path, self.begin, self.end, self.form = path, begin, end, form
-        self._skip = on_error == "skip"
+        self.encoding = settings.encoding
+        self._skip = settings.on_error == "skip"
         self._skipped = skipped
 
     def add(self, offset, reason, detail):
@@ -394,7 +398,7 @@ def _decode(block, lines, offsets, longest, faults):
     """Returns the texts of the lines of a block: at once if all are good, else one by one."""
     if max(map(len, lines), default=0) <= longest:
         with contextlib.suppress(UnicodeDecodeError):
-            text = block.decode("utf-8" if offsets[0] else "utf-8-sig")
+            text = block.decode(_codec(faults, offsets[0]))
             if "\0" not in text:
                 return text.split("\n")
     return [_decode_line(line, offset, longest, faults) for line, offset in zip(lines, offsets)]
@@ -406,14 +410,27 @@ def _decode_line(line, offset, longest, faults):
         return faults.add(offset, "line too long", "a line of more than %d bytes; expected a "
                           "sentence, a paragraph or a record a line" % longest)
     try:
-        text = line.decode("utf-8" if offset else "utf-8-sig")
+        text = line.decode(_codec(faults, offset))
     except UnicodeDecodeError as e:
-        return faults.add(offset, "not UTF-8", "not UTF-8: byte 0x%02x at column %d; convert the "
-                          "file first" % (e.object[e.start], e.start + 1))
+        name = faults.encoding or "UTF-8"
+        return faults.add(offset, "not " + name, "not %s: byte 0x%02x at column %d%s" % (
+            name, e.object[e.start], e.start + 1, "" if faults.encoding else _hint(faults, offset)))
     if "\0" in text:
         return faults.add(offset, "NUL byte", "a NUL byte at column %d; expected plain UTF-8 text"
                           % (text.index("\0") + 1))
     return text
+
+
+def _codec(faults, offset):
+    return faults.encoding or ("utf-8" if offset else "utf-8-sig")
+
+
+def _hint(faults, offset):
+    """Which encodings the lines from `offset` on may be of, for an error."""
+    with _File(faults.path, faults.form) as f:
+        f.seek(offset)
+        lines = f.read_exactly(_BLOCK).split(b"\n")
+    return encodings.hint(b"\n".join(line for line in lines[:-1] or lines if not line.isascii()))
 
 
 def _line_before(f, position, longest):

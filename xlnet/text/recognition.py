@@ -50,11 +50,12 @@ class Form(NamedTuple):
         return self.is_packed or self.kind in (JSON, TABLE)
 
 
-def look(path: str, field: str) -> Form:
+def look(path: str, field: str, encoding: Optional[str] = None) -> Form:
     """The form of a file, from its first bytes.
 
     Args:
       field: the key, or the column, that holds the text.
+      encoding: of the text; None: UTF-8.
 
     Raises:
       UserError: it is of a form that is not read; a table lacks the column.
@@ -73,7 +74,8 @@ def look(path: str, field: str) -> Form:
             with contextlib.suppress(EOFError, zlib.error, gzip.BadGzipFile):
                 head = gzip.GzipFile(fileobj=f).read(_LOOKED_AT)
     ends_in_cr = b"\r" in head[:-1] and b"\n" not in head
-    text = head.decode("utf-8-sig", "replace").replace("\r", "\n" if ends_in_cr else "\r")
+    text = head.decode(encoding or "utf-8-sig", "replace")
+    text = text.replace("\r", "\n") if ends_in_cr else text
     extension = os.path.splitext(name[:-3] if name.endswith(".gz") else name)[1]
     delimiter = _delimiter(path, text, field, extension)
     kind = TABLE if delimiter else _kind(text.lstrip(), extension)

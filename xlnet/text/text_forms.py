@@ -104,7 +104,7 @@ def _from_records(texts, field, faults):
             yield from _document(record, field, offset, faults)
 
 
-def from_json(f: Any, field: str, faults: Any) -> Iterator[Any]:
+def from_json(f: Any, settings: InputSettings, faults: Any) -> Iterator[Any]:
     """The events of a list of JSON objects, or of objects one after the other; a document each.
 
     Offsets are numbers of items, from 1 on.
@@ -113,11 +113,12 @@ def from_json(f: Any, field: str, faults: Any) -> Iterator[Any]:
     start, number = f.read_exactly(_LOOKED_AT), 0
     f.seek(3 * start.startswith(codecs.BOM_UTF8))
     is_list = start.lstrip(codecs.BOM_UTF8 + b" \t\r\n").startswith(b"[")
+    source = codecs.EncodedFile(f, "utf-8", settings.encoding) if settings.encoding else f
     try:
         for number, value in enumerate(ijson.items(
-                f, "item" if is_list else "", multiple_values=True, use_float=True), 1):
-            yield from _document(value, field, number, faults)
-    except ijson.JSONError as e:
+                source, "item" if is_list else "", multiple_values=True, use_float=True), 1):
+            yield from _document(value, settings.json_field, number, faults)
+    except (ijson.JSONError, UnicodeDecodeError) as e:
         if f.damage:
             faults.add(number + 1, "damaged .gz",
                        "the .gz file is damaged or cut off here (%s)" % f.damage)
