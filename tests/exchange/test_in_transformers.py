@@ -37,7 +37,8 @@ tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
 encoded = tokenizer(text)
 tokenizer.save_pretrained(folder + "_saved")
 np.savez(outputs, logits=logits.numpy(), ids=encoded["input_ids"],
-         segments=encoded["token_type_ids"], length=tokenizer.model_max_length, labels=list(model.config.id2label.values()))
+         segments=encoded["token_type_ids"], length=tokenizer.model_max_length,
+         labels=list(model.config.id2label.values()))
 """
 SIZES = dict(n_layer=2, d_model=8, n_head=2, d_head=4, d_inner=16, untie_r=False, n_token=37)
 TEXT = "Kamat  kÄmat, (x) - 1,234. rokmi"
@@ -84,8 +85,8 @@ def test_our_classifier_answers_there_as_here(graph, python, tmp_path, activatio
     tokenizer = Tokenizer(str(tmp_path / "sp.model"), uncased=True)
     tokenizer.save(str(source / "spiece.model"))
     (source / "task.json").write_text(json.dumps(dict(
-        settings={"max_seq_length": 96}, kind="classification", labels=labels, head="classification_custom", summary_type="last",
-        use_summ_proj=True)))
+        settings={"max_seq_length": 96}, kind="classification", labels=labels,
+        head="classification_custom", summary_type="last", use_summ_proj=True)))
     conversion.to_huggingface(str(source), str(tmp_path / "theirs"),
                               max_shard_size="5KB" if activation == "relu" else "5GB")
     shards = list((tmp_path / "theirs").glob("*.safetensors"))

@@ -27,7 +27,7 @@ def read(path: str) -> dict[str, np.ndarray]:
     arrays = {}
     try:
         with safe_open(path, framework="np") as f:
-            for name in f.keys():       # noqa: SIM118  (it is no dict)
+            for name in f.keys():
                 code = f.get_slice(name).get_dtype()
                 if code not in ("F32", "F16", "BF16"):
                     raise UserError("%s: tensor %s is of type %s, expected F32, F16 or BF16"

@@ -1,5 +1,5 @@
-"""`tokenizer.json` to a SentencePiece model, where a folder has its vocabulary in no other form, and
-the other way.
+"""`tokenizer.json` to a SentencePiece model, where a folder has its vocabulary in no other form,
+and the other way.
 
 The file holds all that decides how text is cut: the pieces with their scores, which of them are no
 text or are never cut, and the normalizer's table. What it does not hold, such as the settings of
