@@ -240,7 +240,8 @@ def sha256(path: str) -> str:
     return digest.hexdigest()
 
 
-# Files elsewhere (gs://, s3://, hdfs://): whatever Apache Beam's file systems reach.
+# Files elsewhere (gs://, s3://, hdfs://): whatever Apache Beam's file systems reach. tf.io.gfile,
+# the other way, would import TensorFlow into each process that prepares text.
 
 def is_remote(path: str) -> bool:
     return "://" in path
