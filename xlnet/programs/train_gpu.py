@@ -173,6 +173,7 @@ EXAMPLES = (
     "--record_info_dir=records --model_dir=model "
     "--model_config_path=configs/model/tiny.json --n_token=8000 --train_batch_size=8 "
     "--mem_len=64 --perm_size=64 --num_predict=40 --learning_rate=1e-3 --train_steps=2000",
+    "--do_eval=True --init_checkpoint=model --record_info_dir=heldout_records",
     "--config=configs/pretrain/base_8gpus.json --record_info_dir=records "
     "--model_dir=model --precision=bf16 --recompute=True --grad_accum_steps=4",
 )
