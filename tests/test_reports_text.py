@@ -5,14 +5,16 @@ The files in tests/reports/ are small ones that have the property that a report 
 
 import collections
 import dataclasses
+import json
 
 import pytest
 from helpers.paths import ROOT
+from helpers.vocabulary import train_tiny_model
 
 from xlnet import cli, config, encodings, errors
-from xlnet.programs import extract_features, train_sentencepiece
+from xlnet.programs import asking, extract_features, train_sentencepiece
 from xlnet.tasks import custom, parsing, readers
-from xlnet.text import reading
+from xlnet.text import preparation, reading
 
 REPORTS = ROOT / "tests" / "reports"
 
@@ -58,6 +60,22 @@ def test_a_vocabulary_is_trained_on_the_text_alone(tmp_path, capsys):
                             (dict(language="german"), "'german', expected .* other is for any")):
         with pytest.raises(errors.UserError, match=message):
             train_sentencepiece.main(dataclasses.replace(settings, **values))
+
+
+def test_records_that_were_made_of_the_json_itself_are_not_taken_for_these(tmp_path):
+    """Versions before went by the name: keys and URLs are in their records."""
+    vocabulary = train_tiny_model(tmp_path / "sp.model")
+    settings = config.CorpusSettings(
+        input_glob=str(REPORTS / "46" / "c4-train.00000-of-00002.json.gz"), seq_len=64,
+        reuse_len=32, sp_path=vocabulary, save_dir=str(tmp_path / "records"), num_workers=1)
+    assert preparation.make_records(settings).manifest.documents == 60
+    assert preparation.make_records(settings).seconds is None       # nothing to do
+    path = tmp_path / "records" / "manifest.json"
+    stored = json.loads(path.read_text())
+    del stored["made_from"]["input_forms"]
+    path.write_text(json.dumps(stored))
+    with pytest.raises(errors.UserError, match="input_forms None there, input: .* JSON lines"):
+        preparation.make_records(settings)
 
 
 # Encodings.
@@ -135,3 +153,13 @@ def test_tags_of_another_encoding():
     train_sentencepiece.VocabularySettings, extract_features.FeatureSettings])
 def test_every_program_that_reads_files_has_the_flag(group):
     assert "encoding" in cli.settings_of([group])
+
+
+def test_texts_to_be_asked_of_another_encoding(tmp_path):
+    path = tmp_path / "texts.txt"
+    path.write_bytes("für\nschön\n".encode("cp1252"))
+    settings = asking.AskingSettings(input_file=str(path))
+    with pytest.raises(errors.UserError, match="line 1: not UTF-8: .*--encoding=cp1252"):
+        list(settings.texts())
+    settings = dataclasses.replace(settings, encoding="cp1252")
+    assert list(settings.texts()) == ["für", "schön"]
