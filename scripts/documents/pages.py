@@ -33,7 +33,7 @@ ADVICE = (
      "them: [prepare data of any "
      "size](../how_to/prepare_data.md). How text is cleaned goes with the vocabulary: [a new "
      "language](../tutorials/new_language.md).", ("text/", "tokenization.py", "offsets.py",
-                                                    "encodings.py")),
+                                                  "encodings.py")),
     ("Records",
      "Records say what they hold in `manifest.json`; make them anew with `data_utils.py` where "
      "they do not fit: [files](files.md), [records of the authors' program]"
