@@ -97,6 +97,7 @@ def test_many_orders_are_drawn_by_the_seed(permuted, caplog):
 
 @pytest.mark.parametrize("text, settings, message", [
     ("no blank here", {}, "text: no blank ___ in 'no blank here'"),
+    ("the [MASK] sat", {}, "write ___ for .MASK., or give --blank="),
     ("___ ___", {}, "text: nothing but blanks"),
     (TEXT, dict(order="1,2,3"), "order is '1,2,3', but there are 2 blanks"),
     (TEXT, dict(order="letf_to_right"), "did you mean 'left_to_right'"),

@@ -15,10 +15,12 @@ if TYPE_CHECKING:
 
 ABOUT = """makes pretraining records from text.
 
-Input is UTF-8, a sentence a line, a blank line between documents; <eop> may end a line that ends
-a paragraph. Output is one TFRecord file for each stream, manifest.json and the SentencePiece
-model, all that train_gpu.py needs: --record_info_dir is this program's --save_dir. A run that was
-killed is continued by the same command.
+Input is text, a sentence a line, a blank line between documents; <eop> may end a line that ends
+a paragraph. JSON, CSV and WikiExtractor's articles are recognized by their content.
+
+Output is one TFRecord file for each stream, manifest.json and the SentencePiece model, all that
+train_gpu.py needs: --record_info_dir is this program's --save_dir. A run that was killed is
+continued by the same command.
 """
 
 _WHILE_TRAINING = "targets are drawn while training; give it to train_gpu.py"
