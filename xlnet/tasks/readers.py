@@ -21,8 +21,7 @@ from typing import Any, Optional
 
 from xlnet import files
 from xlnet.errors import UserError
-from xlnet.tasks import decoding, faults, row_store
-from xlnet.tasks.json_stream import JsonStream
+from xlnet.tasks import decoding, faults, json_stream, row_store
 from xlnet.tasks.task import Task
 
 _log = logging.getLogger(__name__)
@@ -96,12 +95,12 @@ def read_table(task: Task, path: str, header: Optional[Sequence[str]] = None,
     return forms[form](task, path, _lines(path, file, task.encoding, skips), header, skips)
 
 
-def read_lines(path: str, what: str) -> decoding.Lines:
+def read_lines(path: str, what: str, encoding: Optional[str] = None) -> decoding.Lines:
     """The lines of a file, or of the standard input ("-"), without the empty ones at its end.
 
-    what: the file's role in errors.
+    what: the file's role in errors. encoding: as of `decoding.Lines`.
     """
-    return _lines(path, _opened(path, what))
+    return _lines(path, _opened(path, what), encoding)
 
 
 def _lines(path, file, encoding=None, skips=False):
@@ -285,19 +284,15 @@ def _line_values(lines):
 
 def _items(path, lines):
     """Yields (number, item with plain keys, or its fault) of a list."""
-    stream = JsonStream(lines.chunks())
     try:
-        for number, _ in enumerate(stream.items(), 1):
-            value = stream.value()
+        for number, value in enumerate(json_stream.items(lines.chunks(), "item"), 1):
             yield number, _flat(value)
-        if stream.peek():
-            raise ValueError("more behind the list")
     except ValueError as e:
         raise not_json(path, lines, e) from None
 
 
 def not_json(path: str, lines: decoding.Lines, error: ValueError, after: str = "") -> UserError:
-    """What to raise where a `JsonStream` of lines found an error: with the place, if it is found
+    """What to raise where `json_stream` found an error in lines: with the place, if it is found
     again. after: what had been read."""
     try:
         files.parse_json("".join(lines.chunks()))
