@@ -167,11 +167,11 @@ def test_answers(kept):
              json.loads(FILES["spans"][1])["data"][0]["paragraphs"] for question in
              paragraph["qas"]]
     official, n_best, null = (json.loads(found.stem.with_suffix(end).read_text())
-                              for end in (".json", ".nbest.json", ".null_odds.json"))
+                              for end in (".json", ".nbest.json", ".na_prob.json"))
     answers = found.model.answer(*zip(*asked))
     for id, (_, context), answer in zip("123", asked, answers):
         assert answer.text == official[id]
-        assert answer.null_score == pytest.approx(null[id], abs=1e-6)
+        assert answer.null_probability == pytest.approx(null[id], abs=1e-6)
         assert answer.start is None if not answer.text else \
             context[answer.start:answer.end] == answer.text
         assert [span.text for span in answer.best] == [best["text"] for best in n_best[id]]

@@ -326,10 +326,12 @@ def test_official_files():
     values = [*SPANS.join(SQUAD, WINDOWS, np.array([2, 1])).values, Found([], -3.0)]
     files = SPANS.prediction_files(SQUAD, rows, values)
     assert [(file.extension, file.what) for file in files] == [
-        ("json", None), ("nbest.json", "n best answers"), ("null_odds.json", "null scores")]
+        ("json", None), ("nbest.json", "n best answers"),
+        ("na_prob.json", "probabilities of no answer")]
     answers, n_best, null = (json.loads("".join(file.lines)) for file in files)
     assert answers == {"q1": "The dog", "q2": "", "q3": ""}      # none; no span is allowed
-    assert null == {"q1": -1.0, "q2": 0.5, "q3": -3.0}
+    assert null == pytest.approx({
+        id: 1 / (1 + math.exp(-score)) for id, score in zip(answers, (-1.0, 0.5, -3.0))})
     assert [entry["text"] for entry in n_best["q1"]] == ["The dog", "cat", "The cat", "cat sat"]
     assert sum(entry["probability"] for entry in n_best["q1"]) == pytest.approx(1)
     assert n_best["q2"][0]["text"] == "cat" and n_best["q3"] == []
@@ -349,8 +351,9 @@ def test_evaluation_is_that_of_the_files_written():
     assert result["exact"] == pytest.approx(200 / 3) and result["HasAns_exact"] == 50
     # Answering the third one, too, would help; the second one then stays without an answer.
     assert result["best_f1"] == pytest.approx((1 + 1 + 2 / 3) / 3 * 100)
-    assert result["best_f1_thresh"] == pytest.approx(0.1)
-    more = SPANS.evaluate(SQUAD, values, SPANS.truth(SQUAD, rows), threshold=0.55)
+    assert result["best_f1_thresh"] == pytest.approx(1 / (1 + math.exp(-0.1)))
+    more = SPANS.evaluate(SQUAD, values, SPANS.truth(SQUAD, rows),
+                          threshold=result["best_f1_thresh"])
     assert more["f1"] == pytest.approx(result["best_f1"])
     with pytest.raises(UserError, match="not finite"):
         SPANS.evaluate(SQUAD, [Found([], math.nan)] * 3, SPANS.truth(SQUAD, rows))
@@ -382,13 +385,6 @@ def test_the_baseline_is_the_sentence_that_shares_most_words():
     assert chinese[found.start:found.end] == "全长364.6公里。"
     truth = SPANS.truth(SQUAD, [row(answers=(("The cat sat", 0),))])
     assert SPANS.baseline(SQUAD, truth)["f1"] > 0
-
-
-def test_thresholds_are_probabilities():
-    assert span_answers.null_threshold(0.5) == 0
-    assert span_answers.null_threshold(0.9) == pytest.approx(math.log(9))
-    assert span_answers.null_threshold(0.0) == -math.inf
-    assert span_answers.null_threshold(1.0) == math.inf
 
 
 def test_a_threshold_of_1_leaves_no_question_without_an_answer():

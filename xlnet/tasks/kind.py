@@ -151,7 +151,8 @@ class Kind:
     def parse_label(self, task: Task, cells: list) -> tuple:
         """Returns (label, None) or (None, fault in words).
 
-        cells: of the columns `task.label`, [] where the file has none; a str, or any value in JSON.
+        cells: of the columns `task.label`, then of `task.choices`; [] where the file has no labels.
+        Each is a str, or any value in JSON.
         The label may be of any type that `json` can write.
         """
         raise NotImplementedError
