@@ -107,9 +107,10 @@ def rows_of(kind):
         pairs = [tuple((text, re.sub("_+", lambda gap, one=one: one, question) if "_" in question
                         else "%s %s" % (question, one)) for one in (other, "dakar", "sol"))
                  for text, other, question in zip(TEXTS, OTHERS, questions)]
+        pairs[1] = pairs[1][:2]         # a row with fewer answers
         return ([Row(str(i), pair, None) for i, pair in enumerate(pairs)],
-                dict(text_a=TEXTS, text_b=questions,
-                     choices=[[one, "dakar", "sol"] for one in OTHERS]))
+                dict(text_a=TEXTS, text_b=questions, choices=[
+                    [one, "dakar", "sol" * (one != OTHERS[1])] for one in OTHERS]))
     second = OTHERS if kind in HAS_PAIRS else [None] * len(TEXTS)
     rows = [Row(str(i), (pair,), None) for i, pair in enumerate(zip(TEXTS, second))]
     return rows, dict(text_a=TEXTS, **(dict(text_b=OTHERS) if kind in HAS_PAIRS else {}))

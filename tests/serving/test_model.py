@@ -123,8 +123,11 @@ def test_choices(kept):
     one = found.model.choose(texts[1], choices[1], questions[1])
     assert (one.number, one.probabilities) == (answers[1].number,
                                                pytest.approx(answers[1].probabilities))
-    with pytest.raises(xlnet.UserError, match="text 0: 2 answers, expected 3"):
-        found.model.choose("a", ["b", "c"], "d")
+    fewer = found.model.choose(texts[1], choices[1][:2], questions[1])
+    assert fewer.probabilities == pytest.approx(
+        [p / sum(one.probabilities[:2]) for p in one.probabilities[:2]], abs=1e-6)
+    with pytest.raises(xlnet.UserError, match="text 0: 4 answers, expected at most 3"):
+        found.model.choose("a", ["b", "c", "e", "f"], "d")
 
 
 def test_ranks(kept):

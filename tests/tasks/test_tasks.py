@@ -1,5 +1,6 @@
 """Tasks: the table of the known ones, and those made of own files."""
 
+import dataclasses
 import logging
 
 import pytest
@@ -265,7 +266,7 @@ def test_gaps_are_those_of_the_data_sets_that_have_some(tmp_path):
     assert pairs[0] == ("t", "It is one !")
     # A model of before there was the option; a model of now keeps what its data set says.
     write(tmp_path, "train.csv", "text_a,q,c1,c2,label", "t,get_name,str,int,A", "t,x,y,z,B")
-    task = own(tmp_path, text_b_column="q", choice_columns="c1,c2")
+    task = own(tmp_path, text_b_column="q", choice_columns="c1,c2", dev_share=0.0)
     row = parsing.read_rows(task, str(tmp_path), "train")[0]
     assert row.pairs == (("t", "get_name str"), ("t", "get_name int"))
     for stored, fills in ((dict(labels=["A", "B"]), True), (dict(
@@ -296,14 +297,15 @@ def test_a_right_answer_is_given_as_its_text(tmp_path, caplog):
     caplog.set_level(logging.INFO, "xlnet")
     write(tmp_path, "train.csv", "text_a,c1,c2,c3,label", "2+1,3,2,9,3", "1+1,3,2,,2",
           "4+4,1,2,8,8")
-    task = own(tmp_path, choice_columns="c1,c2,c3")
+    task = own(tmp_path, choice_columns="c1,c2,c3", dev_share=0.0)
     assert "column 'label' has the texts of the right answers" in caplog.text
     rows = parsing.read_rows(task, str(tmp_path), "train")
     assert [row.label for row in rows] == ["c1", "c2", "c3"] == list(task.labels)
     assert task.kind.label_array(task, rows).tolist() == [0, 1, 2]
     stored = dict(labels=list(task.labels), kind_options=dataclasses.asdict(task.kind))
     assert task.kind.from_model(task, stored) == task
-    for answers, message in (("x,x", "is the text of 2 answers"), ("y,z", "is the text of 0")):
+    for answers, message in (("x,x", "is the text of 2 answers"),
+                             ("y,z", "is the text of 0 answers")):
         write(tmp_path, "train.csv", "text_a,c1,c2,label", "s,%s,x" % answers)
         with pytest.raises(UserError, match="train.csv:2: label 'x' %s of its row" % message):
             own(tmp_path, choice_columns="c1,c2")

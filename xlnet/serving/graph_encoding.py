@@ -59,6 +59,19 @@ class GraphEncoder:
             return dict(self._laid_out(*windows), **{WINDOW_OF: row})
         return self._laid_out(*self._fitted(ids_a, ids_b))
 
+    def records(self, pairs: Sequence[Sequence[Optional[tf.Tensor]]]) -> dict[str, tf.Tensor]:
+        """C pairs of texts in each row, the second None for a text alone: as `pairs`, of N records
+        of C choices."""
+        if len(pairs) == 1:
+            return self.pairs(*pairs[0])
+        sides = [[pair[i] for pair in pairs if pair[i] is not None] for i in (0, 1)]
+        if self._layout.long_document == "sliding" or len(sides[1]) not in (0, len(pairs)):
+            raise UserError("long_document sliding, or texts and pairs in one row, cannot be "
+                            "expressed in the graph; export with --signatures=ids")
+        features = self.pairs(*(tf.reshape(tf.stack(side, axis=1), [-1]) for side in sides if side))
+        return {name: tf.reshape(value, [tf.shape(pairs[0][0])[0], -1])
+                for name, value in features.items()}
+
     def choices(self, text_a: tf.Tensor, text_b: Optional[tf.Tensor],
                 options: tf.Tensor, fills_gaps: bool) -> dict[str, tf.Tensor]:
         """Answers to a text, or to a text and a question: string [N], options [N,C] -> the features

@@ -98,7 +98,8 @@ _OTHER_TASKS = (
 
 def _race(name, folders):
     return _task(name, "article", "question", "answer", ("A", "B", "C", "D"), ("accuracy",),
-                 kind=MultipleChoice(fills_gaps=True), id="id", choices=("options",), tree="race", cut_first=True,
+                 kind=MultipleChoice(fills_gaps=True), id="id", choices=("options",),
+                 tree="race", cut_first=True,
                  files={split: tuple("%s/%s" % (split, folder) for folder in folders)
                         if len(folders) == 1 else split for split in ("train", "dev", "test")})
 

@@ -106,8 +106,8 @@ class MultipleChoice(Classification):
             text = to_text(cells[0]).strip()
             places = [i for i, option in enumerate(options) if option.strip() == text]
             if len(places) != 1:
-                return None, "label '%s' is the text of %d answers of its row; expected the right " \
-                    "one of %d answers: its text, or in all rows a column's name, a letter or a " \
+                return None, "label '%s' is the text of %d answers of its row; expected the text " \
+                    "of one of the %d answers, or in all rows a column's name, a letter or a " \
                     "number" % (text, len(places), len(options))
             return task.class_names[places[0]], None
         name, fault = super().parse_label(task, cells[:1])
@@ -161,7 +161,8 @@ class MultipleChoice(Classification):
         with nn.beside_network():
             scores = nn.dense(summary, 1, nn.scope + "/dense")                # [B*C,1]
         scores = tf.reshape(scores, [-1, count])
-        return tf.where_v2(_is_there(tf, features, count), scores, tf.constant(_ABSENT, scores.dtype))
+        return tf.where_v2(_is_there(tf, features, count), scores,
+                           tf.constant(_ABSENT, scores.dtype))
 
     def loss(self, nn: Any, task: Task, logits: Any, features: dict,
              options: Optional[LossOptions]) -> Any:
