@@ -7,7 +7,7 @@ import os
 from typing import Any, Optional
 
 from xlnet.errors import UserError
-from xlnet.tasks import decoding, known, readers
+from xlnet.tasks import decoding, known, metrics, readers
 from xlnet.tasks.kind import Kind
 from xlnet.tasks.known import CUSTOM
 from xlnet.tasks.registry import KINDS
@@ -44,7 +44,11 @@ def get_task(settings: Any, stored: Optional[dict] = None) -> Task:
     if settings.dev_share is not None and "dev" not in (*task.files, *task.groups) \
             and "train" in task.files:
         task = dataclasses.replace(task, dev_share=settings.dev_share)
-    return with_metric(task, settings.metric)
+    task = with_metric(task, settings.metric)
+    if settings.do_train or settings.do_eval:
+        for name in filter(metrics.is_own, task.metrics):
+            metrics.own(name)       # a name that is wrong is refused before anything is read
+    return task
 
 
 def _as_written(task, settings):
@@ -65,12 +69,12 @@ def complete(task: Task, data_dir: str) -> Task:
 
 
 def with_metric(task: Task, name: Optional[str]) -> Task:
-    """The task judged by the metric `name` before all others; None leaves it as it is."""
-    if not name:
-        return task
-    task.kind.check_metric(task, name)
-    return dataclasses.replace(
-        task, metrics=(name,) + tuple(other for other in task.metrics if other != name))
+    """The task judged by the metric `name`, or by several with commas between, before all others;
+    None leaves it as it is."""
+    names = tuple(_listed(name))
+    for each in names:
+        task.kind.check_metric(task, each)
+    return dataclasses.replace(task, metrics=tuple(dict.fromkeys(names + task.metrics)))
 
 
 def find_kind(settings: Any) -> Kind:

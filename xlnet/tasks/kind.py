@@ -34,15 +34,13 @@ import numpy as np
 
 from xlnet.errors import UserError, did_you_mean
 from xlnet.tasks import encoding, parsing, readers
+from xlnet.tasks import metrics as measures
 from xlnet.tasks.prediction_files import PredictionFile, json_lines, tsv
 from xlnet.tasks.row_store import Mapped, kept
 from xlnet.tasks.task import Asked, Row, Task
 
 THRESHOLD = 0.5      # of a label's probability, where labels are independent or there are two
 LABELS_SHOWN = 20    # labels of a task that are named, and whose tables are shown
-
-# A metric: function of (task, decisions, truth, values) to a number.
-Metric = Callable[[Task, np.ndarray, np.ndarray, np.ndarray], float]
 
 # What settings ask of the loss in training. class_weights: floats [L], how much a row counts, or
 # None: all rows alike.
@@ -63,7 +61,7 @@ class Kind:
     smooths_labels: ClassVar[bool] = False  # whether `loss` knows label_smoothing
     baseline_words: ClassVar[str] = "majority class"    # what `baseline` answers
     default_metrics: ClassVar[tuple[str, ...]] = ()     # of own data; the first selects checkpoints
-    metrics: ClassVar[Mapping[str, Metric]] = {}        # by name
+    metrics: ClassVar[Mapping[str, measures.Metric]] = {}        # by name
     lower_is_better: ClassVar[frozenset[str]] = frozenset()     # names of metrics
     program: ClassVar[str] = "run_classifier.py"        # that trains it
     plain_form: ClassVar[str] = "text"      # form of files to be predicted whose name says none
@@ -119,6 +117,8 @@ class Kind:
 
     def check_metric(self, task: Task, name: str) -> None:
         """Raises UserError unless checkpoints may be selected by the metric `name`."""
+        if measures.is_own(name) and type(self).evaluate is Kind.evaluate:
+            return
         known = self.known_metrics(task)
         if name not in known + task.metrics:
             raise UserError("metric: task %s has no %s%s (metrics: %s)" % (
@@ -304,8 +304,8 @@ class Kind:
         values = self.checked(task, values, len(truth))
         refuse_nan(task, values)
         decisions = self.decide(task, values, threshold)
-        return {name: float(self.metrics[name](task, decisions, truth, values))
-                for name in task.metrics}
+        return {name: float((measures.own(name) if measures.is_own(name) else self.metrics[name])(
+            task, decisions, truth, values)) for name in task.metrics}
 
     def baseline(self, task: Task, truth: Any) -> dict:
         """Returns the metrics of a constant answer, that of `constant_answer`, in `evaluate`'s
