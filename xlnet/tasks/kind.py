@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Optional
 
@@ -64,6 +65,8 @@ class Kind:
     metrics: ClassVar[Mapping[str, measures.Metric]] = {}        # by name
     lower_is_better: ClassVar[frozenset[str]] = frozenset()     # names of metrics
     program: ClassVar[str] = "run_classifier.py"        # that trains it
+    own_forms: ClassVar[tuple[str, ...]] = (    # extensions of a user's own files; (): any
+        "tsv", "csv", "jsonl", "json", "ndjson", "parquet")
     plain_form: ClassVar[str] = "text"      # form of files to be predicted whose name says none
     pads: ClassVar[str] = "left"            # the side of a record where padding is
     takes_empty_text_b: ClassVar[bool] = False          # which otherwise is a fault of a row
@@ -83,15 +86,23 @@ class Kind:
         of a table, which `custom` knows."""
         return None
 
-    def own_file_names(self, split: str, there: Sequence[str]) -> tuple:
-        """The names that the file of a split may have in a directory of own files.
+    def own_file_names(self, names: Sequence[str], there: Sequence[str]) -> list:
+        """The files of a split in a directory of own files: train.csv, or where there is none a
+        name of which a part is that of the split, train-v2.0.json and eng.train.
 
-        there: the names of the files in it.
+        Args:
+          names: the names that the split may have.
+          there: the names of the files in the directory.
         """
-        names, others = (tuple("%s.%s" % (split, form) for form in forms) for forms in (
-            ("tsv", "csv", "jsonl", "json"), ("txt", *readers.FOREIGN)))
-        # What else a directory has, notes or the export of a table, is looked at in need alone.
-        return names if set(names) & set(there) or not set(others) & set(there) else others
+        for forms in (self.own_forms, ("txt", *readers.FOREIGN)) if self.own_forms else ((),):
+            # What else a directory has, notes or the export of a table, is looked at in need alone.
+            fitting = [name for name in there if not forms or readers.extension(name) in forms]
+            found = self.own_forms and [
+                name for name in fitting if readers.stem(name) in names] or [
+                name for name in fitting if set(re.split("[.-]", name)) & set(names)]
+            if found:
+                return found
+        return []
 
     def configured(self, task: Task, settings: Any) -> Task:
         """The task with the options of this kind that the settings have."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import collections
 import csv
 import functools
+import glob
 import gzip
 import itertools
 import json
@@ -31,12 +32,13 @@ _log = logging.getLogger(__name__)
 
 _FASTTEXT_MARK = "__label__"                # before each label of a line
 _FASTTEXT_LABEL = re.compile(r"(?<!\S)%s(\S*)\s*" % _FASTTEXT_MARK)
+_NAMES_SHOWN = 20                           # of what a directory has
 _JUDGEMENT = "query 0 document grade"       # a line of TREC's qrels
 
 # columns: names. rows: (place, values) of each, gone through once; values are a list aligned with
 # the columns (None: the row has none; a list in JSON), or a str: the fault of a row that cannot be
-# read. where: place -> text.
-Table = collections.namedtuple("Table", "columns rows where")
+# read. where: place -> text. sources: query -> `Row.source` of its first row, taken out by it.
+Table = collections.namedtuple("Table", "columns rows where sources", defaults=(None,))
 
 
 def to_text(value: Any) -> str:
@@ -50,8 +52,62 @@ def to_text(value: Any) -> str:
 
 # --- Which file
 
+class Paths(str):
+    """Several files that are read one after another as one; as text, with commas between."""
+    each: tuple[str, ...]
+
+    @classmethod
+    def of(cls, patterns: str, what: str) -> str:
+        """The files of paths and glob patterns with commas between; a plain str where it is one.
+
+        Raises:
+          UserError: one of them is not there; what: the flag.
+        """
+        found: list[str] = []
+        for pattern in filter(None, map(str.strip, patterns.split(","))):
+            there = [pattern] if os.path.exists(pattern) else sorted(glob.glob(pattern))
+            if not there:
+                raise UserError("%s: no such file: %s%s" % (
+                    what, pattern, _there(os.path.dirname(pattern) or ".")))
+            for path in there:
+                files.require_file(path, what)
+            found += map(os.path.abspath, there)
+        if not found:
+            raise UserError("%s: '%s', expected the name of a file" % (what, patterns))
+        paths = cls(", ".join(found))
+        paths.each = tuple(dict.fromkeys(found))
+        return paths if len(paths.each) > 1 else found[0]
+
+
+def each_path(path: str) -> tuple[str, ...]:
+    """The paths of one file, or of several that are read as one."""
+    return path.each if isinstance(path, Paths) else (path,)
+
+
+def _there(directory):
+    names = sorted(os.listdir(directory)) if os.path.isdir(directory) else []
+    return "; found there: %s%s" % (", ".join(names[:_NAMES_SHOWN]), ", ..." if len(
+        names) > _NAMES_SHOWN else "") if names else ""
+
+
+def require_file(data_dir: str, names: Any, split: str) -> str:
+    """The path that `find_file` finds.
+
+    Raises:
+      UserError: none of the names is there; the message lists them and what is.
+    """
+    path = find_file(data_dir, names)
+    if isinstance(path, Paths) or isinstance(names, str) or os.path.exists(path):
+        return path
+    raise UserError("data_dir: no such file: %s has no file of split %s, expected one of %s%s; or "
+                    "name it with --%s_file" % (
+                        data_dir or "nothing", split, ", ".join(names), _there(data_dir), split))
+
+
 def find_file(data_dir: str, names: Any) -> str:
     """The path of the first of `names` that is there, else of the first; a str is one name."""
+    if isinstance(names, Paths):
+        return names
     paths = [os.path.join(data_dir, name) for name in
              ((names,) if isinstance(names, str) else names)]
     return next((path for path in paths if os.path.exists(path)), paths[0])
@@ -543,14 +599,15 @@ def _fasttext_cells(line):
 def _read_qrels(task, path, lines, header, skips):
     """Judgements, `query 0 document grade` on each line."""
     return _join_texts(task, path, [_split(line, _JUDGEMENT) for line in lines],
-                       lambda cells: cells[3])
+                       lambda cells: cells[3], {})
 
 
 def _read_run(task, path, lines, header, skips):
     """Documents to be ranked, `query Q0 document rank score name` on each line.
 
-    Grades are those of the judgements beside it, under its name with .qrels; what was not judged
-    has grade 0. Without them there are no grades.
+    Grades are those of the judgements in the file of its name with .qrels; what was not judged
+    has grade 0. Without them there are no grades. The first row of a query has, as `Row.source`,
+    the grades of the relevant documents that are not in the file, which measures count too.
     """
     qrels, grades = stem(path) + ".qrels", None
     if path != "-" and os.path.exists(qrels):
@@ -558,9 +615,16 @@ def _read_run(task, path, lines, header, skips):
         faults.refuse([("%s:%d" % (qrels, i), cells) for i, cells in enumerate(judged, 1)
                        if isinstance(cells, str)])
         grades = {(cells[0], cells[2]): cells[3] for cells in judged}
+    rows = [_split(line, "query Q0 document rank score name") for line in lines]
+    retrieved = {(cells[0], cells[2]) for cells in rows if isinstance(cells, list)}
+    missing: dict[str, list[float]] = {}
+    for (query, document), text in (grades or {}).items():
+        grade, fault = task.kind.parse_score(task, text)
+        if not fault and grade > 0 and (query, document) not in retrieved:
+            missing.setdefault(query, []).append(grade)
     return _join_texts(
-        task, path, [_split(line, "query Q0 document rank score name") for line in lines],
-        lambda cells: None if grades is None else grades.get((cells[0], cells[2]), "0"))
+        task, path, rows,
+        lambda cells: None if grades is None else grades.get((cells[0], cells[2]), "0"), missing)
 
 
 def _split(line, expected):
@@ -570,7 +634,7 @@ def _split(line, expected):
         len(cells), count, expected)
 
 
-def _join_texts(task, path, rows, grade):
+def _join_texts(task, path, rows, grade, sources):
     """The `Table` of a ranking: lines that name query and document, with the texts of both.
 
     Texts are in NAME.queries.tsv or queries.tsv, and in documents.tsv, beside the file NAME.
@@ -595,7 +659,7 @@ def _join_texts(task, path, rows, grade):
         query, document = cells[0], cells[2]
         return [query, texts[0][query], document, texts[1][document], grade(cells)]
 
-    return Table(columns, enumerate(map(join, rows), 1), _by_line(path))
+    return Table(columns, enumerate(map(join, rows), 1), _by_line(path), sources)
 
 
 def _read_texts(path, wanted):
@@ -625,7 +689,8 @@ def _read_texts(path, wanted):
 
 # By name, which is also a file's extension; "text" is for texts without anything else.
 FORMS = {"tsv": _read_tsv, "txt": _read_tsv, "csv": _read_csv, "jsonl": _read_json,
-         "ndjson": _read_json, "json": _read_json, "text": _read_plain, "qrels": _read_qrels, "run": _read_run}
+         "ndjson": _read_json, "json": _read_json, "text": _read_plain, "qrels": _read_qrels,
+         "run": _read_run}
 
 
 # --- Forms of directories

@@ -83,6 +83,9 @@ def read(path: str, form: str, word_column: str, tag_column: Optional[str],
     Raises:
       UserError: names the first fault with its line, and the number of the others.
     """
+    if isinstance(path, readers.Paths):
+        return itertools.chain.from_iterable(
+            read(each, form, word_column, tag_column, need_tags) for each in path.each)
     lines = readers.read_lines(path, "sentences with tagged words")
     if form == "jsonl":
         return _read_json(path, lines, _key(word_column, _TEXT), _key(tag_column, _ENTITIES),

@@ -23,8 +23,6 @@ from xlnet.tokenization import is_unspaced
 
 _log = logging.getLogger(__name__)
 
-_SPLIT_NAMES = {"train": ("train",), "dev": ("dev", "valid", "testa"), "test": ("test", "testb")}
-
 # A file in which more of the tags but O are illegal is not of the scheme that is expected.
 _MOST_ILLEGAL = 0.01
 
@@ -72,6 +70,7 @@ class Tagging(Kind):
                "recall": _entity_metric("recall"), "accuracy": _accuracy}
     program = "run_tagger.py"
     plain_form = "conll"
+    own_forms = ()
 
     @property
     def learned_scheme(self) -> str:
@@ -84,11 +83,6 @@ class Tagging(Kind):
     def own_columns(self, settings: TaggerSettings) -> dict:
         return dict(text_a=(settings.word_column,), text_b=(), id=None,
                     label=(settings.tag_column,) if settings.tag_column else ())
-
-    def own_file_names(self, split: str, there: Sequence[str]) -> tuple:
-        """Names of which a part between points is that of the split: train.txt, eng.train."""
-        return tuple(name for name in there if not set(name.split(".")).isdisjoint(
-            _SPLIT_NAMES[split])) or (split + ".txt",)
 
     def configured(self, task: Task, settings: TaggerSettings) -> Task:
         return dataclasses.replace(task, kind=Tagging(
