@@ -11,7 +11,7 @@ import typing
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Optional, Union
 
-from xlnet import files, presets
+from xlnet import encodings, files, presets
 from xlnet.errors import UserError, did_you_mean
 
 _log = logging.getLogger(__name__)
@@ -392,15 +392,18 @@ class RunSettings(Settings):
 class InputSettings(Settings):
     """Which text is read, and how."""
     input_glob: str = required(
-        "text: comma-separated files, glob patterns and directories (their *.txt, *.jsonl and "
-        "*.gz); .jsonl is a JSON object a line, a document each; anything else is text_format")
+        "text: comma-separated files, glob patterns and directories (their *.txt, *.jsonl, "
+        "*.ndjson and *.gz); JSON lines or lists, CSV and WikiExtractor's articles are recognized "
+        "by content; all else is text_format")
     text_format: str = setting(
         "lines", "lines: a sentence a line, a blank line between documents; paragraphs: the same "
                  "with a paragraph a line, cut into sentences; wikitext: WikiText's files, cut "
                  "into sentences; book: hard-wrapped paragraphs with blank lines between, cut into "
                  "sentences, a file (or its part up to a form feed) a document",
         choices=("lines", "paragraphs", "wikitext", "book"))
-    json_field: str = setting("text", ".jsonl: the field that holds the text")
+    json_field: str = setting("text", "JSON and CSV: the field, or column, that holds the text")
+    encoding: Optional[str] = setting(
+        None, "of the text (cp1252, gb18030, ...); UTF-8 if not given")
     on_error: str = setting(
         "fail", "bad UTF-8, NUL bytes, a line of more than 1 MiB, bad records, damaged .gz: fail, "
                 "or skip the line and count it", choices=("fail", "skip"))
@@ -414,6 +417,12 @@ class InputSettings(Settings):
         super().check()
         if not self.json_field:
             raise UserError("json_field is empty, expected the name of the text's field")
+        if self.encoding is not None:
+            encodings.check(self.encoding)
+            if "\n".encode(self.encoding) != b"\n":
+                raise UserError("encoding: %s is not read here, as its line feed is not one byte; "
+                                "convert the files: iconv -f %s -t utf-8 OLD > NEW"
+                                % (self.encoding, self.encoding))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -676,6 +685,9 @@ class TaskSettings(RunSettings, TextSettings):
     padding: str = setting("longest", "batches as long as their longest example, or all of them "
                                       "max_seq_length for XLA and TPUs",
                            choices=("longest", "fixed"))
+    encoding: Optional[str] = as_in(
+        InputSettings, "encoding", help="of the files' text (cp1252, gb18030, ...); if not given UTF-16 where a file shows "
+              "it, or UTF-8")
     data_workers: int = setting(0, "processes that tokenize large files; 0: one a core", minimum=0)
     overwrite_data: bool = setting(False, "tokenize again even if the records fit")
 
@@ -781,9 +793,6 @@ class ClassifierSettings(TaskSettings):
                                    minimum=1)
     highest_grade: int = of_model(0, "ranking: grade of a perfect document, for ERR; 0: the "
                                      "highest one of the file", minimum=0)
-    encoding: Optional[str] = setting(
-        None, "of the files' text (cp1252, gb18030, ...); if not given UTF-16 where a file shows "
-              "it, or UTF-8")
     delimiter: Optional[str] = setting(
         None, "between the columns of .csv, .tsv and .txt files: a character, or tab; found by the "
               "columns' names if not given")
@@ -844,7 +853,6 @@ class TaggerSettings(TaskSettings):
 
     # What is a setting of other programs and fixed in this one.
     program: ClassVar[str] = "run_tagger.py"
-    encoding: ClassVar[Optional[str]] = None
     long_document: ClassVar[str] = "split"
     max_segments: ClassVar[int] = 1
     summary_type: ClassVar[str] = "last"
@@ -915,7 +923,6 @@ class SpanSettings(TaskSettings):
 
     # What is a setting of other programs and fixed in this one.
     program: ClassVar[str] = "run_squad.py"
-    encoding: ClassVar[Optional[str]] = None
     summary_type: ClassVar[str] = "last"
     use_summ_proj: ClassVar[bool] = True
     is_regression: ClassVar[bool] = False

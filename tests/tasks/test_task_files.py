@@ -205,8 +205,7 @@ FAULTS = {
     "no label": ("rte", RTE + "0\ta\tb\t\n", "dev.tsv:2: column 'label' is empty"),
     "empty text": ("rte", RTE + "0\ta\t \tentailment\n", "dev.tsv:2: column 'sentence2' is empty"),
     "not UTF-8": ("rte", RTE.encode() + b"0\ta\tb\tentailment\n1\t\xe9\tb\tentailment\n",
-                  "dev.tsv:3: not UTF-8: byte 0xe9 at column 3; it looks like cp1252: look at it, "
-                  "and give --encoding=cp1252"),
+                  "dev.tsv:3: not UTF-8: byte 0xe9 at column 3; it looks like cp1252 "),
     "Chinese of older programs": (
         "tnews", '{"label": "100", "sentence": "这是一个很好的句子"}\n'.encode("gb18030"),
         "dev.json:1: not UTF-8: byte 0xd5 at column 31; it looks like gb18030"),
@@ -314,7 +313,7 @@ def test_an_encoding_is_told_or_guessed_but_never_taken_for_another(tmp_path):
     path = tmp_path / "x.csv"
     path.write_bytes((TABLE % ((",",) * 6)).encode("cp1252"))
     with pytest.raises(UserError, match="x.csv:2: not UTF-8: byte 0xef at column 6; it looks like "
-                                        "cp1252: look at it, and give --encoding=cp1252"):
+                                        "cp1252 .naïve. .*: look at it, and give --encoding="):
         parsing.read_file(PAIRS, str(path), True)
     told = dataclasses.replace(PAIRS, encoding="cp1252")
     assert parsing.read_file(told, str(path), True)[0].pairs[0][0] == "naïve; or, say, café"

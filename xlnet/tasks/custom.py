@@ -7,8 +7,9 @@ import logging
 import os
 from typing import Any, Optional
 
+from xlnet import encodings
 from xlnet.errors import UserError
-from xlnet.tasks import decoding, known, metrics, readers
+from xlnet.tasks import known, metrics, readers
 from xlnet.tasks.kind import Kind
 from xlnet.tasks.known import CUSTOM
 from xlnet.tasks.registry import KINDS
@@ -57,7 +58,7 @@ def get_task(settings: Any, stored: Optional[dict] = None) -> Task:
 def _as_written(task, settings):
     """The task with files of the encoding and with the delimiter of the settings."""
     if settings.encoding is not None:
-        decoding.check_encoding(settings.encoding)
+        encodings.check(settings.encoding)
     delimiter = {"tab": "\t", "\\t": "\t"}.get(settings.delimiter, settings.delimiter)
     if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
         raise UserError("delimiter is '%s', expected one character, or tab" % settings.delimiter)

@@ -158,12 +158,14 @@ def read_table(task: Task, path: str, header: Optional[Sequence[str]] = None,
     return forms[form](task, path, _lines(path, file, task.encoding, skips), header, skips)
 
 
-def read_lines(path: str, what: str) -> decoding.Lines:
+def read_lines(path: str, what: str, encoding: Optional[str] = None) -> decoding.Lines:
     """The lines of a file, or of the standard input ("-"), without the empty ones at its end.
 
-    what: the file's role in errors.
+    Args:
+      what: the file's role in errors.
+      encoding: of its text; None: UTF-8, or as the file shows.
     """
-    return _lines(path, _opened(path, what))
+    return _lines(path, _opened(path, what), encoding)
 
 
 def _lines(path, file, encoding=None, skips=False):
@@ -611,7 +613,8 @@ def _read_run(task, path, lines, header, skips):
     """
     qrels, grades = stem(path) + ".qrels", None
     if path != "-" and os.path.exists(qrels):
-        judged = [_split(line, _JUDGEMENT) for line in read_lines(qrels, "judgements")]
+        judged = [_split(line, _JUDGEMENT)
+                  for line in read_lines(qrels, "judgements", task.encoding)]
         faults.refuse([("%s:%d" % (qrels, i), cells) for i, cells in enumerate(judged, 1)
                        if isinstance(cells, str)])
         grades = {(cells[0], cells[2]): cells[3] for cells in judged}

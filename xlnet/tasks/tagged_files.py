@@ -70,7 +70,7 @@ def form_of(path: str) -> str:
 
 
 def read(path: str, form: str, word_column: str, tag_column: Optional[str],
-         need_tags: bool) -> Iterator[Sentence]:
+         need_tags: bool, encoding: Optional[str] = None) -> Iterator[Sentence]:
     """Yields the sentences of a file, "-" is the standard input. They may be used when all have
     come: faults end the last one.
 
@@ -79,14 +79,15 @@ def read(path: str, form: str, word_column: str, tag_column: Optional[str],
       word_column, tag_column: numbers or names; in JSON lines numbers stand for `text` and
         `entities`. tag_column None: the last one.
       need_tags: whether a file without tags is refused.
+      encoding: of the file's text; None: UTF-8, or as the file shows.
 
     Raises:
       UserError: names the first fault with its line, and the number of the others.
     """
     if isinstance(path, readers.Paths):
         return itertools.chain.from_iterable(
-            read(each, form, word_column, tag_column, need_tags) for each in path.each)
-    lines = readers.read_lines(path, "sentences with tagged words")
+            read(each, form, word_column, tag_column, need_tags, encoding) for each in path.each)
+    lines = readers.read_lines(path, "sentences with tagged words", encoding)
     if form == "jsonl":
         return _read_json(path, lines, _key(word_column, _TEXT), _key(tag_column, _ENTITIES),
                           need_tags)

@@ -97,7 +97,7 @@ class Tagging(Kind):
         in_file = tagged_files.JSON_SCHEME if form == "jsonl" else given
         found = faults.Found()
         sentences = kept(_checked(path, tagged_files.read(
-            path, form, task.text_a[0], tag_column, need_tags=True),
+            path, form, task.text_a[0], tag_column, need_tags=True, encoding=task.encoding),
             functools.cache(lambda tag: schemes.tag_fault(tag, in_file)), found))
         found.refuse()
         sequences = Mapped(lambda sentence: sentence.tags, sentences)
@@ -135,7 +135,8 @@ class Tagging(Kind):
                   form: Optional[str]) -> Sequence[Row]:
         form = form or tagged_files.form_of(path)
         sentences = tagged_files.read(path, form, task.text_a[0],
-                                      task.label[0] if task.label else None, need_labels)
+                                      task.label[0] if task.label else None, need_labels,
+                                      task.encoding)
         labels = schemes.labels_of([task.class_names])
         scheme = tagged_files.JSON_SCHEME if form == "jsonl" else self.scheme
 
