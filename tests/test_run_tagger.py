@@ -173,7 +173,7 @@ def test_a_run_goes_on_on_other_devices(place):
     (dict(task_name="conll2003", word_column="1"), "word_column is for --task_name=custom; the "
                                                    "columns of task conll2003 are known"),
     (dict(tag_column="4"), "train.txt: no column '4' (columns: 1, 2, 3)"),
-    (dict(tag_column="2"), "train.txt:3: tag 'XX', expected O, or B, I, M, E, S before a label"),
+    (dict(tag_column="2"), "train.txt:3: tag 'XX', expected O, or B, I, M, E, S, L, U before a label"),
     (dict(word_column="token"), "train.txt: no column 'token' (columns: -DOCSTART-, -X-, O)"),
     (dict(max_seq_length=3), "max_seq_length is 3, expected at least 4"),
     (dict(metric="auc"), "metric: task custom has no auc (metrics: f1, precision, recall, "),

@@ -832,15 +832,15 @@ class TaggerSettings(TaskSettings):
                           "train, dev and test as train.txt or eng.train and the like, or .jsonl, "
                           "or one file to train on")
     word_column: str = of_model("1", "custom: column of the words, its number from 1 on or its "
-                                     "name in the first line; in JSON lines the text's key, text "
-                                     "if not given")
+                                     "name in the first line; in JSON the key of the text (text) "
+                                     "or the tokens (tokens)")
     tag_column: Optional[str] = of_model(
         None, "custom: column of the tags in the same way, the last one if not given; in JSON "
-              "lines the entities' key, entities if not given")
+              "the key of the entities (entities, spans, label) or the tags (ner_tags, tags)")
     scheme: str = of_model(
         "auto", "how tags say where entities begin and end: as the train file does, which then is "
                 "refused where its schemes are mixed; or given, so that illegal tags are repaired",
-        choices=("auto", "iob1", "bio2", "bmes", "bioes"))
+        choices=("auto", "iob1", "bio2", "bmes", "bioes", "bilou"))
     tagged_pieces: str = setting("first", "pieces of a word that are trained to tell its tag; the "
                                           "first one tells it", choices=("first", "all"))
     on_error: str = as_in(ClassifierSettings, "on_error")
@@ -848,8 +848,9 @@ class TaggerSettings(TaskSettings):
                                      "a line: a character, or tab; if not given tabs where there "
                                      "are some, or spaces")
     predict_form: Optional[str] = as_in(
-        ClassifierSettings, "predict_form", help="form of predict_file; if not given JSON lines "
-        "where its extension is .json or .jsonl, else columns", choices=("conll", "jsonl"))
+        ClassifierSettings, "predict_form", help="form of predict_file: columns, JSON, or raw "
+        "text, a sentence a line; if not given recognized by its content",
+        choices=("conll", "jsonl", "text"))
 
     # What is a setting of other programs and fixed in this one.
     program: ClassVar[str] = "run_tagger.py"

@@ -21,7 +21,7 @@ from xlnet.config import NetworkSettings
 from xlnet.errors import UserError
 from xlnet.models import layout
 from xlnet.serving import export, loaded, saved_model, session, warm_up
-from xlnet.tasks import span_answers
+from xlnet.tasks import schemes, span_answers, tagged_files
 from xlnet.tasks.task import Asked, Row
 from xlnet.tokenization import Tokenizer
 
@@ -175,8 +175,12 @@ def test_tags(quick_start, models, tmp_path, caplog):
     values, arrays, task = expected(models("tagging"), rows)
     wanted = [list(map(str.encode, tags)) for tags in task.kind.decide(task, values)]
     by_text, by_ids = ask(saved, ("text", dict(text_a=in_bytes(sentences))), ("ids", arrays))
-    for row, words, tags, by_piece, want in zip(
-            rows, by_text["words"], by_text["tags"], by_ids["tags"], wanted):
+    for row, words, tags, by_piece, want, found in zip(
+            rows, by_text["words"], by_text["tags"], by_ids["tags"], wanted,
+            zip(*(by_text["entity_" + name] for name in ("starts", "ends", "labels")))):
+        entities = [(start, end, label.decode()) for start, end, label in zip(*found)]
+        true = tagged_files.located(row.source, schemes.spans([tag.decode() for tag in want]))
+        assert entities == true + [(-1, -1, "")] * (len(entities) - len(true))
         count = len(row.source.words)
         assert [word.decode() for word in words[:count]] == list(row.source.words)
         assert tags[:count].tolist() == want == [tag for tag in by_piece if tag]

@@ -73,7 +73,7 @@ def test_squad_s_files(tmp_path):
 
 WRONG = (
     ('{"data": [', "not valid JSON"),
-    ({"data": {}}, "data is dict, expected a list of articles"),
+    ({"data": {}}, "data is an object, expected a list of articles"),
     ({"data": [3]}, "article 1: expected an object with a list of paragraphs"),
     ({"data": [{"paragraphs": [{"qas": []}]}]},
      "article 1, paragraph 1: expected an object with a context and a list of qas"),
@@ -262,7 +262,7 @@ def test_places_of_answers():
     assert place_of(row(answers=(("dog", None),))) == (17, 20, None)
     assert place_of(row(answers=(("The", 12),)))[:] == (13, 16, "answer_start 12, found at 13")
     assert place_of(row(answers=(("The", -1),))) == place_of(row(answers=(("The", None),))) == (
-        -1, -1, "the answer stands in the context several times")
+        -1, -1, "the answer is in the context several times")
     assert place_of(row(answers=(("cow", 1),))).fault == "the answer is not in the context"
     assert not place_of(row()).is_known and place_of(row()).fault is None
 

@@ -76,12 +76,13 @@ class GraphEncoder:
 
     def words(self, texts: tf.Tensor) -> dict[str, tf.Tensor]:
         """The words of sentences, string [N] -> what `word_encoding.arrays_of` makes of them, and
-        `words` string [N,W], "" where a sentence has fewer.
+        `words` string [N,W], "" where a sentence has fewer, and `word_begins` and `word_ends` int32
+        [N, (W)], their characters in the sentence.
 
         A sentence that would come as several windows has no answer: an error of the graph, and a
         note when it is made.
         """
-        words, after_space = graph_words.find(texts)
+        words, after_space, begins, ends = graph_words.find(texts)
         room = self._layout.max_seq_length - 2                     # without <sep> <cls>
         _log.info("note: as text, a sentence of more than %d pieces is refused: it would need "
                   "windows, which the graph does not cut sentences into", room)
@@ -98,7 +99,8 @@ class GraphEncoder:
         length = tf.shape(features["input_ids"])[1]
         special = tf.zeros([starts.nrows(), 2], tf.int32)
         starts = tf.concat([starts, tf.RaggedTensor.from_tensor(special)], axis=1)
-        return dict(features, words=words.to_tensor(""), sentence_edges=special + 1,
+        return dict(features, words=words.to_tensor(""), word_begins=begins, word_ends=ends,
+                    sentence_edges=special + 1,
                     word_starts=_left_padded(starts, tf.cast(length, tf.int64)))
 
     def questions(self, contexts: tf.Tensor, questions: tf.Tensor, *, stride: int,

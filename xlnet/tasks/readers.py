@@ -24,8 +24,7 @@ from typing import Any, NamedTuple, Optional
 
 from xlnet import files
 from xlnet.errors import UserError
-from xlnet.tasks import decoding, faults, row_store
-from xlnet.tasks.json_stream import JsonStream
+from xlnet.tasks import decoding, faults, json_stream, row_store
 from xlnet.tasks.task import Task
 
 _log = logging.getLogger(__name__)
@@ -504,19 +503,15 @@ def _line_values(lines, skips):
 
 def _items(path, lines):
     """Yields (number, item with plain keys, or its fault) of a list."""
-    stream = JsonStream(lines.chunks())
     try:
-        for number, _ in enumerate(stream.items(), 1):
-            value = stream.value()
+        for number, value in enumerate(json_stream.items(lines.chunks(), "item"), 1):
             yield number, _flat(value)
-        if stream.peek():
-            raise ValueError("more behind the list")
     except ValueError as e:
         raise not_json(path, lines, e) from None
 
 
 def not_json(path: str, lines: decoding.Lines, error: ValueError, after: str = "") -> UserError:
-    """What to raise where a `JsonStream` of lines found an error: with the place, if it is found
+    """What to raise where `json_stream` found an error in lines: with the place, if it is found
     again. after: what had been read."""
     try:
         files.parse_json("".join(lines.chunks()))
