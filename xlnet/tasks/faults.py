@@ -58,6 +58,14 @@ class Found:
             _log.warning("note: %s: %d of %d rows skipped%s%s", path, self._count, count, more,
                          self._listed())
 
+    def end(self, path: str, skips: bool) -> None:
+        """Refuses the faults of a file, or warns of them where what they are in was skipped."""
+        if not skips:
+            self.refuse()
+        elif self._count:
+            _log.warning("note: %s: skipped what has a fault, %d in all%s", path, self._count,
+                         self._listed())
+
     def _listed(self, hint=""):
         """The end of a line, and a line for each of the first different faults."""
         lines = [(", the first %d faults:" % _LISTED) if self._has_others else ":"]

@@ -14,7 +14,6 @@ import dataclasses
 import itertools
 import logging
 import os
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar, Optional
 

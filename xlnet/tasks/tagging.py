@@ -103,8 +103,8 @@ class Tagging(Kind):
         found = faults.Found()
         sentences = kept(_checked(path, self._read(task, path, None, need_tags=True),
                                   functools.cache(lambda tag: schemes.tag_fault(tag, given)),
-                                  found))
-        found.refuse()
+                                  found, task.skips_faults))
+        found.end(path, task.skips_faults and bool(sentences))
         sequences = Mapped(lambda sentence: sentence.tags, sentences)
         labels = schemes.labels_of(sequences)
         if not labels:
@@ -128,7 +128,7 @@ class Tagging(Kind):
         """The sentences; the tags of texts with entities are of the files' scheme, too."""
         for sentence in tagged_files.read(
                 path, form, task.text_a[0], task.label[0] if task.label else None, need_tags,
-                encoding=task.encoding, delimiter=task.delimiter):
+                encoding=task.encoding, delimiter=task.delimiter, skips=task.skips_faults):
             if sentence.entities is not None and self.scheme != "auto":
                 sentence = sentence._replace(tags=schemes.repaired(sentence.tags, self.scheme))
             yield sentence
@@ -160,9 +160,10 @@ class Tagging(Kind):
 
         found, legality = faults.Found(), _Legality(path, self.scheme)
         if need_labels:
-            sentences = legality.checked(_checked(path, sentences, fault, found))
+            sentences = legality.checked(_checked(path, sentences, fault, found,
+                                                  task.skips_faults))
         rows = kept(self._row(i, sentence, fault) for i, sentence in enumerate(sentences))
-        found.refuse()
+        found.end(path, task.skips_faults and bool(rows))
         legality.tell(self.is_scheme_given)
         return rows
 
@@ -338,13 +339,16 @@ def _repairs(values):
         "{:,}".format(count) for count in (changed, sum(map(len, values))))
 
 
-def _checked(path, sentences, fault, found):
-    """Yields the sentences; adds tags that have a fault, by the function `fault`, to `found`."""
+def _checked(path, sentences, fault, found, skips):
+    """Yields the sentences; adds tags that have a fault, by the function `fault`, to `found`.
+    skips: sentences with such tags are left out."""
     for sentence in sentences:
         if any(map(fault, sentence.tags)):
             for tag, number in zip(sentence.tags, sentence.numbers):
                 if fault(tag):
                     found.add("%s:%d" % (path, number), fault(tag))
+            if skips:
+                continue
         yield sentence
 
 
