@@ -686,8 +686,8 @@ class TaskSettings(RunSettings, TextSettings):
                                       "max_seq_length for XLA and TPUs",
                            choices=("longest", "fixed"))
     encoding: Optional[str] = as_in(
-        InputSettings, "encoding", help="of the files' text (cp1252, gb18030, ...); if not given UTF-16 where a file shows "
-              "it, or UTF-8")
+        InputSettings, "encoding", help="of the files' text (cp1252, gb18030, ...); if not given "
+        "UTF-16 where a file shows it, or UTF-8")
     data_workers: int = setting(0, "processes that tokenize large files; 0: one a core", minimum=0)
     overwrite_data: bool = setting(False, "tokenize again even if the records fit")
 
@@ -802,8 +802,8 @@ class ClassifierSettings(TaskSettings):
               "tabs between a pair; run, qrels: TREC's",
         choices=("tsv", "csv", "json", "jsonl", "text", "run", "qrels"))
     on_error: str = as_in(
-        InputSettings, "on_error", help="rows that cannot be read: fail, or skip and count them; in "
-        "predictions each has an empty answer in its place")
+        InputSettings, "on_error", help="rows that cannot be read: fail, or skip and count them; "
+        "in predictions of a table each has an empty answer in its place")
     predict_threshold: float = of_model(
         0.5, "least probability for the second of two labels, or for each one of multi_label",
         minimum=0.0, maximum=1.0)

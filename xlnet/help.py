@@ -54,8 +54,8 @@ NEEDS: dict[str, tuple[str, ...]] = {
         "num_trials", "learning_rates", "ranking_cutoff", "highest_grade", "scoring"),
     "Prediction and export": (
         "predict_file", "predict_split", "predict_form", "predict_dir", "predict_output",
-        "predict_threshold", "label_thresholds", "max_answer_length", "start_n_top", "end_n_top", "n_best_size",
-        "export_dir"),
+        "predict_threshold", "label_thresholds", "max_answer_length", "start_n_top", "end_n_top",
+        "n_best_size", "export_dir"),
     "Memory and speed": (
         "precision", "use_bfloat16", "tf32", "recompute", "xla", "deterministic",
         "num_workers", "data_workers"),

@@ -64,7 +64,7 @@ class Rows:
         if not settings.predict_file:
             return self.of_split(settings.predict_split, need_labels=False)
         path = settings.predict_file
-        name = "stdin" if path == "-" else os.path.splitext(os.path.basename(path))[0]
+        name = "stdin" if path == "-" else readers.stem(os.path.basename(path))
         if name not in self._read:
             self._read[name] = parsing.read_to_predict(
                 self._task, path, settings.predict_form, settings.on_error == "skip")

@@ -34,8 +34,8 @@ _log = logging.getLogger(__name__)
 
 # A text in quotation marks or without, and what separates it from the next one.
 _ITEM = re.compile(r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^\s'",][^'",\n]*)(?:\s*,|(?=\s)|$)""")
-_INDICATORS = {"0": "0", "1": "1", "0.0": "0", "1.0": "1", "False": "0", "True": "1",
-               "false": "0", "true": "1"}
+_INDICATORS = {**dict.fromkeys(("0", "0.", "0.0", "false", "False", "FALSE"), "0"),
+               **dict.fromkeys(("1", "1.", "1.0", "true", "True", "TRUE"), "1")}
 _NUMBERED = "label_%d"      # the labels of lists of 0 and 1
 
 

@@ -181,7 +181,7 @@ def read_to_predict(task: Task, path: str, form: Optional[str] = None,
 
 def form_to_predict(task: Task, path: str, form: Optional[str]) -> Optional[str]:
     """The form of a file to be predicted, as in `read_to_predict`; None: from its extension."""
-    if form is None and (path == "-" or path.endswith(".txt")):
+    if form is None and (path == "-" or readers.extension(path) == "txt"):
         return task.kind.plain_form
     return form
 
