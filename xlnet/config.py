@@ -11,7 +11,7 @@ import typing
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Optional, Union
 
-from xlnet import files, presets
+from xlnet import encodings, files, presets
 from xlnet.errors import UserError, did_you_mean
 
 _log = logging.getLogger(__name__)
@@ -392,15 +392,18 @@ class RunSettings(Settings):
 class InputSettings(Settings):
     """Which text is read, and how."""
     input_glob: str = required(
-        "text: comma-separated files, glob patterns and directories (their *.txt, *.jsonl and "
-        "*.gz); .jsonl is a JSON object a line, a document each; anything else is text_format")
+        "text: comma-separated files, glob patterns and directories (their *.txt, *.jsonl, "
+        "*.ndjson and *.gz); JSON lines or lists, CSV and WikiExtractor's articles are recognized "
+        "by content; all else is text_format")
     text_format: str = setting(
         "lines", "lines: a sentence a line, a blank line between documents; paragraphs: the same "
                  "with a paragraph a line, cut into sentences; wikitext: WikiText's files, cut "
                  "into sentences; book: hard-wrapped paragraphs with blank lines between, cut into "
                  "sentences, a file (or its part up to a form feed) a document",
         choices=("lines", "paragraphs", "wikitext", "book"))
-    json_field: str = setting("text", ".jsonl: the field that holds the text")
+    json_field: str = setting("text", "JSON and CSV: the field, or column, that holds the text")
+    encoding: Optional[str] = setting(
+        None, "of the text (cp1252, gb18030, ...); UTF-8 if not given")
     on_error: str = setting(
         "fail", "bad UTF-8, NUL bytes, a line of more than 1 MiB, bad records, damaged .gz: fail, "
                 "or skip the line and count it", choices=("fail", "skip"))
@@ -414,6 +417,12 @@ class InputSettings(Settings):
         super().check()
         if not self.json_field:
             raise UserError("json_field is empty, expected the name of the text's field")
+        if self.encoding is not None:
+            encodings.check(self.encoding)
+            if "\n".encode(self.encoding) != b"\n":
+                raise UserError("encoding: %s is not read here, as its line feed is not one byte; "
+                                "convert the files: iconv -f %s -t utf-8 OLD > NEW"
+                                % (self.encoding, self.encoding))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -616,8 +625,17 @@ class TaskSettings(RunSettings, TextSettings):
     task_name: str = of_model("", "a known task (cola, sst-2, ..., imdb, race, tnews, xnli-de, "
                                   "...; an unknown name lists them all) or custom for your own "
                                   "files")
-    data_dir: str = setting("", "directory with the task's files; custom: train, dev and test as "
-                                ".tsv, .csv, .json or .jsonl, or one file to train on")
+    data_dir: str = setting("", "directory with the task's files; custom: train, dev (or "
+                                "validation) and test as .tsv, .csv, .json, .jsonl or .parquet, or "
+                                "one file")
+    train_file: Optional[str] = setting(None, "files to train on, in place of those in data_dir: "
+                                              "paths or glob patterns with commas between, read "
+                                              "as one file")
+    dev_file: Optional[str] = setting(None, "files to evaluate on while training and with do_eval, "
+                                            "in the same way")
+    validation_file: Optional[str] = setting(None, "another name of dev_file")
+    eval_file: Optional[str] = setting(None, "another name of dev_file")
+    test_file: Optional[str] = setting(None, "files that split test is read from, in the same way")
     output_dir: str = setting("", "directory for tokenized records; without it those of evaluation "
                                   "and prediction are dropped at the end")
     spiece_model_file: str = as_in(RunSettings, "spiece_model_file", default="",
@@ -667,6 +685,9 @@ class TaskSettings(RunSettings, TextSettings):
     padding: str = setting("longest", "batches as long as their longest example, or all of them "
                                       "max_seq_length for XLA and TPUs",
                            choices=("longest", "fixed"))
+    encoding: Optional[str] = as_in(
+        InputSettings, "encoding", help="of the files' text (cp1252, gb18030, ...); if not given "
+        "UTF-16 where a file shows it, or UTF-8")
     data_workers: int = setting(0, "processes that tokenize large files; 0: one a core", minimum=0)
     overwrite_data: bool = setting(False, "tokenize again even if the records fit")
 
@@ -690,6 +711,10 @@ class TaskSettings(RunSettings, TextSettings):
         if not (self.do_train or self.do_eval or self.do_predict or self.do_export):
             raise UserError("nothing to do: give --do_train=True, --do_eval=True, "
                             "--do_predict=True or --do_export=True")
+        given = [name for name in ("dev_file", "validation_file", "eval_file")
+                 if getattr(self, name)]
+        if len(given) > 1:
+            raise UserError("%s are the same setting; give one of them" % " and ".join(given))
         if self.eval_steps == 0:
             self.check_without_evaluations("--eval_steps")
         if self.trial_rates() and self.do_train and self.num_trials == 1:
@@ -721,9 +746,20 @@ class TaskSettings(RunSettings, TextSettings):
         return rates
 
     @property
+    def named_files(self) -> dict[str, str]:
+        """The files that flags name in place of those in `data_dir`, by split."""
+        named = {"train": self.train_file, "test": self.test_file,
+                 "dev": self.dev_file or self.validation_file or self.eval_file}
+        return {split: paths for split, paths in named.items() if paths}
+
+    @property
     def needs_data_dir(self) -> bool:
         """Whether files are read that only `data_dir` can say."""
-        return self.do_train or self.do_eval or self.do_predict and not self.predict_file
+        needed = {*(["train"] if self.do_train else ()),
+                  *([self.eval_split] if self.do_eval else ()),
+                  *([self.predict_split] if self.do_predict and not self.predict_file else ())}
+        held_out = {"dev"} if self.do_train and self.train_file else set()
+        return not needed <= {*self.named_files, *held_out}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -741,6 +777,9 @@ class ClassifierSettings(TaskSettings):
     is_regression: bool = of_model(False, "checked against the task; custom: labels are numbers")
     multi_label: bool = of_model(False, "custom: a row has any number of labels")
     label_separator: str = of_model(",", "custom: between the labels in a multi_label cell")
+    label_thresholds: Optional[str] = of_model(
+        None, "multi_label: least probability of single labels, in place of predict_threshold: "
+              "label:0.3,other:0.6")
     query_id_column: Optional[str] = of_model(
         None, "custom: column of a query's name; makes the task a ranking: text_a is the query, "
               "text_b and id the document, label its grade")
@@ -754,9 +793,6 @@ class ClassifierSettings(TaskSettings):
                                    minimum=1)
     highest_grade: int = of_model(0, "ranking: grade of a perfect document, for ERR; 0: the "
                                      "highest one of the file", minimum=0)
-    encoding: Optional[str] = setting(
-        None, "of the files' text (cp1252, gb18030, ...); if not given UTF-16 where a file shows "
-              "it, or UTF-8")
     delimiter: Optional[str] = setting(
         None, "between the columns of .csv, .tsv and .txt files: a character, or tab; found by the "
               "columns' names if not given")
@@ -766,8 +802,8 @@ class ClassifierSettings(TaskSettings):
               "tabs between a pair; run, qrels: TREC's",
         choices=("tsv", "csv", "json", "jsonl", "text", "run", "qrels"))
     on_error: str = as_in(
-        InputSettings, "on_error", help="rows of predict_file that cannot be read: fail, or skip "
-        "them, each with an empty answer in its place, and count them")
+        InputSettings, "on_error", help="rows that cannot be read: fail, or skip and count them; "
+        "in predictions of a table each has an empty answer in its place")
     predict_threshold: float = of_model(
         0.5, "least probability for the second of two labels, or for each one of multi_label",
         minimum=0.0, maximum=1.0)
@@ -785,12 +821,6 @@ class ClassifierSettings(TaskSettings):
     use_summ_proj: bool = of_model(True, "dense tanh layer over the summary")
 
     program: ClassVar[str] = "run_classifier.py"
-
-    def check(self) -> None:
-        super().check()
-        if self.on_error == "skip" and not (self.do_predict and self.predict_file):
-            raise UserError("on_error is skip, which is for the rows of predict_file; give "
-                            "--do_predict=True and --predict_file, or mend the file")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -813,6 +843,10 @@ class TaggerSettings(TaskSettings):
         choices=("auto", "iob1", "bio2", "bmes", "bioes", "bilou"))
     tagged_pieces: str = setting("first", "pieces of a word that are trained to tell its tag; the "
                                           "first one tells it", choices=("first", "all"))
+    on_error: str = as_in(ClassifierSettings, "on_error")
+    delimiter: Optional[str] = as_in(ClassifierSettings, "delimiter", help="between the columns of "
+                                     "a line: a character, or tab; if not given tabs where there "
+                                     "are some, or spaces")
     predict_form: Optional[str] = as_in(
         ClassifierSettings, "predict_form", help="form of predict_file: columns, JSON, or raw "
         "text, a sentence a line; if not given recognized by its content",
@@ -820,9 +854,6 @@ class TaggerSettings(TaskSettings):
 
     # What is a setting of other programs and fixed in this one.
     program: ClassVar[str] = "run_tagger.py"
-    on_error: ClassVar[str] = "fail"
-    encoding: ClassVar[Optional[str]] = None
-    delimiter: ClassVar[Optional[str]] = None
     long_document: ClassVar[str] = "split"
     max_segments: ClassVar[int] = 1
     summary_type: ClassVar[str] = "last"
@@ -843,7 +874,6 @@ class SpanSettings(TaskSettings):
     data_dir: str = as_in(TaskSettings, "data_dir", default="", help="directory with the task's "
                           "files; custom: train, dev and test as SQuAD's .json, or as .tsv, "
                           ".csv or .jsonl with a question in each row; or one file to train on")
-    train_file: Optional[str] = setting(None, "the file to train on, in place of that in data_dir")
     predict_file: Optional[str] = as_in(
         TaskSettings, "predict_file", help="the file to be predicted, with or without answers; "
         "with answers do_eval and eval_steps look at it too")
@@ -859,6 +889,8 @@ class SpanSettings(TaskSettings):
               "given answers are searched for, which stand there once")
     id_column: str = as_in(ClassifierSettings, "id_column", default="id", help="tables: column of "
                            "the question's name; row number without it")
+    on_error: str = as_in(ClassifierSettings, "on_error")
+    delimiter: Optional[str] = as_in(ClassifierSettings, "delimiter")
 
     max_seq_length: int = as_in(TaskSettings, "max_seq_length", default=512,
                                 help="tokens of a window, question and special ones included")
@@ -892,9 +924,6 @@ class SpanSettings(TaskSettings):
 
     # What is a setting of other programs and fixed in this one.
     program: ClassVar[str] = "run_squad.py"
-    on_error: ClassVar[str] = "fail"
-    encoding: ClassVar[Optional[str]] = None
-    delimiter: ClassVar[Optional[str]] = None
     summary_type: ClassVar[str] = "last"
     use_summ_proj: ClassVar[bool] = True
     is_regression: ClassVar[bool] = False
@@ -907,7 +936,8 @@ class SpanSettings(TaskSettings):
     @property
     def needs_data_dir(self) -> bool:
         """As in other programs; but `predict_file` alone can be evaluated too."""
-        return self.do_train or not self.named_file and super().needs_data_dir
+        return self.do_train and not self.train_file \
+            or not self.named_file and super().needs_data_dir
 
     @property
     def does_run(self) -> bool:
@@ -922,7 +952,7 @@ class SpanSettings(TaskSettings):
         else:
             Settings.check(self)
         to_predict = self.predict_file if self.does_run else self.named_file
-        if not (self.data_dir or self.train_file or to_predict):
+        if not (self.data_dir or self.named_files or to_predict):
             raise UserError("no questions: give data_dir, or train_file and predict_file")
         room = self.max_seq_length - self.max_query_length - QUESTION_SPECIAL_TOKENS
         if room < 1:

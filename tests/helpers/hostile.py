@@ -143,13 +143,16 @@ def streams(draw, place):
         input_glob="", save_dir="", sp_path="", on_error="skip",
         text_format="lines" if form == "jsonl" else form)
     end = len(content)
-    borders = [0, min(cut, end), end]
-    whole = list(reading.read_chunk(reading.Chunk(path, 0, end), settings, collections.Counter()))
-    parts = [line for begin, end in zip(borders, borders[1:]) if begin < end for line in
-             reading.read_chunk(reading.Chunk(path, begin, end), settings, collections.Counter())]
+    borders, found = [0, min(cut, end), end], reading.look(path)
+    if found.is_whole:
+        return
+    whole, parts = ([
+        line for begin, end in zip(edges, edges[1:]) if begin < end for line in reading.read_chunk(
+            reading.Chunk(path, begin, end, found), settings, collections.Counter())]
+        for edges in ([0, end], borders))
     assert [line[:3] for line in whole] == [line[:3] for line in parts]
     tokens = [array for array in corpus.tokenize(
-        reading.Chunk(path, 0, end), settings, place.tokenizer, collections.Counter(),
+        reading.Chunk(path, 0, end, found), settings, place.tokenizer, collections.Counter(),
         reading.Seen(0, end))]
     ids = np.concatenate(tokens) & ((1 << 30) - 1) if tokens else np.zeros(0, np.uint32)
     assert (ids < place.tokenizer.vocab_size).all()
@@ -348,7 +351,7 @@ def _stream_of(place, name="text.txt", pack=bytes):
     def read(text):
         path = place.file(name, pack(text.encode()))
         settings = config.CorpusSettings(input_glob="", save_dir="", sp_path="", on_error="skip")
-        for _ in reading.read_chunk(reading.Chunk(path, 0, os.path.getsize(path)), settings,
+        for _ in reading.read_chunk(reading.cut([path], 1 << 30)[0], settings,
                                     collections.Counter()):
             pass
     return read
@@ -409,8 +412,7 @@ def peak_of_bomb(place, packed_megabytes):
     settings = config.CorpusSettings(input_glob="", save_dir="", sp_path="", on_error="skip")
     tracemalloc.start()
     try:
-        for _ in reading.read_chunk(reading.Chunk(str(path), 0, path.stat().st_size), settings,
-                                    collections.Counter()):
+        for _ in reading.read_chunk(reading.cut([str(path)])[0], settings, collections.Counter()):
             pass
         return tracemalloc.get_traced_memory()[1]
     finally:

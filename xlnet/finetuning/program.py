@@ -129,7 +129,7 @@ def prepare(settings: SpanSettings, check_task: Callable[[str], None]) -> None:
 
 def _to_prepare(settings, task, rows):
     """Yields (split, its rows) of whatever training, evaluation and prediction will read."""
-    if settings.train_file or task.dev_share or rows.has("train"):
+    if task.dev_share or rows.has("train"):
         yield "train", rows.to_train()
     if rows.has("dev"):
         yield "dev", rows.of_split("dev", need_labels=False)["dev"]

@@ -37,6 +37,7 @@ class FeatureSettings:
     text_b_column: Optional[str] = as_in(ClassifierSettings, "text_b_column",
                                          help="tables: column of the second text")
     id_column: Optional[str] = as_in(ClassifierSettings, "id_column")
+    encoding: Optional[str] = as_in(TaskSettings, "encoding")
     layers: str = setting("-1", "0 are the embeddings, 1 to n_layer the layers; -1 is the last "
                                 "one; several: -1,-2")
     pooling: str = setting("mean", "mean of a text's tokens, the first or the last one (<cls>), "
@@ -82,7 +83,7 @@ def _rows(settings):
     task = custom.get_task(ClassifierSettings(
         task_name="custom", data_dir="", model_dir="", is_regression=True,
         **{name: getattr(settings, name) for name in (
-            "text_a_column", "text_b_column", "id_column")}))
+            "text_a_column", "text_b_column", "id_column", "encoding")}))
     return parsing.read_to_predict(task, settings.input_file)
 
 

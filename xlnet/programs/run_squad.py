@@ -1,7 +1,5 @@
 """Fine-tunes an XLNet to answer questions on texts. `python run_squad.py --help`."""
 
-import dataclasses
-
 from xlnet import cli
 from xlnet.config import DeviceSettings, NetworkSettings, OptimizationSettings, SpanSettings
 from xlnet.programs import fine_tuning
@@ -30,8 +28,6 @@ _OF_TABLES = ("context_column", "question_column", "answer_column", "answer_star
 
 def main(settings: SpanSettings, network: NetworkSettings,
          optimization: OptimizationSettings, device: DeviceSettings) -> None:
-    data_dir = settings.data_dir or settings.train_file or ""
-    settings = dataclasses.replace(settings, data_dir=data_dir)
     if settings.do_prepro:
         from xlnet.finetuning import program
         program.prepare(settings, check_task)

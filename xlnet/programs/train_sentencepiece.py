@@ -12,11 +12,14 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Optional
+from typing import TYPE_CHECKING, Optional
 
 from xlnet import cli, files
 from xlnet.config import InputSettings, required, setting
 from xlnet.errors import UserError
+
+if TYPE_CHECKING:
+    from xlnet.text.reading import Chunk
 
 ABOUT = """trains a SentencePiece model on the text that data_utils.py will encode with it.
 
@@ -74,8 +77,11 @@ def main(settings: VocabularySettings) -> None:
     settings = with_language(settings)
     check(settings)
     paths = reading.find_files(settings.input_glob)
+    chunks = reading.cut(paths, _CHUNK_BYTES, settings.json_field, settings.encoding)
+    if chunks:
+        print(reading.in_words(chunks, settings))
     skipped: collections.Counter[str] = collections.Counter()
-    sentences, number = draw(read_sentences(paths, settings, skipped),
+    sentences, number = draw(read_sentences(chunks, settings, skipped),
                              settings.input_sentence_size, settings.seed)
     if not sentences:
         raise UserError("input_glob: no text in %s" % ", ".join(paths))
@@ -114,7 +120,7 @@ def check(settings: VocabularySettings) -> None:
                         % (settings.vocab_size, len(SPECIAL_PIECES)))
 
 
-def read_sentences(paths: Sequence[str], settings: VocabularySettings,
+def read_sentences(chunks: "Sequence[Chunk]", settings: VocabularySettings,
                    skipped: "collections.Counter[str]") -> Iterator[str]:
     """Yields the sentences as the tokenizer will see them; a bar shows how far it is."""
     from tqdm import tqdm
@@ -122,7 +128,6 @@ def read_sentences(paths: Sequence[str], settings: VocabularySettings,
     from xlnet.text import reading
     from xlnet.tokenization import clean_lines
     interval = 0.2 if sys.stderr.isatty() else _SECONDS_BETWEEN_LINES
-    chunks = reading.cut(paths, _CHUNK_BYTES)
     with tqdm(desc="reading", total=sum(chunk.end - chunk.begin for chunk in chunks), unit="B",
               unit_scale=True, leave=False, delay=1, mininterval=interval,
               maxinterval=interval) as bar:

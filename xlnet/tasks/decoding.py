@@ -10,6 +10,7 @@ import logging
 from collections.abc import Iterator
 from typing import IO, Optional
 
+from xlnet import encodings
 from xlnet.errors import UserError
 from xlnet.tasks import faults
 
@@ -120,23 +121,11 @@ class Lines:
                     line[e.start], e.start + 1))
                 bad += line if len(bad) < _CHUNK else b""
         # Where other lines are UTF-8 beyond ASCII, these are damaged; else it is another encoding.
-        guess = _guess(bad) if len(found) > good else None
-        hint = "; it looks like %s: look at it, and give --encoding=%s" % (guess, guess) if guess \
-            else ""
+        hint = encodings.hint(bad) if len(found) > good else ""
         if not skips:
             found.refuse(hint)
         elif hint:
             _log.warning("note: %s: not UTF-8%s", self._path, hint)
-
-
-def check_encoding(name: str) -> None:
-    """Raises UserError unless there is an encoding of text of this name."""
-    try:
-        codecs.lookup(name)
-        "".encode(name)
-    except LookupError:
-        raise UserError("encoding: unknown '%s'; expected a name such as utf-8, utf-16, cp1252, "
-                        "gb18030 or shift_jis" % name) from None
 
 
 def _shown(path, content):
@@ -156,19 +145,3 @@ def _shown(path, content):
 @functools.cache      # once for each file, however often it is read
 def _note_encoding(path, name):
     _log.info("%s is read as %s", path, name.upper())
-
-
-def _guess(content):
-    """The likeliest one of the encodings that spreadsheets and older programs write."""
-    try:
-        text = content.decode("gb18030")
-        beyond = [character for character in text if character > "\x7f"]
-        if sum("\u4e00" <= character <= "\u9fff" for character in beyond) > 0.7 * len(beyond):
-            return "gb18030"
-    except UnicodeDecodeError:
-        pass
-    try:
-        content.decode("cp1252")
-        return "cp1252"
-    except UnicodeDecodeError:
-        return None

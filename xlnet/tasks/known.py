@@ -16,7 +16,8 @@ from xlnet.tasks.task import Task
 def _task(name, text_a, text_b, label, labels, metrics, kind="classification", **more):
     """A `Task` whose columns may be given as plain names, and its kind too."""
     return Task(name, _columns(text_a), _columns(text_b), _columns(label), labels, metrics,
-                KINDS[kind] if isinstance(kind, str) else kind, **more)
+                KINDS[kind] if isinstance(kind, str) else kind,
+                **dict(dict(quoted=False), **more))
 
 
 def _columns(names):
@@ -158,7 +159,7 @@ def _xnli(language):
 # --- Ranking: tables, or TREC's files (`readers` reads both)
 
 _RANKING = _task("ranking", "query", "document", "grade", None, KINDS["ranking"].default_metrics,
-                 kind="ranking", id="document_id", id_required=True, query="query_id",
+                 kind="ranking", id="document_id", id_required=True, query="query_id", quoted=True,
                  files={split: tuple("%s.%s" % (split, form) for form in
                                      ("tsv", "csv", "jsonl", "run", "qrels"))
                         for split in ("train", "dev", "test")})

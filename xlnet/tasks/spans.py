@@ -14,7 +14,6 @@ import dataclasses
 import itertools
 import logging
 import os
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar, Optional
 
@@ -87,17 +86,10 @@ class Spans(Kind):
                     label=tuple(filter(None, label)), id=settings.id_column,
                     query=settings.context_column)
 
-    def own_file_names(self, split: str, there: Sequence[str]) -> tuple:
-        """train.json, train-v2.0.json and the like, or a table."""
-        return (*super().own_file_names(split, there),
-                *(name for name in there if re.fullmatch(split + "-.*[.]json", name)))
-
     def configured(self, task: Task, settings: SpanSettings) -> Task:
-        files = dict(task.files) if settings.data_dir else {}
-        if settings.train_file:
-            files["train"] = os.path.abspath(settings.train_file)
+        files = dict(task.files) if settings.data_dir or settings.named_files else {}
         evaluated = self._evaluated_file(task, settings)
-        if evaluated:
+        if evaluated and "dev" not in settings.named_files:
             files["dev"] = os.path.abspath(evaluated)
         options = {field.name: getattr(settings, field.name) for field in dataclasses.fields(Spans)}
         if settings.long_document != "memory":

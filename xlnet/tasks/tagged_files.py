@@ -85,7 +85,7 @@ class Sentence(NamedTuple):
 
 def read(path: str, form: Optional[str], word_column: str, tag_column: Optional[str],
          need_tags: bool, *, encoding: Optional[str] = None,
-         delimiter: Optional[str] = None) -> Iterator[Sentence]:
+         delimiter: Optional[str] = None, skips: bool = False) -> Iterator[Sentence]:
     """Yields the sentences of a file, "-" is the standard input. They may be used when all have
     come: faults end the last one.
 
@@ -95,17 +95,22 @@ def read(path: str, form: Optional[str], word_column: str, tag_column: Optional[
         tag_column None: the last one.
       need_tags: whether a file without tags is refused.
       encoding, delimiter: of the file; None: as it shows.
+      skips: sentences with a fault are left out, with a warning that counts them.
 
     Raises:
       UserError: names the first fault with its line, and the number of the others.
     """
+    if isinstance(path, readers.Paths):
+        return itertools.chain.from_iterable(
+            read(each, form, word_column, tag_column, need_tags, encoding=encoding,
+                 delimiter=delimiter, skips=skips) for each in path.each)
     lines = readers.read_lines(path, "sentences with tagged words", encoding)
     form = form or _form_of(path, lines, need_tags)
     if form == "text":
-        return _read_text(path, lines)
+        return _read_text(path, lines, skips)
     if form == "jsonl":
-        return _JsonReader(path, lines, word_column, tag_column, need_tags).read()
-    return _ConllReader(path, lines, word_column, tag_column, need_tags, delimiter).read()
+        return _JsonReader(path, lines, word_column, tag_column, need_tags).read(skips)
+    return _ConllReader(path, lines, word_column, tag_column, need_tags, delimiter).read(skips)
 
 
 # ---- the form of a file
@@ -156,7 +161,7 @@ def _is_text(path, rows, has_blank):
                         path, len(rows), width))
 
 
-def _read_text(path, lines):
+def _read_text(path, lines, skips):
     faults = Found()
     for number, line in enumerate(lines, 1):
         if line.strip():
@@ -164,7 +169,7 @@ def _read_text(path, lines):
                 yield of_text(line, number)
             except ValueError as e:
                 faults.add("%s:%d" % (path, number), str(e))
-    faults.refuse()
+    faults.end(path, skips)
 
 
 # ---- CoNLL-style files ----
@@ -249,9 +254,10 @@ class _ConllReader:
         _log.info("note: %s: column 1 counts the words, column 2 is taken for the words",
                   self._path)
 
-    def read(self):
+    def read(self, skips):
         """Yields the sentences, in order."""
         faults, held = Found(), None         # held: a sentence that lines may follow
+        known = 0                            # faults of the sentences before
         before: list[str] = []               # lines without a word
         rows: list[tuple] = []               # (number, line, cells)
         ranges: list[str] = []               # lines of CoNLL-U that are written before the next row
@@ -259,6 +265,8 @@ class _ConllReader:
             is_blank = not line.strip(" \t")
             is_mark = self._is_2012 and line.startswith("#")
             if is_blank or is_mark or i == self._header or line.startswith(_DOCUMENT):
+                if skips and len(faults) > known:
+                    known, rows = len(faults), []
                 if rows:
                     if held:
                         yield held
@@ -282,11 +290,11 @@ class _ConllReader:
             else:
                 faults.add("%s:%d" % (self._path, i + 1), self._row_fault(cells))
         last = held
-        if rows:
+        if rows and not (skips and len(faults) > known):
             if held:
                 yield held
             last, before = self._sentence(tuple(before), rows, faults), []
-        faults.refuse()
+        faults.end(self._path, skips and bool(last))
         assert last, "there is a row, and no fault"
         if self._suffixed.count:
             _log.info("note: %s: %d tags such as PER-B are read, and predicted, as B-PER: line %s",
@@ -385,7 +393,7 @@ class _JsonReader:
         self._inside, self._left_out, self._rejected, self._suffixed = (
             LineNumbers() for _ in range(4))
 
-    def read(self):
+    def read(self, skips):
         """Yields the sentences, in order."""
         faults = Found()
         for number, value in self._values():
@@ -396,7 +404,7 @@ class _JsonReader:
             else:
                 if sentence:
                     yield sentence
-        faults.refuse()
+        faults.end(self._path, skips)
         for numbers, what in (
                 (self._inside, "entities begin or end inside of a word: the complete word is "
                                "tagged, so they are counted as wrong in an evaluation"),

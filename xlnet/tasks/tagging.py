@@ -23,8 +23,6 @@ from xlnet.tokenization import is_unspaced
 
 _log = logging.getLogger(__name__)
 
-_SPLIT_NAMES = {"train": ("train",), "dev": ("dev", "valid", "testa"), "test": ("test", "testb")}
-
 # A file in which more of the tags but O are illegal is not of the scheme that is expected.
 _MOST_ILLEGAL = 0.01
 
@@ -80,6 +78,7 @@ class Tagging(Kind):
                "recall": _entity_metric("recall"), "accuracy": _accuracy}
     program = "run_tagger.py"
     plain_form = ""                 # recognized by the content
+    own_forms = ()
 
     @property
     def learned_scheme(self) -> str:
@@ -93,11 +92,6 @@ class Tagging(Kind):
         return dict(text_a=(settings.word_column,), text_b=(), id=None,
                     label=(settings.tag_column,) if settings.tag_column else ())
 
-    def own_file_names(self, split: str, there: Sequence[str]) -> tuple:
-        """Names of which a part between points is that of the split: train.txt, eng.train."""
-        return tuple(name for name in there if not set(name.split(".")).isdisjoint(
-            _SPLIT_NAMES[split])) or (split + ".txt",)
-
     def configured(self, task: Task, settings: TaggerSettings) -> Task:
         return dataclasses.replace(task, kind=Tagging(
             settings.scheme, settings.scheme != "auto",
@@ -109,8 +103,8 @@ class Tagging(Kind):
         found = faults.Found()
         sentences = kept(_checked(path, self._read(task, path, None, need_tags=True),
                                   functools.cache(lambda tag: schemes.tag_fault(tag, given)),
-                                  found))
-        found.refuse()
+                                  found, task.skips_faults))
+        found.end(path, task.skips_faults and bool(sentences))
         sequences = Mapped(lambda sentence: sentence.tags, sentences)
         labels = schemes.labels_of(sequences)
         if not labels:
@@ -134,7 +128,7 @@ class Tagging(Kind):
         """The sentences; the tags of texts with entities are of the files' scheme, too."""
         for sentence in tagged_files.read(
                 path, form, task.text_a[0], task.label[0] if task.label else None, need_tags,
-                encoding=task.encoding, delimiter=task.delimiter):
+                encoding=task.encoding, delimiter=task.delimiter, skips=task.skips_faults):
             if sentence.entities is not None and self.scheme != "auto":
                 sentence = sentence._replace(tags=schemes.repaired(sentence.tags, self.scheme))
             yield sentence
@@ -166,9 +160,10 @@ class Tagging(Kind):
 
         found, legality = faults.Found(), _Legality(path, self.scheme)
         if need_labels:
-            sentences = legality.checked(_checked(path, sentences, fault, found))
+            sentences = legality.checked(_checked(path, sentences, fault, found,
+                                                  task.skips_faults))
         rows = kept(self._row(i, sentence, fault) for i, sentence in enumerate(sentences))
-        found.refuse()
+        found.end(path, task.skips_faults and bool(rows))
         legality.tell(self.is_scheme_given)
         return rows
 
@@ -344,13 +339,16 @@ def _repairs(values):
         "{:,}".format(count) for count in (changed, sum(map(len, values))))
 
 
-def _checked(path, sentences, fault, found):
-    """Yields the sentences; adds tags that have a fault, by the function `fault`, to `found`."""
+def _checked(path, sentences, fault, found, skips):
+    """Yields the sentences; adds tags that have a fault, by the function `fault`, to `found`.
+    skips: sentences with such tags are left out."""
     for sentence in sentences:
         if any(map(fault, sentence.tags)):
             for tag, number in zip(sentence.tags, sentence.numbers):
                 if fault(tag):
                     found.add("%s:%d" % (path, number), fault(tag))
+            if skips:
+                continue
         yield sentence
 
 

@@ -123,13 +123,15 @@ def plan_job(settings: CorpusSettings) -> Job:
             raise UserError("%s: %s is a file, expected a directory" % (name, path))
     tokenizer = tokenizer_of(settings)
     paths = reading.find_files(settings.input_glob)
-    chunks = reading.cut(paths)
+    chunks = reading.cut(paths, None, settings.json_field, settings.encoding)
     share = tuple(split_chunks(chunks, settings.num_task)[settings.task])
     if not share:
         raise UserError("input_glob: no text in %s for task %d of %d" % (
             _some(paths), settings.task, settings.num_task) if chunks else
             "input_glob: no text in %s" % _some(paths))
-    return Job(settings, task_directory(settings), share, _describe(settings, tokenizer, paths))
+    _log.info(reading.in_words(chunks, settings))
+    return Job(settings, task_directory(settings), share,
+               _describe(settings, tokenizer, paths, chunks))
 
 
 def split_chunks(chunks: Sequence[reading.Chunk], num_task: int) -> list[list[reading.Chunk]]:
@@ -161,7 +163,7 @@ def token_directory(settings: CorpusSettings) -> str:
     return settings.tokens_dir or os.path.join(unfinished_folder(settings.save_dir), _TOKENS)
 
 
-def _describe(settings, tokenizer, paths):
+def _describe(settings, tokenizer, paths, chunks):
     described = {name: value for name, value in dataclasses.asdict(settings).items()
                  if name not in _NOT_DESCRIBED}
     described["num_streams"] = settings.num_streams or settings.bsz_per_host or 0
@@ -169,6 +171,9 @@ def _describe(settings, tokenizer, paths):
     described["input"] = "%d files, %d bytes, checksum of names and sizes %s" % (
         len(sizes), sum(size for _, size in sizes),
         hashlib.sha256(repr(sizes).encode("utf-8")).hexdigest()[:16])
+    if not all(reading.form_is_in_name(chunk) for chunk in chunks):
+        # Records of versions that went by the name alone are made of something else.
+        described["input_forms"] = reading.in_words(chunks, settings)
     return dict(described, sp_model_sha256=tokenizer.sha256, uncased=tokenizer.uncased,
                 keep_accents=tokenizer.keep_accents, format_version=FORMAT_VERSION)
 

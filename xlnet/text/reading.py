@@ -1,9 +1,9 @@
 """Files to lines: which files, which bytes of them, what is wrong with them; layouts are those of
 `text_forms`.
 
-Files are plain text, `.jsonl` (a document a line), or either with `.gz`; `text_format` says how
-plain text is laid out. Whatever the form, a reader gets `Line`s: sentences, in order, the last one
-of each document marked.
+Files are plain text, JSON, tables or WikiExtractor's articles, or any of them with `.gz`;
+`recognition` finds out which, and `text_format` says how plain text is laid out. Whatever the
+form, a reader gets `Line`s: sentences, in order, the last one of each document marked.
 
 Files are read in chunks that nobody else needs to wait for. A chunk answers for the lines (books:
 paragraphs) that begin in its byte range, and where documents are drawn (`split`) for the documents
@@ -14,12 +14,12 @@ no line longer than `LONGEST_LINE`, is ever held whole.
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import dataclasses
 import glob
 import gzip
 import hashlib
+import io
 import itertools
 import os
 import sys
@@ -28,12 +28,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Optional
 
-from xlnet import files
+from xlnet import encodings, files
 from xlnet.config import InputSettings
 from xlnet.errors import UserError
-from xlnet.text.text_forms import LONGEST_LINE, End, blank_ends_documents, events_of
+from xlnet.text import recognition
+from xlnet.text.recognition import JSON, RECORDS, TABLE, TEXT, Form
+from xlnet.text.text_forms import LONGEST_LINE, End, blank_ends_documents, events_of, from_json
 
-Chunk = collections.namedtuple("Chunk", "path begin end")          # [bytes]
 SMALLEST_CHUNK, LARGEST_CHUNK = 1 << 8, 1 << 22      # [bytes]
 LONGEST_RECORD = 1 << 24     # [bytes] a line of .jsonl is a document: the longest novels fit
 HASHED_LENGTH = 1 << 23      # [characters] of a document that decide whether it is held out
@@ -41,6 +42,14 @@ OTHER_PART = "documents of the other part (split)"      # the reason of those th
 _BLANK = b" \t\r\n\v"         # without the form feed, which ends a book
 _BLOCK, _PAGE = 1 << 16, 1 << 12                    # [bytes] read at once, at the edges
 _CUT = "cut"                 # an event, as `End` is: see `_owned`
+
+
+class Chunk(NamedTuple):
+    """The bytes [begin, end) of a file; of one that is only read complete, all of them."""
+    path: str
+    begin: int
+    end: int
+    form: Form = Form()
 
 
 class Line(NamedTuple):
@@ -58,8 +67,9 @@ class Line(NamedTuple):
 def find_files(patterns: str, what: str = "input_glob") -> list[str]:
     """Returns the files that comma-separated names, glob patterns and directories stand for.
 
-    A directory stands for all *.txt, *.jsonl and *.gz in it and below it, hidden ones left out;
-    of remote files (`gs://...`) only names and patterns are known. Sorted, each file once.
+    A directory stands for all *.txt, *.jsonl, *.ndjson and *.gz in it and below it, hidden ones
+    left out; of remote files (`gs://...`) only names and patterns are known. Sorted, each file
+    once.
 
     Args:
       what: the flag's name, for errors.
@@ -75,7 +85,7 @@ def find_files(patterns: str, what: str = "input_glob") -> list[str]:
         paths = files.match(part) if files.is_remote(part) else _local_files(part)
         if not paths:
             raise UserError("%s: %s '%s'" % (
-                what, "no .txt, .jsonl or .gz file in directory" if os.path.isdir(part)
+                what, "no .txt, .jsonl, .ndjson or .gz file in directory" if os.path.isdir(part)
                 else "no file matches", part))
         for path in sorted(paths):
             found.setdefault(path if files.is_remote(path) else os.path.realpath(path), path)
@@ -94,26 +104,50 @@ def _files_of(name):
     for directory, below, names in os.walk(name):
         below[:] = [each for each in below if each[0] != "."]
         paths += [os.path.join(directory, each) for each in names
-                  if each[0] != "." and each.lower().endswith((".txt", ".jsonl", ".gz"))]
+                  if each[0] != "." and each.lower().endswith(
+                      (".txt", ".jsonl", ".ndjson", ".gz"))]
     return paths
 
 
-def cut(paths: Sequence[str], chunk_bytes: Optional[int] = None) -> list[Chunk]:
-    """Returns the chunks of files, in order: `chunk_bytes` of plain ones each, `.gz` files whole.
+def cut(paths: Sequence[str], chunk_bytes: Optional[int] = None,
+        json_field: str = InputSettings.json_field, encoding: Optional[str] = None) -> list[Chunk]:
+    """Returns the chunks of files, in order: `chunk_bytes` each, or whole files where they are
+    packed, a JSON list or a table.
 
     Empty files have none.
 
     Args:
       chunk_bytes: None: the more, the larger all files are together.
+      json_field: the key, or the column, that holds the text.
+      encoding: of the text; None: UTF-8.
+
+    Raises:
+      UserError: a file cannot be read, or is of a form that is not read.
     """
     sizes = [_size(path) for path in paths]
     chunk_bytes = chunk_bytes or _chunk_bytes(sum(sizes))
     chunks = []
     for path, size in zip(paths, sizes):
-        step = size if _is_gzip(path) else chunk_bytes
-        chunks += [Chunk(path, begin, min(begin + step, size))
+        form = look(path, json_field, encoding) if size else Form()
+        step = size if form.is_whole else chunk_bytes
+        chunks += [Chunk(path, begin, min(begin + step, size), form)
                    for begin in range(0, size, step or 1)]
     return chunks
+
+
+def look(path: str, json_field: str = InputSettings.json_field,
+         encoding: Optional[str] = None) -> Form:
+    """As `recognition.look`; a file that cannot be read is a `UserError`, too."""
+    try:
+        return recognition.look(path, json_field, encoding)
+    except OSError as e:
+        raise unreadable(path, e) from None
+
+
+def in_words(chunks: Sequence[Chunk], settings: InputSettings) -> str:
+    """What each file is read as, in one line."""
+    return recognition.in_words({chunk.path: chunk.form for chunk in chunks}.items(),
+                                settings.json_field, settings.text_format)
 
 
 def _size(path):
@@ -135,14 +169,6 @@ def _chunk_bytes(total):
     return step
 
 
-def _is_gzip(path):
-    return path.lower().endswith(".gz")
-
-
-def _is_jsonl(path):
-    return path.lower().endswith((".jsonl", ".jsonl.gz"))
-
-
 @dataclasses.dataclass
 class Seen:
     """The bytes of a file that a reader has looked at, [low, high), and whether it met the end.
@@ -159,19 +185,49 @@ class Seen:
         self.end = self.end or not size
 
 
+def form_is_in_name(chunk: Chunk) -> bool:
+    """Whether the file's name tells its form: .jsonl, or any other one of plain text; .gz."""
+    name, form = chunk.path.lower(), chunk.form
+    kind = RECORDS if name.endswith((".jsonl", ".jsonl.gz")) else TEXT
+    return form == Form(kind, name.endswith(".gz"))
+
+
+class _LineFeeds(io.RawIOBase):
+    """A file whose carriage returns are line feeds."""
+
+    def __init__(self, file):
+        self._file = file
+
+    def readable(self):
+        return True
+
+    def seekable(self):
+        return True
+
+    def seek(self, offset, whence=0):
+        return self._file.seek(offset, whence)
+
+    def readinto(self, buffer):
+        content = self._file.read(len(buffer)).replace(b"\r", b"\n")
+        buffer[:len(content)] = content
+        return len(content)
+
+
 class _File:
     """The (unpacked) bytes of a file; `damage` says why those of a .gz end too early.
 
     `seen`: takes note of what is read of a file that is not packed.
     """
 
-    def __init__(self, path, seen=None):
+    def __init__(self, path, form, seen=None):
         self.path, self.damage = path, None
-        self._seen, self._place = seen, 0
+        self._seen, self._place = None if form.is_packed else seen, 0
         try:
             self._packed = files.open_binary(path, _BLOCK)
-            self._file: Any = gzip.open(self._packed) if _is_gzip(path) else self._packed
-            if _is_gzip(path) and not files.size(path):
+            self._file: Any = gzip.open(self._packed) if form.is_packed else self._packed
+            if form.ends_in_cr:
+                self._file = io.BufferedReader(_LineFeeds(self._file), _BLOCK)
+            if form.is_packed and not files.size(path):
                 self.damage = "no bytes"        # Python's gzip takes them for no text
         except OSError as e:
             raise unreadable(path, e) from None
@@ -220,12 +276,14 @@ def unreadable(path: str, error: OSError) -> UserError:
 
 def place(line: Line) -> str:
     """Returns "PATH, line N" for a `Line`: reads the file up to it, so only for messages."""
-    return _place(line.path, line.offset)
+    return _place(line.path, line.offset, look(line.path))
 
 
-def _place(path, offset):
+def _place(path, offset, form):
+    if form.kind == JSON:
+        return "%s, item %d" % (path, offset)
     newlines = 0
-    with _File(path) as f:
+    with _File(path, form) as f:
         while offset > 0:
             block = f.read(min(offset, _BLOCK))
             newlines += block.count(b"\n")
@@ -240,7 +298,8 @@ def read_chunk(chunk: Chunk, settings: InputSettings, skipped: Counter[str],
     """Yields the lines of a chunk, those that are blank left out.
 
     Args:
-      settings: has `text_format json_field on_error split heldout_share` (`CorpusSettings`).
+      settings: has `text_format json_field encoding on_error split heldout_share`
+        (`CorpusSettings`).
       skipped: a Counter; what is left out is counted in it by its reason: documents of the other
         part and, with on_error "skip", bad text.
       seen: takes note of the bytes that the lines depend on.
@@ -248,16 +307,19 @@ def read_chunk(chunk: Chunk, settings: InputSettings, skipped: Counter[str],
     Raises:
       UserError: bad text with on_error "fail", named by file and line; an unreadable file.
     """
-    begin, end = (0, sys.maxsize) if _is_gzip(chunk.path) else (chunk.begin, chunk.end)
-    faults = _Faults(chunk.path, begin, end, settings.on_error, skipped)
-    is_jsonl = _is_jsonl(chunk.path)
-    longest = LONGEST_RECORD if is_jsonl else LONGEST_LINE
-    with _File(chunk.path, None if _is_gzip(chunk.path) else seen) as f:
-        # A document begins where the one before ends, maybe in a chunk of blank lines.
-        may_be_blank = begin > 0 and (settings.split == "all" or not blank_ends_documents(
-            settings, is_jsonl))
-        texts = _texts(f, longest, faults, may_be_blank, stand_alone=is_jsonl)
-        events = events_of(texts, settings, faults, is_jsonl)
+    form = chunk.form
+    begin, end = (0, sys.maxsize) if form.is_whole else (chunk.begin, chunk.end)
+    faults = _Faults(chunk.path, begin, end, settings, skipped, form)
+    longest = LONGEST_RECORD if form.kind in (RECORDS, TABLE) else LONGEST_LINE
+    with _File(chunk.path, form, seen) as f:
+        if form.kind == JSON:
+            events = from_json(f, settings, faults)
+        else:
+            # A document begins where the one before ends, maybe in a chunk of blank lines.
+            may_be_blank = begin > 0 and (settings.split == "all" or not blank_ends_documents(
+                settings, form))
+            texts = _texts(f, longest, faults, may_be_blank, stand_alone=form.kind == RECORDS)
+            events = events_of(texts, settings, faults, form)
         events = _owned(events, begin, end) if settings.split == "all" else _select(
             _whole_documents(events, begin, end), settings, skipped)
         yield from _mark_ends(chunk.path, events)
@@ -269,16 +331,17 @@ class _Faults:
     A fault belongs to the chunk in which its line begins; others that meet it pass over it.
     """
 
-    def __init__(self, path, begin, end, on_error, skipped):
-        self.path, self.begin, self.end = path, begin, end
-        self._skip = on_error == "skip"
+    def __init__(self, path, begin, end, settings, skipped, form):
+        self.path, self.begin, self.end, self.form = path, begin, end, form
+        self.encoding = settings.encoding
+        self._skip = settings.on_error == "skip"
         self._skipped = skipped
 
     def add(self, offset, reason, detail):
         if not self.begin <= offset < self.end:
             return
         if not self._skip:
-            raise UserError("%s: %s" % (_place(self.path, offset), detail)) from None
+            raise UserError("%s: %s" % (_place(self.path, offset, self.form), detail)) from None
         self._skipped[reason] += 1
 
 
@@ -335,7 +398,7 @@ def _decode(block, lines, offsets, longest, faults):
     """Returns the texts of the lines of a block: at once if all are good, else one by one."""
     if max(map(len, lines), default=0) <= longest:
         with contextlib.suppress(UnicodeDecodeError):
-            text = block.decode("utf-8" if offsets[0] else "utf-8-sig")
+            text = block.decode(_codec(faults, offsets[0]))
             if "\0" not in text:
                 return text.split("\n")
     return [_decode_line(line, offset, longest, faults) for line, offset in zip(lines, offsets)]
@@ -347,14 +410,27 @@ def _decode_line(line, offset, longest, faults):
         return faults.add(offset, "line too long", "a line of more than %d bytes; expected a "
                           "sentence, a paragraph or a record a line" % longest)
     try:
-        text = line.decode("utf-8" if offset else "utf-8-sig")
+        text = line.decode(_codec(faults, offset))
     except UnicodeDecodeError as e:
-        return faults.add(offset, "not UTF-8", "not UTF-8: byte 0x%02x at column %d; convert the "
-                          "file first" % (e.object[e.start], e.start + 1))
+        name = faults.encoding or "UTF-8"
+        return faults.add(offset, "not " + name, "not %s: byte 0x%02x at column %d%s" % (
+            name, e.object[e.start], e.start + 1, "" if faults.encoding else _hint(faults, offset)))
     if "\0" in text:
         return faults.add(offset, "NUL byte", "a NUL byte at column %d; expected plain UTF-8 text"
                           % (text.index("\0") + 1))
     return text
+
+
+def _codec(faults, offset):
+    return faults.encoding or ("utf-8" if offset else "utf-8-sig")
+
+
+def _hint(faults, offset):
+    """Which encodings the lines from `offset` on may be of, for an error."""
+    with _File(faults.path, faults.form) as f:
+        f.seek(offset)
+        lines = f.read_exactly(_BLOCK).split(b"\n")
+    return encodings.hint(b"\n".join(line for line in lines[:-1] or lines if not line.isascii()))
 
 
 def _line_before(f, position, longest):

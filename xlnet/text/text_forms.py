@@ -7,15 +7,21 @@ chunk that is read, `begin` and `end`, and is told what is wrong, `add(offset, r
 
 from __future__ import annotations
 
+import codecs
+import csv
+import html
 import json
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from xlnet.config import InputSettings
+from xlnet.text.recognition import ARTICLES, RECORDS, TABLE, Form
 from xlnet.text.sentences import sentences_and_joints
 from xlnet.tokenization import is_text
 
+_LOOKED_AT = 1 << 12         # [bytes] for the first character of JSON
+_LONGEST_CELL = 1 << 24      # [characters]
 LONGEST_LINE = 1 << 20       # [bytes] some 200,000 words: beyond any paragraph, far below memory
 
 
@@ -32,11 +38,15 @@ class End(NamedTuple):
 
 
 def events_of(texts: Iterable[Any], settings: InputSettings, faults: Any,
-              is_jsonl: bool) -> Iterator[Any]:
-    """The events of a file's lines: of JSON lines by `settings.json_field`, of any other file by
-    `settings.text_format`."""
-    if is_jsonl:
+              form: Form) -> Iterator[Any]:
+    """The events of a file's lines: of JSON lines and tables by `settings.json_field`, of plain
+    text by `settings.text_format`."""
+    if form.kind == RECORDS:
         return _from_records(texts, settings.json_field, faults)
+    if form.kind == TABLE:
+        return _from_table(texts, settings.json_field, form.delimiter, faults)
+    if form.kind == ARTICLES:
+        return _from_articles(texts)
     if settings.text_format == "lines":
         return _from_lines(texts)
     if settings.text_format == "paragraphs":
@@ -46,9 +56,9 @@ def events_of(texts: Iterable[Any], settings: InputSettings, faults: Any,
     return _from_book(texts, faults)
 
 
-def blank_ends_documents(settings: Any, is_jsonl: bool) -> bool:
+def blank_ends_documents(settings: Any, form: Form) -> bool:
     """Whether a blank line ends a document."""
-    return not is_jsonl and settings.text_format in ("lines", "paragraphs")
+    return form.kind == "text" and settings.text_format in ("lines", "paragraphs")
 
 
 def _from_lines(texts):
@@ -83,22 +93,84 @@ def _from_records(texts, field, faults):
     for offset, text in texts:
         if not text or text.isspace() or not faults.begin <= offset < faults.end:
             continue
-        document = _field_of(text, field, offset, faults)
-        yield End(offset)
-        if document is not None:
-            for line in document.split("\n"):
-                yield from _sentences(offset, line)
-        yield End(offset)
+        try:
+            record = json.loads(text)
+        except (ValueError, RecursionError) as e:
+            faults.add(offset, "not JSON", "not JSON: %s" % (
+                "%s at column %d" % (e.msg, e.colno) if isinstance(e, json.JSONDecodeError)
+                else "a number too long or lists too deep"))
+            yield End(offset)
+        else:
+            yield from _document(record, field, offset, faults)
 
 
-def _field_of(text, field, offset, faults):
-    """The text of a record, None with a fault where it has none."""
+def from_json(f: Any, settings: InputSettings, faults: Any) -> Iterator[Any]:
+    """The events of a list of JSON objects, or of objects one after the other; a document each.
+
+    Offsets are numbers of items, from 1 on.
+    """
+    import ijson
+    start, number = f.read_exactly(_LOOKED_AT), 0
+    f.seek(3 * start.startswith(codecs.BOM_UTF8))
+    is_list = start.lstrip(codecs.BOM_UTF8 + b" \t\r\n").startswith(b"[")
+    source = codecs.EncodedFile(f, "utf-8", settings.encoding) if settings.encoding else f
     try:
-        record = json.loads(text)
-    except (ValueError, RecursionError) as e:
-        return faults.add(offset, "not JSON", "not JSON: %s" % (
-            "%s at column %d" % (e.msg, e.colno) if isinstance(e, json.JSONDecodeError)
-            else "a number too long or lists too deep"))
+        for number, value in enumerate(ijson.items(
+                source, "item" if is_list else "", multiple_values=True, use_float=True), 1):
+            yield from _document(value, settings.json_field, number, faults)
+    except (ijson.JSONError, UnicodeDecodeError) as e:
+        if f.damage:
+            faults.add(number + 1, "damaged .gz",
+                       "the .gz file is damaged or cut off here (%s)" % f.damage)
+        else:
+            faults.add(number + 1, "not JSON", "not JSON: %s" % str(e).split("\n")[0])
+
+
+def _from_table(texts, field, delimiter, faults):
+    """CSV, a document a row, in the column `field`; cells in quotation marks may hold newlines."""
+    offsets: list[int] = []
+
+    def lines():
+        for offset, text in texts:
+            if text is not None:
+                offsets.append(offset)
+                yield text + "\n"
+
+    csv.field_size_limit(_LONGEST_CELL)
+    names: list[str] = []
+    try:
+        for row in csv.reader(lines(), delimiter=delimiter):
+            if not names:
+                names = [name.strip() for name in row]
+            elif any(row):
+                yield from _document(dict(zip(names, row)), field, offsets[0], faults)
+            offsets.clear()
+    except csv.Error as e:
+        faults.add(offsets[0], "not CSV", "not CSV: %s" % e)
+
+
+def _from_articles(texts):
+    """WikiExtractor: a paragraph a line; `<doc ...>` and `</doc>` around each document."""
+    for offset, text in texts:
+        text = (text or "").strip()
+        if text == "</doc>" or text.startswith("<doc ") and text.endswith(">"):
+            yield End(offset)
+        elif text:
+            yield from _sentences(offset, html.unescape(text))
+
+
+def _document(record, field, offset, faults):
+    """The events of a document that is a record."""
+    document = _field_of(record, field, offset, faults)
+    yield End(offset)
+    if document is not None:
+        for line in document.split("\n"):
+            yield from _sentences(offset, line)
+    yield End(offset)
+
+
+def _field_of(record, field, offset, faults):
+    """The text of a record, None with a fault where it has none."""
     if not isinstance(record, dict) or field not in record:
         found = ", ".join(record) if isinstance(record, dict) else type(record).__name__
         return faults.add(offset, "no field '%s'" % field,

@@ -29,7 +29,7 @@ from xlnet.text import corpus, reading
 from xlnet.text.reading import Chunk
 from xlnet.tokenization import Tokenizer
 
-_RULES = 1                   # of making tokens from text; other ones need other tokens
+_RULES = 2                   # of making tokens from text; other ones need other tokens
 _SETTINGS = [field.name for field in dataclasses.fields(InputSettings)
              if field.name != "input_glob"] + ["from_raw_text", "use_eod"]
 _BLOCK = 1 << 20             # [bytes]
@@ -108,7 +108,7 @@ class TokenStore:
 
     def _path(self, chunk):
         path = chunk.path if files.is_remote(chunk.path) else os.path.realpath(chunk.path)
-        where = repr((self._depends_on, path, chunk.begin, chunk.end))
+        where = repr((self._depends_on, path, *chunk[1:]))
         return os.path.join(self._directory,
                             hashlib.sha256(where.encode("utf-8")).hexdigest()[:32])
 

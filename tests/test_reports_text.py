@@ -1,0 +1,130 @@
+"""Inputs of public reports about text: read as what they are, or refused in one line.
+
+The files in tests/reports/ are small ones that have the property that a report is about.
+"""
+
+import collections
+
+import pytest
+from helpers.paths import ROOT
+
+from xlnet import cli, config, encodings, errors
+from xlnet.programs import extract_features, train_sentencepiece
+from xlnet.tasks import custom, parsing, readers
+from xlnet.text import reading
+
+REPORTS = ROOT / "tests" / "reports"
+
+
+def documents_of(path, **values):
+    """The documents of a file of text for pretraining, each a list of sentences."""
+    settings = config.CorpusSettings(input_glob=str(path), save_dir="", sp_path="", **values)
+    lines = [line for chunk in reading.cut([str(path)], 2000, settings.json_field)
+             for line in reading.read_chunk(chunk, settings, collections.Counter())]
+    found = [[]]
+    for line in lines:
+        found[-1].append(line.text)
+        if line.ends_document:
+            found.append([])
+    return found[:-1]
+
+
+@pytest.mark.parametrize("name, kind, documents, sentences", [
+    ("46/a.jsonl.gz", reading.RECORDS, 60, 300),
+    ("46/c4-train.00000-of-00002.json.gz", reading.RECORDS, 60, 300),
+    ("46/list.json", reading.JSON, 60, 300),
+    ("16/old_mac.txt", reading.TEXT, 200, 400)])
+def test_text_is_read_by_its_content(name, kind, documents, sentences):
+    path = REPORTS / name
+    found = documents_of(path)
+    assert reading.look(str(path)).kind == kind
+    assert (len(found), sum(map(len, found))) == (documents, sentences)
+    assert not any(mark in sentence for document in found for sentence in document
+                   for mark in ("http", '"text"', "\r"))
+
+
+def test_a_vocabulary_is_trained_on_the_text_alone(tmp_path, capsys):
+    settings = train_sentencepiece.VocabularySettings(
+        input_glob=str(REPORTS / "46"), sp_path=str(tmp_path / "m.model"), vocab_size=50)
+    train_sentencepiece.main(settings)
+    import sentencepiece
+    model = sentencepiece.SentencePieceProcessor(model_file=settings.sp_path)
+    assert model.unk_id() in model.encode("{")
+    assert "2 files (a.jsonl.gz, ...) as JSON lines (field text)" in capsys.readouterr().out
+
+
+# Encodings.
+
+SENTENCES = {
+    "cp1252": "Der Zug fährt später, weil die Brücke über den Fluß gesperrt ist. Schöne Grüße!",
+    "latin-1": "El niño comió una manzana por la mañana; ¿cómo está la situación en España?",
+    "cp850": "Der Zug fährt später, weil die Brücke über den Fluß gesperrt ist. Schöne Grüße!",
+    "cp1250": "Pociąg przyjeżdża późno, ponieważ most jest zamknięty. Źródło wody, żółty kwiat.",
+    "iso8859-2": "Vlak přijíždí pozdě, protože most je zavřený. Příliš žluťoučký kůň úpěl ódy.",
+    "cp1251": "Отличный товар, рекомендую всем. Плохо работает доставка, но цена низкая.",
+    "koi8-r": "Отличный товар, рекомендую всем. Плохо работает доставка, но цена низкая.",
+    "cp866": "Отличный товар, рекомендую всем. Плохо работает доставка, но цена низкая.",
+    "cp1253": "Το τρένο φτάνει αργά επειδή η γέφυρα είναι κλειστή. Πολύ καλό προϊόν.",
+    "cp1254": "Tren geç geliyor çünkü köprü kapalı. Çok güzel bir ürün, ışık şöyle böyle.",
+    "cp1255": "הרכבת מגיעה מאוחר כי הגשר סגור. מוצר טוב מאוד, אני ממליץ לכולם לקנות אותו.",
+    "cp1256": "القطار يصل متأخرا لأن الجسر مغلق. منتج جيد جدا وأنصح به الجميع.",
+    "iso8859-6": "القطار يصل متأخرا لأن الجسر مغلق. منتج جيد جدا وأنصح به الجميع.",
+    "cp874": "รถไฟมาถึงช้าเพราะสะพานปิด สินค้าดีมากขอแนะนำให้ทุกคน",
+    "shift_jis": "電車は橋が閉まっているため遅れて到着します。とても良い商品です。",
+    "euc_jp": "電車は橋が閉まっているため遅れて到着します。とても良い商品です。",
+    "gb18030": "火车晚点到达，因为大桥关闭了。非常好的产品，我向所有人推荐。",
+    "big5": "火車晚點到達，因為大橋關閉了。非常好的產品，我向所有人推薦。",
+    "euc_kr": "다리가 폐쇄되어 기차가 늦게 도착합니다. 아주 좋은 제품이라 추천합니다.",
+}
+
+
+@pytest.mark.parametrize("name", SENTENCES)
+def test_the_right_encoding_is_among_those_that_are_proposed(name):
+    text = "".join("%d,%s,pos\n" % (number, SENTENCES[name]) for number in range(3))
+    content = text.encode(name)
+    proposed = encodings.likely(content)
+    assert text in [content.decode(each, "replace") for each in proposed], proposed
+    assert 1 <= len(proposed) <= 3
+    hint = encodings.hint(content)
+    assert proposed[0] in hint
+    assert any(word in hint for word in SENTENCES[name].split() if not word.isascii())
+
+
+def test_most_encodings_are_proposed_first():
+    first = sum(content.decode(encodings.likely(content)[0], "replace") == text
+                for text, content in ((text, text.encode(name))
+                                      for name, text in SENTENCES.items()))
+    assert first > 0.8 * len(SENTENCES)
+
+
+@pytest.mark.parametrize("name, encoding, word", [
+    ("14/cp.csv", "cp1252", "Größe passt"),
+    ("14/ru_cp1251.csv", "cp1251", "Плохо работает")])
+def test_a_table_of_another_encoding(name, encoding, word):
+    settings = dict(task_name="custom", data_dir=str(REPORTS / name), model_dir="m", do_train=True,
+                    text_a_column="Text" if "cp.csv" in name else "text",
+                    label_column="Urteil" if "cp.csv" in name else "label")
+    with pytest.raises(errors.UserError, match="not UTF-8.* looks like %s .*--encoding=%s" % (
+            encoding, encoding)):
+        custom.get_task(config.ClassifierSettings(**settings))
+    task = custom.get_task(config.ClassifierSettings(**settings, encoding=encoding))
+    rows = parsing.read_file(task, str(REPORTS / name), True)
+    assert any(word in row.pairs[0][0] for row in rows)
+
+
+def test_tags_of_another_encoding():
+    """The tagger advises --encoding, and has it."""
+    values = dict(task_name="custom", data_dir=str(REPORTS / "35"), model_dir="m", do_train=True,
+                  tag_column="3")
+    with pytest.raises(errors.UserError, match="esp.train:2: not UTF-8.*--encoding=cp1252"):
+        custom.get_task(config.TaggerSettings(**values))
+    task = custom.get_task(config.TaggerSettings(**values, encoding="latin-1"))
+    path = readers.find_file(str(REPORTS / "35"), task.files["train"])
+    assert "Coruña" in next(iter(task.kind.read_rows(task, path, True, None))).pairs[0][0]
+
+
+@pytest.mark.parametrize("group", [
+    config.CorpusSettings, config.ClassifierSettings, config.TaggerSettings, config.SpanSettings,
+    train_sentencepiece.VocabularySettings, extract_features.FeatureSettings])
+def test_every_program_that_reads_files_has_the_flag(group):
+    assert "encoding" in cli.settings_of([group])

@@ -1,0 +1,138 @@
+"""Which form a file of text has: its first bytes decide, its name only where they do not."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import csv
+import gzip
+import io
+import json
+import os
+import re
+import zlib
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, Optional
+
+from xlnet import files
+from xlnet.errors import UserError
+
+_LOOKED_AT = 1 << 16         # [bytes] of the unpacked file
+_LINES_TRIED = 20            # of them, until one is a JSON object
+_GZIP = b"\x1f\x8b"
+_UNREAD = {b"PAR1": "a Parquet file", b"\x28\xb5\x2f\xfd": "packed with zstd",
+           b"BZh": "packed with bzip2", b"\xfd7zXZ": "packed with xz", b"PK\x03\x04": "a zip file"}
+_OBJECT = re.compile(r'\{\s*(?:"(?:[^"\\\n]|\\.)*"\s*:|\})')
+_ARRAY = re.compile(r"\[\s*" + _OBJECT.pattern)
+
+TEXT, RECORDS, JSON, TABLE, ARTICLES = "text", "records", "json", "table", "articles"
+
+
+class Form(NamedTuple):
+    """How a file is read.
+
+    Attributes:
+      kind: TEXT, laid out as `text_format` says; RECORDS, JSON lines; JSON, a list of objects, or
+        objects over several lines; TABLE, CSV with a line of column names; ARTICLES, as of
+        WikiExtractor, `<doc ...>` and `</doc>` lines around each document.
+      is_packed: whether it is a .gz file.
+      ends_in_cr: whether lines end in a carriage return alone.
+      delimiter: between the cells of a TABLE.
+    """
+    kind: str = TEXT
+    is_packed: bool = False
+    ends_in_cr: bool = False
+    delimiter: str = ""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether only the complete file can be read, and not a part of it."""
+        return self.is_packed or self.kind in (JSON, TABLE)
+
+
+def look(path: str, field: str, encoding: Optional[str] = None) -> Form:
+    """The form of a file, from its first bytes.
+
+    Args:
+      field: the key, or the column, that holds the text.
+      encoding: of the text; None: UTF-8.
+
+    Raises:
+      UserError: it is of a form that is not read; a table lacks the column.
+      OSError: it cannot be read.
+    """
+    name = path.lower()
+    with files.open_binary(path) as f:
+        head = f.read(_LOOKED_AT)
+        for start, what in _UNREAD.items():
+            if head.startswith(start):
+                raise UserError("%s: %s; expected text, JSON, CSV or .gz of these; %s" % (
+                    path, what, "convert it to JSON lines" if start == b"PAR1" else "unpack it"))
+        is_packed = name.endswith(".gz") or head.startswith(_GZIP)
+        if head.startswith(_GZIP):
+            f.seek(0)
+            with contextlib.suppress(EOFError, zlib.error, gzip.BadGzipFile):
+                head = gzip.GzipFile(fileobj=f).read(_LOOKED_AT)
+    ends_in_cr = b"\r" in head[:-1] and b"\n" not in head
+    text = head.decode(encoding or "utf-8-sig", "replace")
+    text = text.replace("\r", "\n") if ends_in_cr else text
+    extension = os.path.splitext(name[:-3] if name.endswith(".gz") else name)[1]
+    delimiter = _delimiter(path, text, field, extension)
+    kind = TABLE if delimiter else _kind(text.lstrip(), extension)
+    return Form(kind, is_packed, ends_in_cr, delimiter or "")
+
+
+def _kind(text, extension):
+    lines = text.split("\n")[:_LINES_TRIED]
+    if _ARRAY.match(text):
+        return JSON
+    if any(map(_is_object, lines)) or extension in (".jsonl", ".ndjson"):
+        return RECORDS
+    if _OBJECT.match(text):          # over several lines; or its first line is longer than `text`
+        return JSON if len(lines) > 1 else RECORDS
+    if re.match(r"<doc\s[^\n]*>\s*\n", text):
+        return ARTICLES
+    return RECORDS if extension == ".json" else TEXT
+
+
+def _is_object(line):
+    try:
+        return line[:1] == "{" and isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _delimiter(path, text, field, extension) -> Optional[str]:
+    """The delimiter with which the first line names the column `field`; None of other files."""
+    is_named = extension in (".csv", ".tsv")
+    for delimiter in ",\t;|":
+        with contextlib.suppress(csv.Error):
+            rows = csv.reader(io.StringIO(text), delimiter=delimiter)
+            names = [name.strip() for name in next(rows, [])]
+            if field in names and (is_named or 1 < len(names) == len(next(rows, []))):
+                return delimiter
+    if is_named and text.strip() and _kind(text.lstrip(), "") == TEXT:
+        raise UserError("%s: no column '%s' (json_field); the first line is '%.200s'; name the "
+                        "column with --json_field, or rename a file that is no table to .txt" % (
+                            path, field, text.split("\n")[0].strip()))
+    return None
+
+
+def in_words(found: Iterable[tuple[str, Form]], field: str, text_format: str) -> str:
+    """What each file is read as, in one line.
+
+    Args:
+      found: path and form of each file.
+    """
+    words = {TEXT: "text (text_format %s)" % text_format, RECORDS: "JSON lines (field %s)" % field,
+             JSON: "JSON (field %s)" % field, TABLE: "CSV (column %s)" % field,
+             ARTICLES: "WikiExtractor's articles"}
+    names: dict[str, list[str]] = collections.defaultdict(list)
+    for path, form in found:
+        names[words[form.kind] + ", lines ending in CR" * form.ends_in_cr].append(
+            os.path.basename(path))
+    return "input: " + "; ".join("%s as %s" % (_some(group), how) for how, group in names.items())
+
+
+def _some(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else "%d files (%s, ...)" % (len(names), names[0])
