@@ -1,5 +1,6 @@
 """run_tagger.py from end to end: a small network that learns which words are entities."""
 
+import io
 import json
 import random
 import re
@@ -130,6 +131,18 @@ def test_the_model_directory_and_a_text_suffice(place, trained, tmp_path):
     value = json.loads((tmp_path / "predictions_custom_texts.jsonl").read_text())
     assert value.pop("predicted") == [[4, 15, "PER"], [16, 21, "LOC"]]
     assert value == dict(text=text, id=3)
+
+
+def test_raw_sentences_and_tokens_of_the_standard_input(place, trained, monkeypatch):
+    """Sentences become JSON lines with spans; tokens come back with their tags."""
+    for content, predicted in (
+            ("mi kamat telok dakar le.\n", [[3, 14, "PER"], [15, 20, "LOC"]]),
+            ('{"tokens": ["mi", "kamat", "telok", "dakar"]}\n', ["O", "I-PER", "I-PER", "I-LOC"])):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content.encode())))
+        done = command.run("run_tagger.py", "--do_predict=True", "--predict_file=-",
+                           "--predict_output=-", "--model_dir=%s" % (place.directory / "model"))
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["predicted"] == predicted
 
 
 def test_training_on_texts_with_spans(place, tmp_path):

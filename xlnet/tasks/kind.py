@@ -154,6 +154,8 @@ class Kind:
     def parse_pairs(self, task: Task, text_a: str, text_b: Optional[str], choices: list) -> tuple:
         """Returns (pairs of the `Row`, None) or (None, fault in words).
 
+        A pair is (text, None) or (text, second text); there are as many as `num_choices` says.
+
         text_a, text_b: not empty; None where the task has no second text. choices: the cells of the
         columns `task.choices`, a str each, or a list in JSON.
         """
