@@ -136,7 +136,7 @@ def test_the_model_directory_and_a_text_suffice(place, trained, tmp_path):
 def test_raw_sentences_and_tokens_of_the_standard_input(place, trained, monkeypatch):
     """Sentences become JSON lines with spans; tokens come back with their tags."""
     for content, predicted in (
-            ("mi kamat telok dakar le.\n", [[3, 14, "PER"], [15, 20, "LOC"]]),
+            ("mi kamat telok dakar le\n", [[3, 14, "PER"], [15, 20, "LOC"]]),
             ('{"tokens": ["mi", "kamat", "telok", "dakar"]}\n', ["O", "I-PER", "I-PER", "I-LOC"])):
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content.encode())))
         done = command.run("run_tagger.py", "--do_predict=True", "--predict_file=-",

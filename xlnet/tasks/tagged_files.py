@@ -350,8 +350,8 @@ _BRACKET = re.compile(r"(?:\(([^()*]+))?\*?(\))?")
 def _without_brackets(tags):
     """CoNLL-2012's brackets, "(PERSON*" "*)", as bio2 tags; other tags as they are. Raises
     ValueError where brackets are nested or do not match."""
-    parts = [_BRACKET.fullmatch(tag) for tag in tags]
-    if not all(parts) or not any("*" in tag or "(" in tag for tag in tags):
+    parts = [part for part in map(_BRACKET.fullmatch, tags) if part]
+    if len(parts) < len(tags) or not any("*" in tag or "(" in tag for tag in tags):
         return tags
     found, label = [], None         # label: of the entity that is open
     for tag, part in zip(tags, parts):
