@@ -80,7 +80,7 @@ class Rows:
             settings.output_dir, "%s.%s" % (task.name, split), task.kind.examples(task, rows),
             self._tokenizer, self._layout, label_features=self._label_features(),
             label_names=task.labels, encode=task.kind.encode, options=task.kind.record_options(),
-            num_choices=len(rows[0].pairs),
+            num_choices=max(len(rows[0].pairs), task.kind.num_choices(task, False)),
             workers=settings.data_workers or os.cpu_count() or 1,
             overwrite=settings.overwrite_data)
         if made.path not in self._warned:

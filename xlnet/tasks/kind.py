@@ -154,6 +154,8 @@ class Kind:
     def parse_pairs(self, task: Task, text_a: str, text_b: Optional[str], choices: list) -> tuple:
         """Returns (pairs of the `Row`, None) or (None, fault in words).
 
+        A pair is (text, None) or (text, second text); there are as many as `num_choices` says.
+
         text_a, text_b: not empty; None where the task has no second text. choices: the cells of the
         columns `task.choices`, a str each, or a list in JSON.
         """
@@ -162,7 +164,8 @@ class Kind:
     def parse_label(self, task: Task, cells: list) -> tuple:
         """Returns (label, None) or (None, fault in words).
 
-        cells: of the columns `task.label`, [] where the file has none; a str, or any value in JSON.
+        cells: of the columns `task.label`, then of `task.choices`; [] where the file has no labels.
+        Each is a str, or any value in JSON.
         The label may be of any type that `json` can write.
         """
         raise NotImplementedError
@@ -244,17 +247,22 @@ class Kind:
         return ("text_a", "text_b") if task.text_b else ("text_a",)
 
     def graph_features(self, encoder: Any, task: Task, texts: dict) -> dict:
-        """What `encode` makes of texts, in the graph: a dict of tensors [B, ...].
+        """What `encode` makes of texts, in the graph: a dict of tensors [B, ...]. `parse_pairs` may
+        arrange the texts in other pairs, but not change them.
 
         encoder: `serving.graph_encoding.GraphEncoder`. texts: dict of string tensors.
 
         Raises:
           UserError: this kind's texts cannot be encoded in the graph.
         """
-        if type(self).encode is not Kind.encode:
-            raise UserError("texts of kind %s cannot be encoded in the graph; export with "
+        names = {"  <Text %s>  " % name: texts[name] for name in texts}
+        first, second = (*names, None)[:2]
+        pairs, fault = self.parse_pairs(task, first, second, [])
+        if type(self).encode is not Kind.encode or fault or any(
+                text is not None and text not in names for pair in pairs for text in pair):
+            raise UserError("texts of task type %s cannot be encoded in the graph; export with "
                             "--signatures=ids" % self.name)
-        return encoder.pairs(texts["text_a"], texts.get("text_b"))
+        return encoder.records([[names.get(text) for text in pair] for pair in pairs])
 
     def graph_join(self, tf: Any, answers: dict, row: Any) -> dict:
         """What `join` does, in the graph: a dict of tensors [B, ...] of what `answers` says of m

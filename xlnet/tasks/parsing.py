@@ -238,7 +238,8 @@ def _parse_row(task, columns, values, index, need_labels):
         pairs, fault = _checked_characters(pairs)
     if fault:
         return None, fault
-    label, fault = task.kind.parse_label(task, [values[position] for position in columns.label])
+    label, fault = task.kind.parse_label(task, [values[position] for position in (
+        *columns.label, *(columns.choices if columns.label else ()))])
     if label in task.skipped_labels:
         return _LEFT_OUT, None
     query = None if columns.query is None else to_text(values[columns.query])
