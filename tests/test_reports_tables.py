@@ -6,7 +6,6 @@ The files in tests/reports/ are small ones that have the property that a report 
 
 import gzip
 import json
-import logging
 import os
 import subprocess
 import sys
@@ -173,16 +172,13 @@ def test_refused_in_one_line(tmp_path, name):
     assert "\n" not in str(e.value)
 
 
-def test_the_order_of_equal_labels_does_not_depend_on_the_hash_seed(tmp_path):
-    (tmp_path / "t.csv").write_text("text,label\n" + "".join("a,%s\n" % label for label in (
-        "1", "01", "1.0", "2", "x y", "A", "a", "true", "True")))
-    code = ("import sys; sys.path[:0] = [%r, %r]\nimport test_reports_tables as t\n"
-            "print(t.read(%r)[0])" % (str(ROOT), str(ROOT / "tests"), str(tmp_path / "t.csv")))
-    found = {subprocess.run([sys.executable, "-c", code.replace(",true", "")], check=True,
-                            capture_output=True, text=True,
-                            env=dict(os.environ, PYTHONHASHSEED=seed)).stdout or "nothing"
-             for seed in ("1", "2", "3")}
-    assert len(found) == 1 and found != {"nothing"}
+def test_the_order_of_equal_labels_does_not_depend_on_the_hash_seed():
+    code = ("import sys; sys.path.insert(0, %r)\nfrom xlnet.tasks import classification as c\n"
+            "print(c.sorted_names({'007', '07', '7', '0'}))" % str(ROOT))
+    found = {subprocess.run([sys.executable, "-c", code], check=True, capture_output=True,
+                            text=True, env=dict(os.environ, PYTHONHASHSEED=seed)).stdout
+             for seed in "12345"}
+    assert found == {"('0', '007', '07', '7')\n"}
 
 
 # ---- which file is which split
@@ -241,7 +237,7 @@ def test_named_files(tmp_path):
     with pytest.raises(UserError, match="dev_file: no such file: .*d.csv; found there: a1.csv"):
         custom.get_task(settings("", train_file=at % "a1.csv", dev_file=at % "d.csv"))
     with pytest.raises(UserError, match="dev_file and eval_file are the same setting"):
-        settings("", dev_file="b", eval_file="b")
+        settings("", dev_file="b", eval_file="b").check()
 
 
 def test_named_files_of_a_known_task_take_the_place_of_both_halves(tmp_path):
@@ -400,7 +396,7 @@ def test_a_prediction_file_called_csv_has_commas(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def first(tmp_path_factory):
+def first(tmp_path_factory, quick_start):
     """A model of the labels pos and neg."""
     directory = tmp_path_factory.mktemp("first")
     make_vocabulary(directory / "sp.model", json.loads(
@@ -420,8 +416,8 @@ def start(directory, name, model_dir, **flags):
     return command.run("run_classifier.py", *("--%s=%s" % item for item in flags.items()))
 
 
+@pytest.mark.usefixtures("quick_start")
 def test_a_classifier_of_other_labels_as_the_start(first, tmp_path):
-    logging.getLogger("xlnet").setLevel(logging.INFO)
     begin = dict(init_checkpoint=first / "model")
     done = start(tmp_path, "c", tmp_path / "c", **begin)
     assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
@@ -430,10 +426,9 @@ def test_a_classifier_of_other_labels_as_the_start(first, tmp_path):
     assert start(tmp_path, "c", tmp_path / "c", cls_scope="new", **begin).returncode == 0
     done = start(tmp_path, "d", tmp_path / "d", **begin)
     assert done.returncode == 0 and "neg, pos, this run has no, yes" in done.stdout + done.stderr
-    done = start(tmp_path, "b", tmp_path / "b", **begin)
-    assert done.returncode == 0 and "cls_scope" not in done.stdout + done.stderr
 
 
+@pytest.mark.usefixtures("quick_start")
 def test_a_file_with_other_columns_is_predicted_and_evaluated(first, tmp_path):
     (tmp_path / "new.csv").write_text("words,kind\nfine box,pos\npoor box,neg\nbox,pos\n")
     done = command.run("run_classifier.py", "--model_dir=%s" % (first / "model"), "--do_predict",

@@ -22,8 +22,8 @@ def test_a_table_of_few_labels(tmp_path):
 
 
 def confused(count, rows=3000):
-    """Names of labels, and (labels, predictions): a quarter is predicted as another label, most often
-    label 7 as label 3."""
+    """Names of labels, and (labels, predictions): a quarter is predicted as another label, most
+    often label 7 as label 3."""
     rng = np.random.default_rng(0)
     labels = rng.integers(count, size=rows)
     predictions = np.where(rng.random(rows) < .25, rng.integers(count, size=rows), labels)

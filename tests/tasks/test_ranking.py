@@ -362,7 +362,7 @@ def check_predictions(place, model_dir, reported):
     (dict(label_smoothing=.1), "label_smoothing: task ranking has no classes"),
     (dict(class_weights="balanced"), "class_weights: task ranking is no classification"),
     (dict(query_id_column="q"), "query_id_column is for --task_name=custom"),
-    (dict(metric="ndcg@5"), "metric: task ranking has no ndcg@5"),
+    (dict(metric="gain@5"), "metric: task ranking has no gain@5"),
     (dict(task_name="custom", query_id_column="query_id", multi_label=True),
      "query_id_column makes a ranking by grades")])
 def test_refused(place, monkeypatch, changes, message):

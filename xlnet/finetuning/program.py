@@ -21,6 +21,7 @@ from xlnet.config import (
 from xlnet.errors import UserError
 from xlnet.finetuning import lengths
 from xlnet.models import settled
+from xlnet.tasks import row_store
 from xlnet.tasks.task import expand_split
 from xlnet.tokenization import Tokenizer
 
@@ -132,7 +133,8 @@ def _to_prepare(settings, task, rows):
     if task.dev_share or rows.has("train"):
         yield "train", rows.to_train()
     if rows.has("dev"):
-        yield "dev", rows.of_split("dev", need_labels=False)["dev"]
+        yield "dev", row_store.kept(row for row in rows.of_split("dev", need_labels=False)["dev"]
+                                    if row.pairs)
     path = settings.named_file
     if path and task.files.get("dev") != os.path.abspath(path):     # it is predicted alone
         yield from rows.to_predict().items()

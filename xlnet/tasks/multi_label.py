@@ -141,6 +141,9 @@ class MultiLabel(Kind):
     def _parse_indicators(self, task, cells):
         """Labels as columns of 0 and 1, in the order of the task's labels."""
         texts = [to_text(cell).strip() for cell in cells]
+        if task.labels and len(texts) != len(task.labels):
+            return None, "%d columns of labels, expected %d: %s" % (
+                len(texts), len(task.labels), ", ".join(task.labels))
         for name, text in zip(task.label, texts):
             if text not in _INDICATORS:
                 return None, "column '%s': '%s', expected 0 or 1" % (name, text)

@@ -23,6 +23,7 @@ from xlnet.tokenization import is_text
 
 _log = logging.getLogger(__name__)
 
+
 # --- Splits
 
 def read_rows(task: Task, data_dir: str, split: str,
@@ -111,10 +112,10 @@ def read_file(task: Task, path: str, need_labels: bool, header: Optional[Sequenc
     rows = task.kind.read_rows(task, path, need_labels, form)
     if rows is None:
         seen: dict = {}
-        parts = []
+        parts: list[Sequence[Row]] = []
         for each in readers.each_path(path):
             parts.append(_read_table(task, each, need_labels, header, form, skips, seen,
-                                     sum(map(len, parts))))
+                                     sum(len(part) for part in parts)))
         rows = parts[0] if len(parts) == 1 else kept(itertools.chain.from_iterable(parts))
     task.kind.note_faults(task, path, rows)
     return rows

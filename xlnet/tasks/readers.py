@@ -358,13 +358,13 @@ def _table(task, path, header, rows, skips):
 
 def _without_blank(path, rows, skips):
     """Rows without those that are empty; with `skips` those inside of the file stay, as faults."""
-    blank, count, first = [], 0, None
+    blank, count, first = [], 0, 0
     for line, cells in rows:
         if not isinstance(cells, str) and not any(cell.strip() for cell in cells):
             first, count = first or line, count + 1
             blank.append((line, cells))
             continue
-        if skips and first is not None:
+        if skips:
             count -= len(blank)
             yield from blank
         blank.clear()
