@@ -170,7 +170,7 @@ def _own_files(settings, kind):
                             % (data_dir, " and ".join(fitting), split))
         if fitting or split != "dev":
             found[split] = fitting[0] if fitting else tuple(
-                "%s.%s" % (name, form) for name in names for form in kind.own_forms)
+                "%s.%s" % (name, form) for name in names for form in kind.own_forms or ("txt",))
     if "dev" in found or not isinstance(found["train"], str):
         return found, 0.0 if "dev" in found else _DEV_SHARE
     unread = [name for name in there if name not in found.values() and readers.extension(name) in (
