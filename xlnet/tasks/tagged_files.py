@@ -243,7 +243,7 @@ class _ConllReader:
                     if cell not in (("0", "1") if before is None else (str(before + 1),)):
                         return False
                     before, count = int(cell), count + 1
-        return count > 2
+        return count > 1
 
     def _find_words(self, need_tags):
         """Takes the second column for the words where the first one counts them."""
