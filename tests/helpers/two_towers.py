@@ -1,4 +1,4 @@
-"""A task type of one's own, whole in this file: how alike two texts are that are read apart.
+"""A task type of one's own, complete in this file: how alike two texts are that are read apart.
 
 The answer is the cosine of the texts' vectors (https://arxiv.org/abs/1908.10084), so that the
 vectors of a collection may be computed once.
