@@ -64,7 +64,7 @@ def read_parts(task: Task, data_dir: str, part: str, need_labels: bool) -> dict[
 def hold_out(rows: Sequence[Row], share: float, seed: int = 0) -> tuple[Sequence[Row], ...]:
     """Parts rows into (train, dev), stratified by label.
 
-    Rows of one query, or of the same text, are in the same part.
+    Rows of one query, or of the same text where there are others, are in the same part.
 
     Args:
       share: the fraction of the texts or queries that is dev; at least one, as is train where
@@ -74,6 +74,8 @@ def hold_out(rows: Sequence[Row], share: float, seed: int = 0) -> tuple[Sequence
     units = np.fromiter((digest(row.query or "\0".join(text or "" for pair in row.pairs
                                                        for text in pair))
                          for row in rows), np.uint64, len(rows))
+    if len(rows) and rows[0].query is None and (units == units[0]).all():
+        units = np.arange(len(rows), dtype=np.uint64)
     labels = np.fromiter((row.label if isinstance(row.label, float) else digest(str(row.label))
                           for row in rows), np.float64, len(rows))
     _, first, unit = np.unique(units, return_index=True, return_inverse=True)
