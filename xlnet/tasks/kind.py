@@ -255,14 +255,14 @@ class Kind:
         Raises:
           UserError: this kind's texts cannot be encoded in the graph.
         """
-        names = {"  <Text %s>  " % name: texts[name] for name in texts}
-        first, second = (*names, None)[:2]
-        pairs, fault = self.parse_pairs(task, first, second, [])
+        names = ["  <Text %s>  " % name for name in texts]
+        found = dict(zip((*names, None), (*texts.values(), None)))
+        pairs, fault = self.parse_pairs(task, names[0], names[1] if names[1:] else None, [])
         if type(self).encode is not Kind.encode or fault or any(
-                text is not None and text not in names for pair in pairs for text in pair):
+                text not in found for pair in pairs for text in pair):
             raise UserError("texts of task type %s cannot be encoded in the graph; export with "
                             "--signatures=ids" % self.name)
-        return encoder.records([[names.get(text) for text in pair] for pair in pairs])
+        return encoder.records([[found[text] for text in pair] for pair in pairs])
 
     def graph_join(self, tf: Any, answers: dict, row: Any) -> dict:
         """What `join` does, in the graph: a dict of tensors [B, ...] of what `answers` says of m

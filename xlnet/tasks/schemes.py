@@ -19,6 +19,7 @@ Spans are (first word, word after the last, label).
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Optional
 
@@ -45,6 +46,7 @@ def split(tag: str) -> tuple[str, str]:
     return prefix, label
 
 
+@functools.cache
 def prefixed(tag: str) -> str:
     """A tag with its label first, PER-B, as B-PER; any other one as it is."""
     label, _, suffix = tag.rpartition("-")

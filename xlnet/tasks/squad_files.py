@@ -103,7 +103,7 @@ def _questions(path, lines) -> Iterator[tuple]:
     event = json_stream.event_at(lines.chunks(), "data")
     if event != "start_array":
         raise UserError("%s: data is %s, expected a list of articles" % (
-            path, "an object" if event == "start_map" else "a " + event))
+            path, "an object" if event == "start_map" else "a %s" % event))
     for a, article in enumerate(json_stream.items(lines.chunks(), "data.item"), 1):
         place = "article %d" % a
         paragraphs = article.get("paragraphs") if isinstance(article, dict) else None

@@ -338,9 +338,10 @@ class _ConllReader:
 def _prefixed(tags, numbers, suffixed):
     """Tags with the label last; suffixed: `LineNumbers` of those that had it first."""
     found = tuple(map(schemes.prefixed, tags))
-    for before, after, number in zip(tags, found, numbers):
-        if before != after:
-            suffixed.add(number)
+    if found != tuple(tags):
+        for before, after, number in zip(tags, found, numbers):
+            if before != after:
+                suffixed.add(number)
     return found
 
 
@@ -350,8 +351,10 @@ _BRACKET = re.compile(r"(?:\(([^()*]+))?\*?(\))?")
 def _without_brackets(tags):
     """CoNLL-2012's brackets, "(PERSON*" "*)", as bio2 tags; other tags as they are. Raises
     ValueError where brackets are nested or do not match."""
-    parts = [_BRACKET.fullmatch(tag) for tag in tags]
-    if not all(parts) or not any("*" in tag or "(" in tag for tag in tags):
+    if not any("*" in tag or "(" in tag for tag in set(tags)):
+        return tags
+    parts = [part for part in map(_BRACKET.fullmatch, tags) if part]
+    if len(parts) < len(tags):
         return tags
     found, label = [], None         # label: of the entity that is open
     for tag, part in zip(tags, parts):

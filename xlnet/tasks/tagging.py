@@ -116,10 +116,10 @@ class Tagging(Kind):
         source = sentences[0].source
         if isinstance(source, tagged_files.Lines):
             # As found in the file; names stay.
-            columns = {"text_a": source.word_column, "label": source.tag_column}
-            task = dataclasses.replace(task, **{
-                name: (column,) for name, column in columns.items()
-                if not getattr(task, name) or getattr(task, name)[0].isdecimal()})
+            text_a, label = (
+                names if names and not names[0].isdecimal() else (column,) for names, column in (
+                    (task.text_a, source.word_column), (task.label, source.tag_column)))
+            task = dataclasses.replace(task, text_a=text_a, label=label)
         kind = dataclasses.replace(self, scheme=scheme, is_spaced=_is_spaced(sentences))
         return dataclasses.replace(task, kind=kind,
                                    labels=schemes.all_tags(labels, kind.learned_scheme))
@@ -129,17 +129,17 @@ class Tagging(Kind):
         for sentence in tagged_files.read(
                 path, form, task.text_a[0], task.label[0] if task.label else None, need_tags,
                 encoding=task.encoding, delimiter=task.delimiter, skips=task.skips_faults):
-            if sentence.entities is not None and self.scheme != "auto":
+            if sentence.tags and sentence.entities is not None and self.scheme != "auto":
                 sentence = sentence._replace(tags=schemes.repaired(sentence.tags, self.scheme))
             yield sentence
 
     def from_model(self, task: Task, stored: dict) -> Task:
         """The same from the `task.json` of a model."""
         options = {name: stored["kind_options"][name] for name in ("scheme", "is_spaced")}
-        columns = {name: tuple(stored["columns"].get(name, getattr(task, name)))
-                   for name in ("text_a", "label")}
+        text_a, label = (tuple(stored["columns"].get(name, getattr(task, name)))
+                         for name in ("text_a", "label"))
         return dataclasses.replace(task, kind=dataclasses.replace(self, **options),
-                                   labels=tuple(stored["labels"]), **columns)
+                                   labels=tuple(stored["labels"]), text_a=text_a, label=label)
 
     def known_metrics(self, task: Task) -> tuple:
         return tuple(self.metrics)
