@@ -7,9 +7,13 @@ import subprocess
 import sys
 import time
 
+import programs
 import pytest
+from helpers import command
 from helpers.paths import ROOT
 
+from xlnet import cli
+from xlnet.config import setting_type
 from xlnet.errors import UserError
 
 PROGRAM = """
@@ -101,3 +105,46 @@ def test_errors_are_value_errors():
         from xlnet import XLNetConfig
         XLNetConfig(n_layer=3)
     assert issubclass(UserError, ValueError)
+
+
+@pytest.mark.parametrize("program, flag, meant", [
+    ("run_classifier.py", "num_train_epochs", "epochs"), ("train_gpu.py", "lr", "learning_rate"),
+    ("run_squad.py", "fp16", "precision=fp16"), ("run_tagger.py", "max_length", "max_seq_length"),
+    ("train_gpu.py", "validation_file", "eval_record_info_dir"),
+    ("run_classifier.py", "lerning_rate", "learning_rate")])
+def test_a_name_of_another_library_leads_to_ours(program, flag, meant):
+    done = command.run(program, "--%s=1" % flag)
+    assert done.returncode == 2 and meant in done.stderr.split(flag, 1)[1]
+
+
+def test_each_habit_leads_to_a_flag_that_exists():
+    names = {name for file in programs.all_files() for program in file.programs
+             for name in program.settings}
+    for habit, meant in cli._HABITS.items():
+        assert {name.split("=")[0] for name in meant.split()} & names, habit
+
+
+# Settings of text that are no paths: a new one belongs here, or its name ends as those of paths.
+NO_PATHS = """
+answer_column answer_start_column beam_options blank books choice_columns class_weights cls_scope
+context_column delimiter encoding eval_split heads host id_column json_field label_column
+label_separator language languages layers learning_rates max_shard_size metric name names order
+pieces predict_split query_id_column question_column reference seeds sentence signatures steps_shown
+stop tag_column task_name tasks text text_a_column text_b_column tpu_name variants ways word_column
+""".split()
+
+
+def test_home_is_expanded_in_every_path(monkeypatch, tmp_path):
+    texts = {name for file in programs.all_files() for program in file.programs
+             for name, field in program.settings.items()
+             if setting_type(field) is str and not field.metadata["choices"]}
+    assert {name for name in texts if not cli._PATHS.fullmatch(name)} <= set(NO_PATHS)
+    assert not any(map(cli._PATHS.fullmatch, NO_PATHS))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "text.txt").write_text("no text")
+    for given in ("~/none.txt", "$HOME/none.txt", "${HOME}/text.txt,~/none.txt"):
+        done = command.run("data_utils.py", "--sp_path=~/sp.model", "--save_dir=~/out",
+                           "--input_glob=" + given)
+        assert done.returncode == 1 and "%s/sp.model" % tmp_path in done.stderr
+    done = command.run("train_gpu.py", "--config=~/c.json", "--record_info_dir=x")
+    assert "%s/c.json" % tmp_path in done.stderr

@@ -240,6 +240,21 @@ def test_named_files(tmp_path):
         settings("", dev_file="b", eval_file="b").check()
 
 
+@pytest.mark.parametrize("group, content", [
+    (TaggerSettings, "Eva B-PER\nran O\n\nKoch B-PER\n"),
+    (SpanSettings, "context\tquestion\tanswer\na b\tq\ta\nb c\tq\tb\n")])
+def test_named_files_of_the_other_programs(tmp_path, group, content):
+    for name in ("a.txt", "b.txt", "c.txt"):
+        (tmp_path / name).write_text(content)
+    at = str(tmp_path / "%s.txt")
+    more = dict(id_column="question") if group is SpanSettings else {}
+    task = custom.get_task(settings("", group, train_file="%s,%s" % (at % "a", at % "b"),
+                                    validation_file=at % "c"))
+    assert [len(parsing.read_rows(task, "", split)) for split in ("train", "dev")] == [4, 2]
+    assert [row.id for row in parsing.read_rows(task, "", "train")] == list("0123")
+    assert not settings("", group, train_file="a", do_eval=True, **more).needs_data_dir
+
+
 def test_named_files_of_a_known_task_take_the_place_of_both_halves(tmp_path):
     (tmp_path / "d.tsv").write_text("sentence1\tsentence2\tgold_label\na\tb\tneutral\n")
     task = custom.get_task(settings("", task_name="mnli", dev_file=str(tmp_path / "d.tsv"),

@@ -4,6 +4,7 @@ The files in tests/reports/ are small ones that have the property that a report 
 """
 
 import collections
+import dataclasses
 
 import pytest
 from helpers.paths import ROOT
@@ -45,12 +46,18 @@ def test_text_is_read_by_its_content(name, kind, documents, sentences):
 
 def test_a_vocabulary_is_trained_on_the_text_alone(tmp_path, capsys):
     settings = train_sentencepiece.VocabularySettings(
-        input_glob=str(REPORTS / "46"), sp_path=str(tmp_path / "m.model"), vocab_size=50)
-    train_sentencepiece.main(settings)
+        input_glob=str(REPORTS / "46"), sp_path=str(tmp_path / "m.model"))
+    train_sentencepiece.main(settings)      # without a size: as many pieces as the text allows
     import sentencepiece
     model = sentencepiece.SentencePieceProcessor(model_file=settings.sp_path)
     assert model.unk_id() in model.encode("{")
-    assert "2 files (a.jsonl.gz, ...) as JSON lines (field text)" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "2 files (a.jsonl.gz, ...) as JSON lines (field text)" in printed
+    assert "note: vocab_size is %d, the largest that" % model.vocab_size() in printed
+    for values, message in ((dict(vocab_size=60), "too large for this text"),
+                            (dict(language="german"), "'german', expected .* other is for any")):
+        with pytest.raises(errors.UserError, match=message):
+            train_sentencepiece.main(dataclasses.replace(settings, **values))
 
 
 # Encodings.

@@ -9,6 +9,8 @@ import pytest
 from helpers.paths import RELEASED
 from helpers.pretraining import TINY, losses, train, weights
 
+from xlnet.engine import checkpoint
+
 pytestmark = pytest.mark.usefixtures("quick_start")
 
 
@@ -36,6 +38,51 @@ def test_held_out_before_and_after(place, trained):
     for (_, loss, perplexity), line in zip(found, lines[1:]):
         assert abs(float(line.split("\t")[1]) - float(loss)) < 1e-4
         assert abs(np.exp(float(loss)) - float(perplexity)) < 0.02
+
+
+def held_out(text):
+    return re.findall(r"held out: step (\d+)  loss (\S+)  ppl (\S+)  bits/token (\S+)", text)
+
+
+def test_any_checkpoint_is_evaluated_without_training(place, trained):
+    """What was trained says how targets are drawn; a flag goes before it. Nothing is written."""
+    before = sorted((place / "whole").rglob("*"))
+    bare = dict(model_config_path=None, train_steps=None, warmup_steps=None, mem_len=None,
+                perm_size=None, num_predict=None, do_eval=True)
+    done = train(place, "whole", eval_record_info_dir=place / "heldout", **bare)
+    assert done.returncode == 0, done.stderr
+    assert held_out(done.stdout) == held_out(trained.stdout)[-1:]
+    assert "mem_len=8" in done.stdout and sorted((place / "whole").rglob("*")) == before
+    done = train(place, "none", **dict(bare, init_checkpoint=place / "whole",
+                                       record_info_dir=place / "heldout"))
+    assert held_out(done.stdout) == held_out(trained.stdout)[-1:] and not (place / "none").exists()
+    other = train(place, "whole", eval_record_info_dir=place / "heldout", **dict(
+        bare, num_predict=4))
+    assert held_out(other.stdout) != held_out(trained.stdout)[-1:]
+
+
+def test_weights_alone_are_evaluated(place, trained):
+    """As released ones are: without a step, and without the settings of a run."""
+    folder = place / "alone"
+    shutil.copytree(place / "whole", folder, ignore=shutil.ignore_patterns("*.json", "model.ckpt*"))
+    (folder / "checkpoint").unlink()
+    shutil.copy(place / "whole" / "xlnet_config.json", folder)
+    checkpoint.write_arrays(str(folder / "xlnet_model.ckpt"), checkpoint.read_weights(
+        checkpoint.resolve(str(place / "whole"))))
+    done = train(place, "none", init_checkpoint=folder, model_config_path=None,
+                 record_info_dir=place / "heldout", do_eval=True)
+    assert done.returncode == 0, done.stderr
+    (found,), (expected,) = held_out(done.stdout), held_out(trained.stdout)[-1:]
+    assert found[0] == "0" and found[1:] == expected[1:]
+
+
+def test_the_vocabulary_of_the_records_decides_n_token(place, tmp_path):
+    config = dict(json.loads((place / "tiny.json").read_text()), n_token=1000)
+    (tmp_path / "other.json").write_text(json.dumps(config))
+    done = train(place, tmp_path / "m", model_config_path=tmp_path / "other.json", train_steps=2)
+    assert done.returncode == 0 and "note: n_token is " in done.stdout, done.stderr
+    kept = json.loads((tmp_path / "m" / "xlnet_config.json").read_text())["n_token"]
+    assert kept == json.loads((place / "tiny.json").read_text())["n_token"]
 
 
 def test_the_model_directory_can_be_used_alone(place, trained, graph):

@@ -1,7 +1,7 @@
-"""Classes of characters as RE2, the regular expressions of TensorFlow's graphs, writes them.
+"""Classes of characters, as the package regex and as RE2 write them.
 
-They come from Python's own Unicode data, so that a graph does not depend on the edition of Unicode
-of the process that serves it.
+Those of RE2, the regular expressions of TensorFlow's graphs, come from Python's own Unicode data,
+so that a graph does not depend on the edition of Unicode of the process that serves it.
 """
 
 from __future__ import annotations
@@ -9,6 +9,11 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Iterable
+
+# The inside of a class, for `regex`: characters of Chinese and Japanese words. `tokenization` has
+# ranges of its own, those that can begin a syllable, as stored runs depend on them, and CMRC's
+# scorer has its authors'.
+HAN_OR_KANA = r"\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\u30fc"
 
 
 def character_class(codes: Iterable[int]) -> str:

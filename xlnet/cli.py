@@ -5,6 +5,7 @@ import dataclasses
 import gc
 import logging
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -28,6 +29,31 @@ _CONFIG_HELP = ("JSON file of settings, their names without the dashes, or the n
                 "readers, and files may be named from its own place")
 
 _FILES = ("model_config_path", "spiece_model_file")    # which presets may name by their own place
+
+# Settings that name files, by their ends; in these ~ and $HOME stand for directories.
+_PATHS = re.compile(
+    r"(.*_)?(dir|file|path|glob|checkpoints?|config|png|html|source|target|first|second|model|runs"
+    r"|output|zip)")
+
+# What other programs call a setting: names of ours, of which a program's first one is meant.
+_HABITS = {
+    "batch_size": "train_batch_size", "per_device_train_batch_size": "train_batch_size",
+    "per_device_eval_batch_size": "eval_batch_size", "lr": "learning_rate",
+    "num_train_epochs": "epochs", "num_epochs": "epochs", "max_steps": "train_steps",
+    "num_train_steps": "train_steps", "fp16": "precision=fp16", "bf16": "precision=bf16",
+    "max_length": "max_seq_length max_tokens length seq_len", "warmup_ratio": "warmup_share",
+    "max_len": "max_seq_length seq_len", "block_size": "seq_len",
+    "validation_file": "dev_file eval_record_info_dir data_dir",
+    "eval_file": "dev_file eval_record_info_dir data_dir", "dev_data": "dev_file data_dir",
+    "model_name_or_path": "init_checkpoint model source", "checkpoint": "init_checkpoint model",
+    "gradient_accumulation_steps": "grad_accum_steps", "gradient_checkpointing": "recompute",
+    "max_grad_norm": "clip", "lr_scheduler_type": "decay_method", "ema_decay": "average_decay",
+    "do_lower_case": "uncased", "vocab_file": "spiece_model_file sp_path",
+    "tokenizer": "spiece_model_file sp_path", "save_total_limit": "max_save",
+    "logging_steps": "log_steps", "early_stopping_patience": "patience",
+    "num_gpus": "num_core_per_host", "n_gpu": "num_core_per_host", "gpus": "num_core_per_host",
+    "model_name": "model", "input": "input_glob input_file", "corpus": "input_glob",
+    "text_column": "text_a_column json_field", "text_field": "json_field"}
 
 _HELP = {"-h", "-help", "--help", "--helpfull"}
 _DEFINE: dict[type, Callable[..., object]] = {
@@ -120,12 +146,23 @@ def _say_end(program, message):
 
 
 def _run(main, groups, no_longer_needed, console):
-    stray = FLAGS(sys.argv)[1:]
+    fields = settings_of(groups)
+    try:
+        stray = FLAGS(sys.argv)[1:]
+    except flags.UnrecognizedFlagError as e:
+        ours = next((name for name in _HABITS.get(e.flagname, "").split()
+                     if name.split("=")[0] in fields), None)
+        if not ours:
+            raise
+        raise flags.Error("Unknown command line flag '%s'; it is called --%s here"
+                          % (e.flagname, ours)) from None
     if stray:
         raise flags.Error("unexpected argument '%s'; flags are written --name=value" % stray[0])
-    fields = settings_of(groups)
     _take_renamed(fields)
+    _expand("config")
     _take_preset(fields)
+    for name in filter(_PATHS.fullmatch, fields):
+        _expand(name)
     _require(fields)
     _check_alternatives(fields)
     console.has_stdout = not any(field.metadata["is_result"] and FLAGS[name].value == "-"
@@ -202,6 +239,14 @@ def _define(groups, no_longer_needed):
     for name, why in no_longer_needed.items():
         flags.DEFINE_string(name, None, "not used: " + why)
     flags.DEFINE_string("config", None, _CONFIG_HELP)
+
+
+def _expand(name):
+    """Puts directories in the place of ~ and $HOME, which a shell leaves behind a flag's =."""
+    value = FLAGS[name].value
+    if isinstance(value, str) and value[:1] in ("~", "$"):
+        FLAGS[name].value = ",".join(os.path.expanduser(os.path.expandvars(part.strip()))
+                                     for part in value.split(","))
 
 
 def _take_renamed(fields):

@@ -581,6 +581,10 @@ class PretrainingSettings(RunSettings):
     eval_steps: int = as_in(RunSettings, "eval_steps",
                             help="steps between held-out evaluations; 0: before and after")
     eval_record_info_dir: Optional[str] = setting(None, "held-out records, as record_info_dir")
+    do_eval: bool = setting(
+        False, "do not train: compute held-out loss and perplexity of init_checkpoint, or of the "
+               "newest checkpoint in model_dir, on eval_record_info_dir, or else record_info_dir; "
+               "targets are sampled as when it was trained, unless flags say otherwise")
     verify_records: bool = setting(False, "read all records before training and compare them with "
                                           "their checksums")
     objective: str = setting("permutation", "what is predicted: tokens in a random order (XLNet), "
@@ -615,6 +619,9 @@ class PretrainingSettings(RunSettings):
 
     def check(self) -> None:
         super().check()
+        if self.do_eval and not (self.init_checkpoint or self.model_dir):
+            raise UserError("do_eval needs --init_checkpoint or --model_dir: the weights to "
+                            "evaluate")
         if self.same_length and self.objective != "causal":
             raise UserError("same_length is True; it belongs to --objective=causal")
 
@@ -653,7 +660,7 @@ class TaskSettings(RunSettings, TextSettings):
                             "epoch")
     max_save: int = as_in(RunSettings, "max_save", default=3)
     do_train: bool = setting(False, "fine-tune on the train file")
-    do_eval: bool = setting(False, "evaluate on eval_split")
+    do_eval: bool = as_in(PretrainingSettings, "do_eval", help="evaluate on eval_split")
     do_predict: bool = setting(False, "write predictions for predict_split or predict_file")
 
     dev_share: Optional[float] = setting(

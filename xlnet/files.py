@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import IO, Any, Optional, Union
 
+from xlnet import encodings
 from xlnet.errors import UserError
 
 
@@ -211,18 +212,23 @@ def require_no_pattern(path: str, what: str) -> None:
                         "rename it, or give it by another name" % (what, path))
 
 
-def utf8(line: bytes, where: str, expected: str = "") -> str:
+def utf8(line: bytes, where: str, expected: str = "", encoding: Optional[str] = None) -> str:
     """The text of a line.
 
+    Args:
+      where: the line is, for errors. expected: what is expected there, if it is said.
+      encoding: of the line; None: UTF-8.
+
     Raises:
-      UserError: it is none; named with `where` the line stands, and, if it is said, what is
-        expected there.
+      UserError: the line is not of this encoding.
     """
     try:
-        return line.decode("utf-8")
+        return line.decode(encoding or "utf-8")
     except UnicodeDecodeError as e:
-        raise UserError("%s: not UTF-8: byte 0x%02x at column %d%s" % (
-            where, line[e.start], e.start + 1, expected and "; expected " + expected)) from None
+        raise UserError("%s: not %s: byte 0x%02x at column %d%s" % (
+            where, encoding or "UTF-8", line[e.start], e.start + 1,
+            "; expected " + expected if expected else "" if encoding else
+            encodings.hint(line))) from None
 
 
 def sha256(path: str) -> str:
@@ -234,7 +240,8 @@ def sha256(path: str) -> str:
     return digest.hexdigest()
 
 
-# Files elsewhere (gs://, s3://, hdfs://): whatever Apache Beam's file systems reach.
+# Files elsewhere (gs://, s3://, hdfs://): whatever Apache Beam's file systems reach. tf.io.gfile,
+# the other way, would import TensorFlow into each process that prepares text.
 
 def is_remote(path: str) -> bool:
     return "://" in path

@@ -26,6 +26,11 @@ def float_field(number: int, value: float) -> bytes:
     return varint(number << 3 | _FLOAT) + struct.pack("<f", value)
 
 
+def to_float(content: bytes) -> float:
+    """The value of a field of a float32."""
+    return float(struct.unpack("<f", content)[0])
+
+
 def varint(value: int) -> bytes:
     parts = bytearray()
     while value > 0x7F:

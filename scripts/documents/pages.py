@@ -29,9 +29,11 @@ ADVICE = (
      "goes on when there is room: [out of memory](../how_to/out_of_memory.md), [stopped, killed, "
      "gone wrong](../how_to/resume.md).", ("failures.py", "files.py", "engine/memory.py")),
     ("Text and vocabulary",
-     "Text is UTF-8; `--on_error=skip` leaves bad lines out and counts them: [prepare data of any "
+     "Text is UTF-8, or as `--encoding` says; `--on_error=skip` leaves bad lines out and counts "
+     "them: [prepare data of any "
      "size](../how_to/prepare_data.md). How text is cleaned goes with the vocabulary: [a new "
-     "language](../tutorials/new_language.md).", ("text/", "tokenization.py", "offsets.py")),
+     "language](../tutorials/new_language.md).", ("text/", "tokenization.py", "offsets.py",
+                                                    "encodings.py")),
     ("Records",
      "Records say what they hold in `manifest.json`; make them anew with `data_utils.py` where "
      "they do not fit: [files](files.md), [records of the authors' program]"

@@ -14,7 +14,7 @@ from helpers.vocabulary import train_tiny_model
 import xlnet
 from xlnet.engine import checkpoint
 from xlnet.errors import UserError
-from xlnet.exchange import conversion, described, safetensors
+from xlnet.exchange import conversion, described, safetensors, tokenizer_files
 from xlnet.tokenization import Tokenizer
 
 HF = GOLDEN / "hf"
@@ -110,9 +110,8 @@ def test_shards_are_written(folder, tmp_path, dtype, size):
                               max_shard_size="%gKB" % (size / 1000))
     names = ["model-%05d-of-%05d.safetensors" % (number + 1, len(list(there.glob("model-*"))))
              for number in range(len(list(there.glob("model-*"))))]
-    headers = [safetensors.read_header(str(there / name)) for name in names]
-    sizes = [{name: tensor.end - tensor.begin for name, tensor in header.items()}
-             for header in headers]
+    sizes = [{name: safetensors.stored_bytes(array, dtype) for name, array in sorted(
+        safetensors.read(str(there / each)).items())} for each in names]
     assert len(names) > 1 and [name for of_one in sizes for name in of_one] == sorted(
         folder("exact_gelu").tensors)
     for of_one, of_next in zip(sizes, [*sizes[1:], {"none": size}]):
@@ -320,7 +319,8 @@ def test_the_tokenizer_goes_with_the_model(folder, tmp_path, vocabulary, uncased
     conversion.to_huggingface(str(tmp_path / "ours"), str(tmp_path / "back"))
     stored = json.loads((tmp_path / "back" / "tokenizer_config.json").read_text())
     assert (stored["do_lower_case"], stored["keep_accents"]) == (uncased, keep_accents)
-    assert stored["tokenizer_class"] == "XLNetTokenizer" and stored["remove_space"] is True
+    assert stored["remove_space"] is True and stored["padding_side"] == "left"
+    assert stored["model_input_names"] == ["input_ids", "token_type_ids", "attention_mask"]
     assert stored["pad_token"] == "<pad>" and stored["mask_token"] == "<mask>"
     assert stored["additional_special_tokens"] == ["<eop>", "<eod>"]
     special = json.loads((tmp_path / "back" / "special_tokens_map.json").read_text())
@@ -328,16 +328,20 @@ def test_the_tokenizer_goes_with_the_model(folder, tmp_path, vocabulary, uncased
     config = json.loads((tmp_path / "back" / "config.json").read_text())
     assert config["pad_token_id"] == ours.pad_id
     assert (tmp_path / "back" / "spiece.model").read_bytes() == open(vocabulary, "rb").read()
+    (tmp_path / "back" / "spiece.model").unlink()
+    again = tokenizer_files.read(str(tmp_path / "back"), str(tmp_path))
+    texts = ["The cat, (2010,) sat. ", "``on'' a Ünïcödé mat 13,"]
+    assert again.encode_lines(texts) == ours.encode_lines(texts)
+    assert (again.uncased, again.keep_accents) == (uncased, keep_accents)
 
 
 def test_a_vocabulary_without_padding_pads_with_unknown(tmp_path):
-    from xlnet.exchange import tokenizer_files
     path = train_tiny_model(tmp_path / "sp.model", control=["<cls>", "<sep>", "<eod>"],
                             user_defined=())
-    ids = tokenizer_files.write(str(tmp_path / "out"), Tokenizer(path))
+    ids = tokenizer_files.write(str(tmp_path / "out"), Tokenizer(path), None)
     stored = json.loads((tmp_path / "out" / "tokenizer_config.json").read_text())
     assert stored["pad_token"] == "<unk>" and stored["mask_token"] is None
-    assert stored["additional_special_tokens"] == ["<eod>"]
+    assert stored["additional_special_tokens"] == ["<eod>"] and "model_max_length" not in stored
     assert ids == {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
 
 

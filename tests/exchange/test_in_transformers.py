@@ -1,11 +1,13 @@
 """What we write loads in Hugging Face's library and computes there what it computes here.
 
-Runs in this Python or in that of `scripts/setup_benchmark.sh`, whichever has torch and
-transformers; skipped without them.
+Runs in this Python, in that of `scripts/setup_benchmark.sh` and in those that the environment
+variable TRANSFORMERS_PYTHONS names (with : between), each of which has torch and transformers;
+skipped without them. Tried with transformers 4.57.1 and 5.24.0.
 """
 
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 
@@ -36,25 +38,25 @@ tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
 encoded = tokenizer(text)
 tokenizer.save_pretrained(folder + "_saved")
 np.savez(outputs, logits=logits.numpy(), ids=encoded["input_ids"],
-         segments=encoded["token_type_ids"], labels=list(model.config.id2label.values()))
+         segments=encoded["token_type_ids"], length=tokenizer.model_max_length,
+         labels=list(model.config.id2label.values()))
 """
 SIZES = dict(n_layer=2, d_model=8, n_head=2, d_head=4, d_inner=16, untie_r=False, n_token=37)
-TEXT = "Kamat  kÄmat, 1,234 rokmi"
+TEXT = "Kamat  kÄmat, (x) - 1,234. rokmi"
 
 
-def python_with_transformers():
-    if all(importlib.util.find_spec(name) for name in ("torch", "transformers")):
-        return sys.executable
+def pythons_with_transformers():
+    here = [sys.executable] * all(map(importlib.util.find_spec, ("torch", "transformers")))
     other = ROOT / ".venv-benchmark" / "bin" / "python"
-    return str(other) if other.exists() else None
+    named = os.environ.get("TRANSFORMERS_PYTHONS", "").split(":")
+    return here + [str(other)] * other.exists() + list(filter(None, named))
 
 
-@pytest.fixture(scope="module")
-def python():
-    found = python_with_transformers()
-    if not found:
-        pytest.skip("no torch and transformers here, and no .venv-benchmark")
-    return found
+@pytest.fixture(scope="module", params=pythons_with_transformers() or [None])
+def python(request):
+    if not request.param:
+        pytest.skip("no torch and transformers here, no .venv-benchmark, no TRANSFORMERS_PYTHONS")
+    return request.param
 
 
 def random_weights(config, outputs, rng):
@@ -84,8 +86,8 @@ def test_our_classifier_answers_there_as_here(graph, python, tmp_path, activatio
     tokenizer = Tokenizer(str(tmp_path / "sp.model"), uncased=True)
     tokenizer.save(str(source / "spiece.model"))
     (source / "task.json").write_text(json.dumps(dict(
-        kind="classification", labels=labels, head="classification_custom", summary_type="last",
-        use_summ_proj=True)))
+        settings={"max_seq_length": 96}, kind="classification", labels=labels,
+        head="classification_custom", summary_type="last", use_summ_proj=True)))
     conversion.to_huggingface(str(source), str(tmp_path / "theirs"),
                               max_shard_size="5KB" if activation == "relu" else "5GB")
     shards = list((tmp_path / "theirs").glob("*.safetensors"))
@@ -117,6 +119,7 @@ def test_our_classifier_answers_there_as_here(graph, python, tmp_path, activatio
         ours = session.run(logits)
     np.testing.assert_allclose(theirs["logits"], ours, rtol=0, atol=1e-5 * np.abs(ours).max())
     assert theirs["labels"].tolist() == labels
+    assert theirs["length"] == 96
     end = [tokenizer.sep_id, tokenizer.cls_id]
     assert theirs["ids"].tolist() == tokenizer.ids(TEXT) + end
     assert theirs["segments"].tolist() == [0] * (len(theirs["ids"]) - 1) + [2]
@@ -131,19 +134,27 @@ def test_our_classifier_answers_there_as_here(graph, python, tmp_path, activatio
 # Makes a folder with random weights in several files and no vocabulary but tokenizer.json; says of
 # each question the best answer by the sum of its logits, and how far no answer is above it.
 SIMPLE_SPANS = """
-import json, os, sys
+import json, os, shutil, sys
 import torch, transformers
 vocabulary, folder, questions = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
 torch.manual_seed(0)
-tokenizer = transformers.XLNetTokenizerFast(vocab_file=vocabulary, do_lower_case=True)
+source = folder + "_source"
+os.makedirs(source)
+shutil.copy(vocabulary, source + "/spiece.model")
+for name, values in (("config.json", {"model_type": "xlnet"}), ("tokenizer_config.json", {
+        "tokenizer_class": "XLNetTokenizer", "do_lower_case": True})):
+    with open(source + "/" + name, "w") as f:
+        json.dump(values, f)
+tokenizer = transformers.AutoTokenizer.from_pretrained(source)
 model = transformers.XLNetForQuestionAnsweringSimple(transformers.XLNetConfig(
     vocab_size=len(tokenizer), d_model=24, n_layer=2, n_head=3, d_inner=40,
     initializer_range=0.4)).eval()
 model.save_pretrained(folder, max_shard_size="20KB")
 tokenizer.save_pretrained(folder)
-os.remove(folder + "/spiece.model")
+for name in set(os.listdir(folder)) & {"spiece.model"}:
+    os.remove(folder + "/" + name)
 for context, question in questions:
-    encoded = tokenizer(context, question, return_tensors="pt")
+    encoded = tokenizer(context, question, return_tensors="pt", return_token_type_ids=True)
     with torch.no_grad():
         start, end = (logits[0].tolist() for logits in model(**encoded)[:2])
     places = [i for i, which in enumerate(encoded.sequence_ids(0)) if which == 0]

@@ -1,12 +1,10 @@
 """Ids computed in the graph are those of `tokenization.Tokenizer`."""
 
-import collections
 import json
 import random
 import sys
 
 import pytest
-import sentencepiece
 import tensorflow.compat.v1 as tf
 from helpers.paths import DATA, GOLDEN, SPIECE
 from helpers.vocabulary import train_tiny_model
@@ -59,7 +57,7 @@ def test_ids_of_odd_texts(vocabulary, cleaning):
     drawn = ["".join(draw.choice("AΣσaΒ .\u02b0\u0301-3,13,cat\u2019") for _ in range(12))
              for _ in range(300)]
     texts = GREEK + ODD + drawn
-    check_ids(in_graph(tokenizer, texts, "ids"), tokenizer, texts)
+    assert in_graph(tokenizer, texts, "ids") == tokenizer.encode_lines(texts)
 
 
 @released
@@ -86,7 +84,17 @@ def test_ids_of_real_lines():
     if not lines:
         pytest.skip("needs the real data sets")
     tokenizer = Tokenizer(str(SPIECE))
-    check_ids(in_graph(tokenizer, lines, "ids"), tokenizer, lines)
+    assert in_graph(tokenizer, lines, "ids") == tokenizer.encode_lines(lines)
+
+
+@released
+def test_ids_of_cuts_that_are_equally_likely():
+    """requirements.txt excludes SentencePiece from 0.2.2 on: it takes another one of them, as AA A
+    for A AA, than the authors' version and tensorflow-text."""
+    tokenizer, draw = Tokenizer(str(SPIECE)), random.Random(0)
+    texts = [mark * count for mark in ("_", "=", "A", "ha") for count in range(1, 40)]
+    texts += ["".join(draw.choices("_-=*~a'!. ", k=30)) for _ in range(1000)]
+    assert in_graph(tokenizer, texts, "ids") == tokenizer.encode_lines(texts)
 
 
 def test_words():
@@ -113,18 +121,6 @@ def test_ids_of_words(vocabulary):
         ids = session.run(GraphTokenizer(tokenizer).word_ids(
             tf.constant([word.encode() for word in words]), tf.constant(after)))
     assert ids.to_list() == tokenizer.encode_words(words, after)
-
-
-def check_ids(found, tokenizer, texts):
-    """Equal; but SentencePiece from 0.2.2 on takes another one of cuts that are equally likely,
-    as AA A for A AA, than the versions before it and tensorflow-text."""
-    expected = tokenizer.encode_lines(texts)
-    other = [(text, one, two) for text, one, two in zip(texts, found, expected) if one != two]
-    if tuple(map(int, sentencepiece.__version__.split(".")[:3])) >= (0, 2, 2):
-        assert len(other) <= len(texts) / 500
-        other = [(text, one, two) for text, one, two in other
-                 if collections.Counter(one) != collections.Counter(two)]
-    assert other == []
 
 
 def test_without_tensorflow_text(vocabulary, monkeypatch):

@@ -275,7 +275,7 @@ def test_a_fault_that_repeats_is_one_line_with_its_number(tmp_path, caplog):
 
 
 def test_missing_file(tmp_path):
-    with pytest.raises(UserError, match="task rte: no such file: .*dev.tsv"):
+    with pytest.raises(UserError, match="data_dir: no such file: .*dev.tsv"):
         parsing.read_rows(GLUE["rte"], str(tmp_path), "dev")
 
 

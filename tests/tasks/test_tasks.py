@@ -250,7 +250,7 @@ def test_answers_to_choose_from(tmp_path, labels, names, caplog):
     caplog.set_level(logging.INFO, "xlnet")
     write(tmp_path, "train.csv", "text_a,q,c1,c2,c3,label",
           *("story,It is _ !,one,two,three,%s" % label for label in labels))
-    task = own(tmp_path, text_b_column="q", choice_columns="c1,c2,c3", dev_share=0.0)
+    task = own(tmp_path, text_b_column="q", choice_columns="c1,c2,c3")
     assert task.kind.name == "multiple_choice" and task.labels == names and task.cut_first
     assert ("taken as numbered from 1" in caplog.text) == (set(labels) <= {"1", "2"})
     row = parsing.read_rows(task, str(tmp_path), "train")[0]

@@ -390,6 +390,13 @@ def test_the_beginning_of_a_very_long_document_decides(tmp_path, monkeypatch):
             assert found == [[begin, "more", "and more"] for begin, in expected]
 
 
+@pytest.mark.parametrize("letter", ["人", "の", "ル", "ー", "々", "﨑", "\U00020b9f", "ﾙ"])
+def test_chinese_and_japanese_letters_of_every_block(tmp_path, letter):
+    lines, _ = read(write(tmp_path / "a.txt", "好!%s。\n\n%s\n%s" % ((letter,) * 3)),
+                    text_format="book")
+    assert [line.text for line in lines] == ["好!", letter + "。", letter * 2]
+
+
 def test_sentences_that_follow_without_a_space_are_joined(tmp_path):
     content = "好。是！ 不\n人。“Is it?” No?人\n"
     values = {"a.txt": dict(text_format="paragraphs"), "b.txt": dict(text_format="book")}

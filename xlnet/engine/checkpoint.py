@@ -117,7 +117,12 @@ def noted(directory: str) -> Optional[tuple[int, str]]:
 def step_of(directory: str) -> int:
     """The global step of the newest checkpoint in `directory`, 0 if there is none."""
     prefix = newest(directory)
-    return int(_read(prefix, lambda reader: reader.get_tensor("global_step"))) if prefix else 0
+    return step_in(prefix) if prefix else 0
+
+
+def step_in(prefix: str) -> int:
+    """The global step of a checkpoint that has one."""
+    return int(_read(prefix, lambda reader: reader.get_tensor("global_step")))
 
 
 def newest_whole(directory: str, is_chief: bool = True, before: Optional[int] = None) -> int:

@@ -20,6 +20,7 @@ from xlnet.models import task_json
 from xlnet.tokenization import SPIECE_NAME, Tokenizer
 
 _log = logging.getLogger(__name__)
+_LENGTH = 512           # of texts, where nobody says it [tokens]
 
 
 def is_theirs(source: str) -> bool:
@@ -62,7 +63,8 @@ def _from_huggingface(source, target, columns, model, tokenizer):
     ours = weights.to_ours(tensors, model.pairs(described.scope(model), _outputs(tensors)), source)
     description = None
     if tokenizer is not None and not described.why_not(model):
-        description = described.describe(model, tokenizer, columns)
+        description = described.describe(model, tokenizer, columns, columns.max_seq_length
+                                         or tokenizer_files.max_length(source) or _LENGTH)
     with files.new_directory(target) as directory:
         _write_ours(directory, model, ours.weights, tokenizer, description)
     _say("%s -> %s" % (model.class_name, target), model, ours.weights)
@@ -165,7 +167,8 @@ def to_huggingface(source: str, target: str, dtype: str = "float32",
     tensors = weights.to_theirs(arrays, wanted, prefix)
     with files.new_directory(target) as aside:
         if tokenizer is not None:
-            values.update(tokenizer_files.write(aside, tokenizer))
+            values.update(tokenizer_files.write(aside, tokenizer,
+                                                described.max_seq_length(directory)))
         files.write_json(os.path.join(aside, config_json.NAME), values)
         count = folder.write_tensors(aside, tensors, dtype, max_bytes)
     if count > 1:

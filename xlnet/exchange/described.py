@@ -36,11 +36,11 @@ _KINDS[weights.SIMPLE_SPANS, config_json.ONE_LABEL] = "spans"
 @dataclasses.dataclass(frozen=True)
 class Columns:
     """Columns of the files that a converted model predicts, and the length of its texts; the fields
-    are those of `ClassifierSettings`."""
+    are those of `ClassifierSettings`. max_seq_length None: that of the folder, or 512."""
     text_a_column: str = ClassifierSettings.text_a_column
     text_b_column: Optional[str] = None
     choice_columns: Optional[str] = None
-    max_seq_length: int = 512
+    max_seq_length: Optional[int] = None
 
 
 def find_kind(model: config_json.Model) -> Optional[str]:
@@ -90,15 +90,20 @@ def why_not(model: config_json.Model) -> Optional[str]:
     return None
 
 
-def describe(model: config_json.Model, tokenizer: Tokenizer, columns: Columns) -> dict[str, Any]:
+def describe(model: config_json.Model, tokenizer: Tokenizer, columns: Columns,
+             max_seq_length: int) -> dict[str, Any]:
     """The `task.json` of their model; there is no reason `why_not`.
+
+    Args:
+      max_seq_length: tokens of its texts, whatever `columns` says.
 
     Raises:
       UserError: the columns do not go with the kind of task.
     """
+    columns = dataclasses.replace(columns, max_seq_length=max_seq_length)
     settings = _settings(model, columns, dict(
         task_name=known.CUSTOM, data_dir="", output_dir="", model_dir="", model_config_path="",
-        spiece_model_file=tokenizer.path, max_seq_length=columns.max_seq_length))
+        spiece_model_file=tokenizer.path, max_seq_length=max_seq_length))
     stored: dict[str, Any] = {
         "labels": model.labels, "columns": {"label": []},
         "kind_options": {"scheme": _scheme(model.labels or ()), "is_spaced": True}}
@@ -186,3 +191,10 @@ def _older_kind(stored):
     if stored.get("head") == "logits":
         return "multiple_choice"
     return "regression" if stored.get("is_regression") else "classification"
+
+
+def max_seq_length(directory: str) -> Optional[int]:
+    """That of a model directory; None where it has no task."""
+    path = os.path.join(directory, task_json.TASK_NAME)
+    stored = files.read_json(path, "task").get("settings", {}) if os.path.exists(path) else {}
+    return stored.get("max_seq_length")

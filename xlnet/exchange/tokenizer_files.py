@@ -57,8 +57,12 @@ def _rebuilt(source, path, cleaning):
                                getattr(found, name)))
     with open(path, "wb") as f:
         f.write(found.model)
-    _log.info("vocabulary: a SentencePiece model of the %d pieces of %s, which cuts text as it "
-              "does", found.size, source)
+    if found.cut_apart:
+        _log.warning("note: %s has %s as added tokens, behind each of which a word begins there, "
+                     "and here not: text with them gets other ids", source,
+                     " ".join(found.cut_apart))
+    _log.info("vocabulary: a SentencePiece model of the %d pieces of %s%s", found.size, source,
+              "" if found.cut_apart else ", which cuts text as it does")
     return Tokenizer(path, uncased=found.uncased, keep_accents=found.keep_accents)
 
 
@@ -85,8 +89,17 @@ def _read_cleaning(path, given, unsaid):
     return cleaning
 
 
-def write(folder: str, tokenizer: Tokenizer) -> dict[str, int]:
-    """Writes `spiece.model` and the files that the library reads beside it.
+def max_length(folder: str) -> Optional[int]:
+    """`model_max_length` of a folder, the tokens of its longest text; None where it has none."""
+    path = os.path.join(folder, CONFIG_NAME)
+    found = files.read_json(path, "tokenizer config").get("model_max_length") \
+        if os.path.exists(path) else None
+    # Where nothing is known that library writes 10 ** 30.
+    return int(found) if isinstance(found, (int, float)) and 0 < found < 10 ** 6 else None
+
+
+def write(folder: str, tokenizer: Tokenizer, max_seq_length: Optional[int]) -> dict[str, int]:
+    """Writes `spiece.model`, for slow tokenizers, and the files that the library's others read.
 
     A vocabulary without <pad> is padded with <unk>: a padded position is seen by no other one. What
     else it lacks is no token there either, rather than one beyond the embedding's last row.
@@ -103,8 +116,13 @@ def write(folder: str, tokenizer: Tokenizer) -> dict[str, int]:
     files.copy(tokenizer.path, os.path.join(folder, SPIECE_NAME))
     files.write_json(os.path.join(folder, _SPECIAL_NAME),
                      {name: value for name, value in special.items() if value})
+    tokenizer_json.write(os.path.join(folder, tokenizer_json.NAME), tokenizer)
+    # The general class: XLNet's own, from version 5 on, makes the tokenizer again, by other rules.
     files.write_json(os.path.join(folder, CONFIG_NAME), {
-        **special, "tokenizer_class": "XLNetTokenizer", "remove_space": True,
+        **special, "tokenizer_class": "PreTrainedTokenizerFast", "remove_space": True,
+        "padding_side": "left",
+        "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
+        **({"model_max_length": max_seq_length} if max_seq_length else {}),
         **{theirs: getattr(tokenizer, ours) for ours, theirs in _CLEANING.items()}})
     return {"%s_id" % name: known[special[name]] for name in
             ("bos_token", "eos_token", "pad_token") if special[name]}

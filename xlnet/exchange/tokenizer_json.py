@@ -1,22 +1,27 @@
-"""`tokenizer.json`, where a folder has its vocabulary in no other form, to a SentencePiece model.
+"""`tokenizer.json` to a SentencePiece model, where a folder has its vocabulary in no other form,
+and the other way.
 
 The file holds all that decides how text is cut: the pieces with their scores, which of them are no
 text or are never cut, and the normalizer's table. What it does not hold, such as the settings of
 the vocabulary's training, is of no use here, so the model that is made of it cuts every text as the
-one did that the file was made from. What a SentencePiece model cannot do is refused.
+SentencePiece model did that the file was made from. What such a model cannot do is refused, but for
+one thing: that library first parts a text at added tokens, and a word begins behind each of them.
+Where it adds pieces that users defined, such as "(", "(x" is ( ▁x there and ▁ ( x in SentencePiece.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import json
 import math
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from xlnet import files, wire
 from xlnet import sentencepiece_fields as proto
 from xlnet.errors import UserError
+from xlnet.tokenization import Tokenizer
 
 NAME = "tokenizer.json"
 
@@ -36,7 +41,7 @@ class Rebuilt(NamedTuple):
     uncased: bool
     keep_accents: bool
     size: int
-    user_defined: int
+    cut_apart: tuple[str, ...]      # added tokens at which that library parts a text
 
 
 def read(path: str) -> Rebuilt:
@@ -60,9 +65,9 @@ def read(path: str) -> Rebuilt:
         proto.VOCAB_SIZE, len(pieces))
     model = b"".join(wire.field(proto.PIECE, piece) for piece in pieces) + wire.field(
         proto.TRAINER, trainer) + wire.field(proto.NORMALIZER, wire.field(proto.TABLE, table))
-    return Rebuilt(model, "Lowercase" in steps, "NFKD" not in steps, len(pieces),
-                   sum(dict(wire.fields(piece))[proto.TYPE] == proto.USER_DEFINED
-                       for piece in pieces))
+    return Rebuilt(model, "Lowercase" in steps, "NFKD" not in steps, len(pieces), tuple(
+        token["content"] for token in values.get("added_tokens") or ()
+        if not token["special"] and token["content"] != _CUT_BY_HAND))
 
 
 class _Unfit(Exception):
@@ -148,3 +153,52 @@ def _piece(text, score, is_unknown, is_special):
         kind = proto.CONTROL if is_special else proto.USER_DEFINED
     return wire.field(proto.TEXT, text.encode()) + wire.float_field(proto.SCORE, score) \
         + wire.number_field(proto.TYPE, kind)
+
+
+def write(path: str, tokenizer: Tokenizer) -> None:
+    """Writes the file of a vocabulary, so that text is cut there as it is here.
+
+    Pieces that users defined are ordinary ones of the best score, and no added tokens: no other
+    piece has their characters. Special tokens are found in text there; here they are not.
+    """
+    pieces, table = [], b""
+    for number, content in wire.fields(tokenizer.model_bytes()):
+        if number == proto.PIECE:
+            found = dict(wire.fields(content))
+            text, kind = found[proto.TEXT].decode(), found.get(proto.TYPE, proto.NORMAL)
+            score = 0. if kind == proto.USER_DEFINED else wire.to_float(found[proto.SCORE])
+            pieces.append((text, score - _PENALTY * bool(_DIGIT_COMMA.fullmatch(text)), kind))
+        elif number == proto.NORMALIZER:
+            table = dict(wire.fields(content)).get(proto.TABLE, b"")
+    steps: list[dict[str, Any]] = [
+        {"type": "Replace", "pattern": {"String": quotes}, "content": '"'} for quotes in
+        ("``", "''")]
+    steps += [] if tokenizer.keep_accents else [{"type": "NFKD"}, {"type": "StripAccents"}]
+    steps += [{"type": "Lowercase"}] if tokenizer.uncased else []
+    if table:
+        steps.append({"type": "Precompiled",
+                      "precompiled_charsmap": base64.b64encode(table).decode()})
+    steps.append({"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "})
+    words = {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "always",
+             "split": True}
+    sep, cls = (tokenizer.id_to_piece(id) for id in (tokenizer.sep_id, tokenizer.cls_id))
+    a, b = ({"Sequence": {"id": name, "type_id": id}} for id, name in enumerate("AB"))
+    ends = [[{"SpecialToken": {"id": sep, "type_id": id}}] for id in (0, 1)]
+    last = [{"SpecialToken": {"id": cls, "type_id": 2}}]
+    files.write_lines(path, [json.dumps({
+        "version": "1.0", "truncation": None, "padding": None,
+        "added_tokens": [
+            {"id": id, "content": text, "special": True, "single_word": False,
+             "lstrip": text == "<mask>", "rstrip": False, "normalized": False}
+            for id, (text, _, kind) in enumerate(pieces) if kind in (proto.UNKNOWN, proto.CONTROL)],
+        "normalizer": {"type": "Sequence", "normalizers": steps},
+        "pre_tokenizer": {"type": "Sequence",
+                          "pretokenizers": [{"type": "WhitespaceSplit"}, words]},
+        "post_processor": {
+            "type": "TemplateProcessing", "single": [a, *ends[0], *last],
+            "pair": [a, *ends[0], b, *ends[1], *last],
+            "special_tokens": {text: {"id": text, "ids": [id], "tokens": [text]} for text, id in (
+                (sep, tokenizer.sep_id), (cls, tokenizer.cls_id))}},
+        "decoder": words,
+        "model": {"type": "Unigram", "unk_id": tokenizer.unk_id, "byte_fallback": False,
+                  "vocab": [[text, score] for text, score, _ in pieces]}}, ensure_ascii=False)])

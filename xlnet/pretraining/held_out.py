@@ -34,12 +34,14 @@ class HeldOut:
       num_streams: of the records.
       rows: of a batch on one device, at most.
       devices: those of training.
+      keeps: whether results are added to TensorBoard's files in the model directory.
     """
 
     def __init__(self, model: PretrainingModel,
                  make_batches: Callable[[int, slice], tf.data.Dataset], num_streams: int,
-                 rows: int, devices: distribution.Devices):
+                 rows: int, devices: distribution.Devices, keeps: bool = True):
         self._model = model
+        self._keeps = keeps
         used = devices.here(_largest_divisor(num_streams, devices.per_host))
         each = _largest_divisor(num_streams // used.per_host, rows)
         self._inference = Answering(model.held_out, [
@@ -60,6 +62,8 @@ class HeldOut:
                   result["loss"], result["perplexity"], result["bits_per_token"],
                   "  next segment %.4f" % result["next_segment_accuracy"]
                   if "next_segment_accuracy" in result else "")
+        if not self._keeps:
+            return result
         shown = next(batch["window"] for device, batch in answered if device == 0)
         window = {name: shown[name] for name in filled_window.NAMES}
         reports.add_to_board(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import os
 from typing import Optional
@@ -60,6 +61,36 @@ class Run:
         Raises:
           UserError: something does not fit.
         """
+        self._read()
+        self._check()
+        training.check_directory(self._settings.model_dir, self._config, self._tokenizer)
+        self._kept.check()
+
+    def evaluate(self) -> dict[str, float]:
+        """The held-out loss of a checkpoint, and what follows from it; writes nothing.
+
+        Raises:
+          UserError: something does not fit.
+        """
+        self._settings = settings = dataclasses.replace(
+            self._settings, eval_record_info_dir=(
+                self._settings.eval_record_info_dir or self._settings.record_info_dir))
+        prefix = checkpoint.resolve(*(
+            (settings.init_checkpoint, "init_checkpoint") if settings.init_checkpoint
+            else (settings.model_dir, "model_dir")))
+        self._read()
+        checkpoint.check_config(prefix, self._config)
+        training.check_directory(os.path.dirname(prefix), self._config, self._tokenizer)
+        is_run = "global_step" in checkpoint.names(prefix)
+        if not is_run:          # weights alone, such as released ones
+            # No directory, so that the weights are not taken for those of a run that goes on.
+            self._settings = dataclasses.replace(settings, init_checkpoint=prefix, model_dir=prefix)
+        evaluator = self._evaluator(self._model(), keeps=False)
+        if evaluator is None:
+            raise RuntimeError("no held-out records")
+        return evaluator(checkpoint.step_in(prefix) if is_run else 0, prefix if is_run else None)
+
+    def _read(self):
         settings, manifest = self._settings, self._manifest
         self._tokenizer = Tokenizer(os.path.join(settings.record_info_dir, manifest.sp_model),
                                     manifest.uncased, manifest.keep_accents,
@@ -69,9 +100,6 @@ class Run:
         self._held_out = sources.held_out_manifest(settings, manifest)
         if settings.verify_records:
             sources.verify(settings, manifest, self._held_out)
-        self._check()
-        training.check_directory(settings.model_dir, self._config, self._tokenizer)
-        self._kept.check()
 
     def _check(self):
         settings = self._settings
@@ -94,11 +122,14 @@ class Run:
         return Trainer(self._job(), self._settings, self._optimization, self._devices, Selection(
             self._settings.model_dir, "loss", lower_is_better=True, table=HELD_OUT_NAME)).train()
 
+    def _model(self):
+        return PretrainingModel(self._config, self._network, self._optimization, self._settings,
+                                self._manifest.reuse_len, self._tokenizer, self._devices.xla,
+                                self._devices.on_accelerator)
+
     def _job(self):
         settings, manifest = self._settings, self._manifest
-        model = PretrainingModel(self._config, self._network, self._optimization, settings,
-                                 manifest.reuse_len, self._tokenizer, self._devices.xla,
-                                 self._devices.on_accelerator)
+        model = self._model()
         return Job(
             model_fn=model.model_fn, batches=self._batches, config=self._config, unit="tokens",
             per_step=settings.train_batch_size * manifest.seq_len, examples="windows",
@@ -116,8 +147,8 @@ class Run:
         """The loss of guessing blindly: a token, and whether segment B continues A."""
         return math.log(self._config.n_token) + self._settings.next_segment_loss * math.log(2)
 
-    def _evaluator(self, model: PretrainingModel) -> Optional[HeldOut]:
-        """On held-out records, if there are any."""
+    def _evaluator(self, model: PretrainingModel, keeps: bool = True) -> Optional[HeldOut]:
+        """On held-out records, if there are any; keeps: as for `HeldOut`."""
         directory, manifest = self._settings.eval_record_info_dir, self._held_out
         if not directory or not manifest:
             return None
@@ -129,8 +160,8 @@ class Run:
         settings = self._settings
         return HeldOut(
             model, make_batches, manifest.num_streams,
-            settings.train_batch_size // self._devices.replicas // settings.grad_accum_steps,
-            self._devices)
+            max(1, settings.train_batch_size // self._devices.replicas
+                // settings.grad_accum_steps), self._devices, keeps)
 
     def _begin(self):
         training.keep_architecture(self._settings.model_dir, self._config, self._tokenizer)

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
 import xlnet
-from xlnet import files
-from xlnet.config import Settings, setting
+from xlnet import encodings, files
+from xlnet.config import InputSettings, Settings, as_in, setting
 from xlnet.errors import UserError
 from xlnet.serving.settings import LoadSettings
 
@@ -22,6 +22,7 @@ class AskingSettings(Settings):
     """Texts from one of three places."""
     text: Optional[str] = setting(None, "the text")
     input_file: Optional[str] = setting(None, "file of texts, one a line; \"-\": standard input")
+    encoding: Optional[str] = as_in(InputSettings, "encoding")
     interactive: bool = setting(False, "ask for a text, answer, and ask again")
     output: Optional[str] = setting(None, "file of JSON lines to write the answers to instead of "
                                           "showing them; \"-\": standard output", is_result=True)
@@ -34,6 +35,8 @@ class AskingSettings(Settings):
         if len(given) != 1:
             raise UserError("%s, expected exactly one of text, input_file and interactive" % (
                 " and ".join(given) + " are given" if given else "no text is given"))
+        if self.encoding is not None:
+            encodings.check(self.encoding)
         if self.text is not None and not is_text(self.text):
             raise UserError("text: found %.80r, expected UTF-8" % self.text)
         if self.interactive and self.output:
@@ -42,20 +45,22 @@ class AskingSettings(Settings):
 
     def texts(self) -> Iterator[str]:
         """The texts of a flag or a file; blank lines are passed over."""
-        return iter([self.text or ""]) if self.input_file is None else texts_of(self.input_file)
+        return iter([self.text or ""]) if self.input_file is None else texts_of(
+            self.input_file, self.encoding)
 
 
-def texts_of(path: str) -> Iterator[str]:
+def texts_of(path: str, encoding: Optional[str] = None) -> Iterator[str]:
     """Yields the lines of a file, "-" for the standard input, that are not blank.
 
     Raises:
-      UserError: there is no such file, or a line is not UTF-8.
+      UserError: there is no such file, or a line is not of this encoding; None: UTF-8.
     """
     if path != "-":
         files.require_file(path, "input_file")
     with contextlib.nullcontext(sys.stdin.buffer) if path == "-" else open(path, "rb") as f:
         for number, line in enumerate(f, 1):
-            text = files.utf8(line, "input_file %s, line %d" % (path, number)).strip()
+            text = files.utf8(line, "input_file %s, line %d" % (path, number),
+                              encoding=encoding).strip()
             if text:
                 yield text
 

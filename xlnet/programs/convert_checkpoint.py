@@ -36,8 +36,9 @@ class ConversionSettings(TextSettings):
     choice_columns: Optional[str] = as_in(
         ClassifierSettings, "choice_columns",
         help="to ours: columns of the answers of a multiple-choice model")
-    max_seq_length: int = as_in(ClassifierSettings, "max_seq_length", default=512,
-                                help="to ours: tokens of an example, special ones included")
+    max_seq_length: Optional[int] = as_in(
+        ClassifierSettings, "max_seq_length", default=None, help="to ours: tokens of an example, "
+        "special ones included; if not given that library's model_max_length, or 512")
 
 
 def main(settings: ConversionSettings) -> None:

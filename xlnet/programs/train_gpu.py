@@ -8,6 +8,7 @@ from xlnet import cli, files, presets
 from xlnet.config import (
     ARCHITECTURE_KEYS,
     CONFIG_NAME,
+    PRETRAINING_NAME,
     ArchitectureSettings,
     DeviceSettings,
     NetworkSettings,
@@ -44,14 +45,41 @@ def main(settings: PretrainingSettings, architecture: Settings,
     from xlnet.engine import distribution
     from xlnet.pretraining import sources
     from xlnet.pretraining.run import Run
+    if settings.do_eval:
+        settings, network = as_trained(settings, network)
     settings = with_directories(settings, sources.find_records)
     devices = distribution.connect(device)
     manifest = sources.read_manifest(settings.record_info_dir, settings.spiece_model_file)
     check_against_manifest(settings, manifest)
     config = choose_architecture(settings, architecture, manifest)
     run = Run(settings, config, network, optimization, device, manifest, devices)
+    if settings.do_eval:
+        run.evaluate()
+        return
     run.prepare()
     run.train()
+
+
+# What a held-out loss depends on, beside the weights.
+OF_LOSS = ("objective", "next_segment_loss", "same_length", "eval_mem_len", "mem_len", "perm_size",
+           "num_predict", "mask_mode", "mask_alpha", "mask_beta", "clamp_len")
+
+
+def as_trained(settings: PretrainingSettings, network: NetworkSettings
+               ) -> tuple[PretrainingSettings, NetworkSettings]:
+    """The settings with what the checkpoint that is evaluated was trained with, where its directory
+    says so and flags do not."""
+    from xlnet.models.settled import directory_of
+    directory = directory_of(settings.init_checkpoint or settings.model_dir)
+    homes = (directory, os.path.dirname(os.path.abspath(directory)))      # that of DIRECTORY/best
+    path = next(filter(os.path.exists, (
+        os.path.join(home, PRETRAINING_NAME + ".json") for home in homes)), None)
+    kept = files.read_json(path, "settings") if path else {}
+    found = {name: kept[name] for name in OF_LOSS if name in kept and not cli.given(name)}
+    if found:
+        print("as trained: %s" % " ".join("%s=%s" % item for item in found.items()))
+    clamp = {"clamp_len": found.pop("clamp_len")} if "clamp_len" in found else {}
+    return dataclasses.replace(settings, **found), dataclasses.replace(network, **clamp)
 
 
 def with_directories(settings: PretrainingSettings,
@@ -64,7 +92,7 @@ def with_directories(settings: PretrainingSettings,
     for name, directory in found.items():
         if directory != getattr(settings, name):
             print("note: %s: the records are in %s" % (name, directory))
-    if not settings.model_dir:
+    if not (settings.model_dir or settings.do_eval):
         parent = os.path.dirname(os.path.abspath(found["record_info_dir"]))
         found["model_dir"] = os.path.join(parent, "model")
         print("note: model_dir is not given: %s" % found["model_dir"])
@@ -92,11 +120,16 @@ def choose_architecture(settings: PretrainingSettings, flags: Settings,
              if getattr(flags, key) is not None}
     homes = [settings.model_dir]
     if settings.init_checkpoint:
-        homes.append(directory_of(settings.init_checkpoint))
+        homes.insert(0 if settings.do_eval else 1, directory_of(settings.init_checkpoint))
     path = settings.model_config_path or _kept_config(homes)
     if path:
         values = dict(files.read_json(presets.find(path, "model_config_path", presets.MODEL),
                                       "model config"))
+        if settings.model_config_path and "n_token" not in given and not settings.init_checkpoint:
+            if values.get("n_token", manifest.vocab_size) != manifest.vocab_size:
+                print("note: n_token is %d, the size of the records' vocabulary, not %d as in %s"
+                      % (manifest.vocab_size, values["n_token"], path))
+            values["n_token"] = manifest.vocab_size
         values.setdefault("n_token", manifest.vocab_size)
         for key, value in given.items():
             if values.get(key) != value:
@@ -140,6 +173,7 @@ EXAMPLES = (
     "--record_info_dir=records --model_dir=model "
     "--model_config_path=configs/model/tiny.json --n_token=8000 --train_batch_size=8 "
     "--mem_len=64 --perm_size=64 --num_predict=40 --learning_rate=1e-3 --train_steps=2000",
+    "--do_eval=True --init_checkpoint=model --record_info_dir=heldout_records",
     "--config=configs/pretrain/base_8gpus.json --record_info_dir=records "
     "--model_dir=model --precision=bf16 --recompute=True --grad_accum_steps=4",
 )

@@ -38,6 +38,8 @@ LANGUAGES = {"english": Language(0.99995, False), "other": Language(0.99995, Tru
              "chinese": _CJK, "japanese": _CJK, "korean": _CJK}
 
 SPECIAL_PIECES = ("<unk>", "<s>", "</s>", "<cls>", "<sep>", "<pad>", "<mask>", "<eod>", "<eop>")
+_VOCAB_SIZE = 32000
+_LARGEST = re.compile(r"value <= (\d+)")       # what SentencePiece says of a size that is too large
 _CHUNK_BYTES = 1 << 22
 _BATCH_LINES = 1000
 _NO_LIMIT = 1 << 30      # [bytes] the trainer would drop longer lines without a word
@@ -49,12 +51,14 @@ _SECONDS_BETWEEN_LINES = 30
 class VocabularySettings(InputSettings):
     """train_sentencepiece.py: text to a SentencePiece model."""
     sp_path: str = required("the SentencePiece model to write")
-    vocab_size: int = setting(32000, "pieces, special symbols included; of characters at most")
+    vocab_size: Optional[int] = setting(
+        None, "pieces, special symbols included; of characters at most; if not given 32000, or as "
+              "many as the text allows")
     model_type: str = setting(
         "unigram", "unigram: pieces of any length; char: each character is a piece, for tasks that "
                    "tag or cut text character by character, as in Chinese",
         choices=("unigram", "char"))
-    language: str = setting("english", "what the text is written in", choices=tuple(LANGUAGES))
+    language: str = setting("english", "what the text is written in: %s" % ", ".join(LANGUAGES))
     uncased: bool = setting(False, "lower-case the text")
     keep_accents: Optional[bool] = setting(
         None, "leave accents, syllables and full-width letters to `normalization`; by language if "
@@ -74,6 +78,9 @@ class VocabularySettings(InputSettings):
 def main(settings: VocabularySettings) -> None:
     from xlnet.text import reading
     from xlnet.tokenization import describe
+    if settings.language not in LANGUAGES:
+        raise UserError("language is '%s', expected one of %s; other is for any language with an "
+                        "alphabet" % (settings.language, ", ".join(LANGUAGES)))
     settings = with_language(settings)
     check(settings)
     paths = reading.find_files(settings.input_glob)
@@ -115,7 +122,7 @@ def check(settings: VocabularySettings) -> None:
     if coverage is None or not 0.9 <= coverage <= 1:
         raise UserError("character_coverage is %r, expected 0.9 <= coverage <= 1"
                         % coverage)
-    if settings.vocab_size <= len(SPECIAL_PIECES):
+    if settings.vocab_size is not None and settings.vocab_size <= len(SPECIAL_PIECES):
         raise UserError("vocab_size is %d, expected more than the %d special symbols"
                         % (settings.vocab_size, len(SPECIAL_PIECES)))
 
@@ -171,14 +178,14 @@ def telling_time(what: str) -> Iterator[None]:
         thread.join()
 
 
-def train(sentences: Iterable[str], settings: VocabularySettings) -> bytes:
+def train(sentences: Sequence[str], settings: VocabularySettings) -> bytes:
     """Returns the bytes of the model; the same sentences give the same model."""
     import sentencepiece
-    model = io.BytesIO()
+    model, vocab_size = io.BytesIO(), settings.vocab_size or _VOCAB_SIZE
     try:
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=iter(sentences), model_writer=model,
-            model_type=settings.model_type, vocab_size=settings.vocab_size,
+            model_type=settings.model_type, vocab_size=vocab_size,
             hard_vocab_limit=settings.model_type != "char",   # a text has the characters it has
             character_coverage=settings.character_coverage,
             normalization_rule_name=settings.normalization,
@@ -188,12 +195,17 @@ def train(sentences: Iterable[str], settings: VocabularySettings) -> bytes:
             user_defined_symbols=["<eop>"], max_sentence_length=_NO_LIMIT, num_threads=_THREADS,
             minloglevel=2)
     except RuntimeError as e:
-        raise UserError(_advice(str(e), settings.vocab_size)) from None
+        largest = _LARGEST.search(str(e))
+        if largest and settings.vocab_size is None:
+            print("note: vocab_size is %s, the largest that this text allows; more text allows %d"
+                  % (largest[1], _VOCAB_SIZE))
+            return train(sentences, dataclasses.replace(settings, vocab_size=int(largest[1])))
+        raise UserError(_advice(str(e), vocab_size)) from None
     return model.getvalue()
 
 
 def _advice(message, vocab_size):
-    too_large = re.search(r"value <= (\d+)", message)
+    too_large = _LARGEST.search(message)
     if too_large:
         return ("vocab_size is %d, too large for this text; give more text or --vocab_size=%s or "
                 "less" % (vocab_size, too_large.group(1)))

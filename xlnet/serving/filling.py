@@ -70,7 +70,10 @@ class _Blanks:
         self._parts = text.split(settings.blank)
         self.count = len(self._parts) - 1
         if not self.count:
-            raise UserError("text: no blank %s in '%s'" % (settings.blank, text))
+            other = next((mark for mark in ("[MASK]", "<mask>") if mark in text), None)
+            raise UserError("text: no blank %s in '%s'%s" % (settings.blank, text, (
+                "; write %s for %s, or give --blank='%s'" % (settings.blank, other, other)
+                if other else "")))
         self._ids = [tokenizer.encode_words([part.strip()], [not i or part[0].isspace()])[0]
                      if part.strip() else [] for i, part in enumerate(self._parts)]
         if not any(self._ids):

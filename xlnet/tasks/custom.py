@@ -170,12 +170,14 @@ def _own_files(settings, kind):
                             % (data_dir, " and ".join(fitting), split))
         if fitting or split != "dev":
             found[split] = fitting[0] if fitting else tuple(
-                "%s.%s" % (name, form) for name in names for form in kind.own_forms or ("txt",))
+                "%s.%s" % (name, form) for name in names
+                for form in kind.own_forms or ("txt", "jsonl"))
     if "dev" in found or not isinstance(found["train"], str):
         return found, 0.0 if "dev" in found else _DEV_SHARE
     unread = [name for name in there if name not in found.values() and readers.extension(name) in (
         *readers.FORMS, "parquet", readers.extension(found["train"]))]
-    if unread and (settings.do_train or settings.do_eval) and not settings.named_files.get("dev"):
+    if unread and (settings.do_train or settings.do_eval) and settings.dev_share != 0 \
+            and "dev" not in settings.named_files:
         _log.warning("note: data_dir: %s is not read; split dev is a part of %s; name a file of it "
                      "with --dev_file", ", ".join(unread), found["train"])
     return found, _DEV_SHARE

@@ -64,11 +64,12 @@ def read_parts(task: Task, data_dir: str, part: str, need_labels: bool) -> dict[
 def hold_out(rows: Sequence[Row], share: float, seed: int = 0) -> tuple[Sequence[Row], ...]:
     """Parts rows into (train, dev), stratified by label.
 
-    Rows of one query, or of the same text, are in the same part.
+    Rows of one query are in the same part, and so are those of the same text, unless each text
+    has more rows than dev may have.
 
     Args:
-      share: the fraction of the texts or queries that is dev; at least one, as is train where
-        there are two.
+      share: the fraction of the rows, or of the queries, that is dev; at least one, as is train
+        where there are two.
       seed: chooses them.
     """
     units = np.fromiter((digest(row.query or "\0".join(text or "" for pair in row.pairs
@@ -76,16 +77,33 @@ def hold_out(rows: Sequence[Row], share: float, seed: int = 0) -> tuple[Sequence
                          for row in rows), np.uint64, len(rows))
     labels = np.fromiter((row.label if isinstance(row.label, float) else digest(str(row.label))
                           for row in rows), np.float64, len(rows))
-    _, first, unit = np.unique(units, return_index=True, return_inverse=True)
+    if rows[0].query is not None:
+        is_dev = _held_out(units, labels, share, seed, by_unit=True)
+    else:
+        is_dev = _held_out(units, labels, share, seed)
+        if not is_dev.any():
+            is_dev = _held_out(np.arange(len(rows)), labels, share, seed)
+    return tuple(kept(itertools.compress(rows, is_dev == part)) for part in (False, True))
+
+
+def _held_out(units, labels, share, seed, by_unit=False):
+    """Which rows are held out, bool [n]: in the order of labels as much as `share` of those so far,
+    so that each label gives its part. units: rows of the same number are in the same part; by_unit:
+    `share` is of these."""
+    _, first, unit, sizes = np.unique(units, return_index=True, return_inverse=True,
+                                      return_counts=True)
+    if by_unit:
+        sizes = np.ones_like(sizes)
+    total = sizes.sum()
+    share = max(1, min(round(share * total), total - 1)) / total
     order = np.random.default_rng(seed).permutation(len(first))
-    order = order[np.argsort(labels[first[order]], kind="stable")]
-    count = max(1, min(round(share * len(first)), len(first) - 1))
-    # In the order of labels every (1 / share)-th unit, so that each label gives its share.
-    chosen = np.diff(np.floor(np.arange(len(first) + 1) * (count / len(first)) + 0.5)) > 0
-    is_held_out = np.zeros(len(first), bool)
-    is_held_out[order[chosen]] = True
-    return tuple(kept(itertools.compress(rows, is_held_out[unit] == is_dev))
-                 for is_dev in (False, True))
+    is_held_out, held, passed = np.zeros(len(first), bool), 0, 0
+    for index in order[np.argsort(labels[first[order]], kind="stable")]:
+        passed += sizes[index]
+        if held + sizes[index] <= round(passed * share):
+            is_held_out[index] = True
+            held += sizes[index]
+    return is_held_out[unit]
 
 
 def _read_part(task, data_dir, part, need_labels):

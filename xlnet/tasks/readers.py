@@ -96,11 +96,11 @@ def require_file(data_dir: str, names: Any, split: str) -> str:
       UserError: none of the names is there; the message lists them and what is.
     """
     path = find_file(data_dir, names)
-    if isinstance(path, Paths) or isinstance(names, str) or os.path.exists(path):
+    if isinstance(path, Paths) or os.path.exists(path):
         return path
-    raise UserError("data_dir: no such file: %s has no file of split %s, expected one of %s%s; or "
-                    "name it with --%s_file" % (
-                        data_dir or "nothing", split, ", ".join(names), _there(data_dir), split))
+    raise UserError("data_dir: no such file: %s; split %s is expected as %s%s; or name it with "
+                    "--%s_file" % (path, split, " or ".join((names,) if isinstance(
+                        names, str) else names), _there(data_dir), split.partition("_")[0]))
 
 
 def find_file(data_dir: str, names: Any) -> str:
@@ -252,8 +252,9 @@ def _refined(path, lines, dialect):
     delimiter left out, or with backslashes before quotation marks, where a file has such."""
     quote = dialect.quotechar
     spaced, escaped = dialect.delimiter + " " + quote, "\\" + quote
-    has_spaced = any(spaced in line for line in lines)
-    has_escaped = any(escaped in line for line in lines)
+    has_spaced = has_escaped = False
+    for line in lines:
+        has_spaced, has_escaped = has_spaced or spaced in line, has_escaped or escaped in line
     for escapechar in (None, "\\") if has_escaped else (None,):
         for skips_space in (True, False) if has_spaced else (False,):
             candidate = dialect._replace(skipinitialspace=skips_space, escapechar=escapechar)

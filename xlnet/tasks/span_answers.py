@@ -11,8 +11,10 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import regex
 from scipy import special
 
+from xlnet.character_classes import HAN_OR_KANA
 from xlnet.tasks import results
 from xlnet.tasks.results import Answer
 from xlnet.tasks.task import Row
@@ -139,7 +141,7 @@ def as_json(value: Any) -> str:
 _SURELY_ANSWERED = -1e9          # a null score
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])")
-_UNIT = re.compile("[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]|\\w+")     # a Han letter, or a word
+_UNIT = regex.compile("[%s]|\\w+" % HAN_OR_KANA)
 
 
 def closest_sentence(context: str, question: str) -> Found:

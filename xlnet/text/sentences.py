@@ -23,6 +23,10 @@ from __future__ import annotations
 
 import re
 
+import regex
+
+from xlnet.character_classes import HAN_OR_KANA
+
 _BEFORE_NAMES = frozenset(
     "Mr Mrs Ms Messrs Mx Mme Mlle Dr Drs Prof Rev Hon St Ste Mt Ft Gen Col Maj Capt Cpt Cmdr Lt "
     "Sgt Cpl Pvt Adm Gov Sen Rep Pres Supt Det Insp Atty Jr Sr Sra Srta Dra Hr Fr Dept Univ Assn "
@@ -40,7 +44,7 @@ _STOP = re.compile(
     r"[%s%s](?:(?<=[%s])(?P<more>[%s]*)[\"'”’»)\]}]*(?=\s+(?P<next>\S))?|[!?%s]*[%s]*)"
     % (_STOPS, _WIDE_STOPS, _STOPS, _STOPS, _WIDE_STOPS, _WIDE_CLOSERS))
 _NEXT = re.compile(r"\s+(\S)")
-_WIDE_LETTER = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
+_WIDE_LETTER = regex.compile("[%s]" % HAN_OR_KANA)
 _NEVER_FIRST = frozenset(",;:.!?…%)]}»-–—，、；：" + _WIDE_STOPS + _WIDE_CLOSERS)
 _OPENERS = "([{\"'“‘«_"
 _NUMBER = re.compile(r"[\s(]*(?:\d{1,3}|[IVXLCDM]{1,7}|[A-Za-z])\.\Z")

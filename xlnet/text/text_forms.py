@@ -15,6 +15,9 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+import regex
+
+from xlnet.character_classes import HAN_OR_KANA
 from xlnet.config import InputSettings
 from xlnet.text.recognition import ARTICLES, RECORDS, TABLE, Form
 from xlnet.text.sentences import sentences_and_joints
@@ -282,7 +285,8 @@ def _book_lines(texts):
             yield offset, part.strip()
 
 
-_CJK = re.compile("[\u3000-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uff60\U00020000-\U0003ffff]")
+# Their letters, punctuation and full-width forms.
+_CJK = regex.compile("[%s\\p{InCJK_Symbols_and_Punctuation}\uff00-\uff60]" % HAN_OR_KANA)
 
 
 def _join(lines):
