@@ -72,7 +72,7 @@ def test_it_learns_evaluates_selects_and_predicts(place, trained):
     assert best["f1"] > 45 > results["baseline"]["f1"]
     assert best["NoAns_f1"] > 50 and best["HasAns_f1"] > 50
     predictions, n_best, null = (json.loads((model / ("predictions_custom_dev" + end)).read_text())
-                                 for end in (".json", ".nbest.json", ".null_odds.json"))
+                                 for end in (".json", ".nbest.json", ".na_prob.json"))
     questions = [(paragraph["context"], qa)
                  for paragraph in json.loads((place / "dev.json").read_text())["data"][0]
                  ["paragraphs"] for qa in paragraph["qas"]]
@@ -82,7 +82,8 @@ def test_it_learns_evaluates_selects_and_predicts(place, trained):
     assert 100 * np.mean(right) == pytest.approx(best["exact"])
     for context, qa in questions:
         assert predictions[qa["id"]] in context and len(n_best[qa["id"]]) <= 5
-        assert predictions[qa["id"]] == ("" if null[qa["id"]] > 0 else n_best[qa["id"]][0]["text"])
+        best = n_best[qa["id"]][0]["text"]
+        assert predictions[qa["id"]] == ("" if null[qa["id"]] > 0.5 else best)
 
 
 def test_the_head_is_the_reference_s(place, trained):
@@ -149,12 +150,12 @@ def test_batches_and_devices_change_no_answer(place, trained, tmp_path):
     how = dict(predict_dir=tmp_path, train_file=None, padding="fixed", eval_batch_size=3)
     done = run(place, "--do_predict=True", device="cpu", num_core_per_host=2, **how)
     assert done.returncode == 0, done.stderr
-    for name in ("predictions_custom_dev.json", "predictions_custom_dev.null_odds.json"):
+    for name in ("predictions_custom_dev.json", "predictions_custom_dev.na_prob.json"):
         fixed, cut = (json.loads((directory / name).read_text())
                       for directory in (tmp_path, place / "model"))
         assert list(fixed) == list(cut)
         for key, value in fixed.items():
-            assert value == (pytest.approx(cut[key], abs=1e-4) if "null" in name else cut[key])
+            assert value == (pytest.approx(cut[key], abs=1e-4) if "prob" in name else cut[key])
 
 
 def test_a_run_that_was_killed_goes_on_to_the_bit(place, trained, tmp_path):
@@ -342,7 +343,7 @@ def test_a_separate_head_learns_and_goes_to_hugging_faces_simple_form_and_back(p
                        "--predict_file=%s" % (place / "dev.json"), "--max_seq_length=24",
                        "--doc_stride=8", "--max_query_length=6", "--allow_changes=True")
     assert done.returncode == 0, done.stderr
-    for end in (".json", ".null_odds.json"):
+    for end in (".json", ".na_prob.json"):
         before, after = (
             json.loads((tmp_path / name / ("predictions_custom_dev" + end)).read_text())
             for name in ("model", "back"))

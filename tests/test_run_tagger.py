@@ -1,5 +1,6 @@
 """run_tagger.py from end to end: a small network that learns which words are entities."""
 
+import io
 import json
 import random
 import re
@@ -132,6 +133,18 @@ def test_the_model_directory_and_a_text_suffice(place, trained, tmp_path):
     assert value == dict(text=text, id=3)
 
 
+def test_raw_sentences_and_tokens_of_the_standard_input(place, trained, monkeypatch):
+    """Sentences become JSON lines with spans; tokens come back with their tags."""
+    for content, predicted in (
+            ("mi kamat telok dakar le\n", [[3, 14, "PER"], [15, 20, "LOC"]]),
+            ('{"tokens": ["mi", "kamat", "telok", "dakar"]}\n', ["O", "I-PER", "I-PER", "I-LOC"])):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content.encode())))
+        done = command.run("run_tagger.py", "--do_predict=True", "--predict_file=-",
+                           "--predict_output=-", "--model_dir=%s" % (place.directory / "model"))
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["predicted"] == predicted
+
+
 def test_training_on_texts_with_spans(place, tmp_path):
     rng = random.Random(0)
     lines = []
@@ -173,7 +186,7 @@ def test_a_run_goes_on_on_other_devices(place):
     (dict(task_name="conll2003", word_column="1"), "word_column is for --task_name=custom; the "
                                                    "columns of task conll2003 are known"),
     (dict(tag_column="4"), "train.txt: no column '4' (columns: 1, 2, 3)"),
-    (dict(tag_column="2"), "train.txt:3: tag 'XX', expected O, or B, I, M, E, S before a label"),
+    (dict(tag_column="2"), "train.txt:3: tag 'XX', expected O, or B, I, M, E, S, L, U before"),
     (dict(word_column="token"), "train.txt: no column 'token' (columns: -DOCSTART-, -X-, O)"),
     (dict(max_seq_length=3), "max_seq_length is 3, expected at least 4"),
     (dict(metric="auc"), "metric: task custom has no auc (metrics: f1, precision, recall, "),

@@ -632,8 +632,17 @@ class TaskSettings(RunSettings, TextSettings):
     task_name: str = of_model("", "a known task (cola, sst-2, ..., imdb, race, tnews, xnli-de, "
                                   "...; an unknown name lists them all) or custom for your own "
                                   "files")
-    data_dir: str = setting("", "directory with the task's files; custom: train, dev and test as "
-                                ".tsv, .csv, .json or .jsonl, or one file to train on")
+    data_dir: str = setting("", "directory with the task's files; custom: train, dev (or "
+                                "validation) and test as .tsv, .csv, .json, .jsonl or .parquet, or "
+                                "one file")
+    train_file: Optional[str] = setting(None, "files to train on, in place of those in data_dir: "
+                                              "paths or glob patterns with commas between, read "
+                                              "as one file")
+    dev_file: Optional[str] = setting(None, "files to evaluate on while training and with do_eval, "
+                                            "in the same way")
+    validation_file: Optional[str] = setting(None, "another name of dev_file")
+    eval_file: Optional[str] = setting(None, "another name of dev_file")
+    test_file: Optional[str] = setting(None, "files that split test is read from, in the same way")
     output_dir: str = setting("", "directory for tokenized records; without it those of evaluation "
                                   "and prediction are dropped at the end")
     spiece_model_file: str = as_in(RunSettings, "spiece_model_file", default="",
@@ -709,6 +718,10 @@ class TaskSettings(RunSettings, TextSettings):
         if not (self.do_train or self.do_eval or self.do_predict or self.do_export):
             raise UserError("nothing to do: give --do_train=True, --do_eval=True, "
                             "--do_predict=True or --do_export=True")
+        given = [name for name in ("dev_file", "validation_file", "eval_file")
+                 if getattr(self, name)]
+        if len(given) > 1:
+            raise UserError("%s are the same setting; give one of them" % " and ".join(given))
         if self.eval_steps == 0:
             self.check_without_evaluations("--eval_steps")
         if self.trial_rates() and self.do_train and self.num_trials == 1:
@@ -740,9 +753,20 @@ class TaskSettings(RunSettings, TextSettings):
         return rates
 
     @property
+    def named_files(self) -> dict[str, str]:
+        """The files that flags name in place of those in `data_dir`, by split."""
+        named = {"train": self.train_file, "test": self.test_file,
+                 "dev": self.dev_file or self.validation_file or self.eval_file}
+        return {split: paths for split, paths in named.items() if paths}
+
+    @property
     def needs_data_dir(self) -> bool:
         """Whether files are read that only `data_dir` can say."""
-        return self.do_train or self.do_eval or self.do_predict and not self.predict_file
+        needed = {*(["train"] if self.do_train else ()),
+                  *([self.eval_split] if self.do_eval else ()),
+                  *([self.predict_split] if self.do_predict and not self.predict_file else ())}
+        held_out = {"dev"} if self.do_train and self.train_file else set()
+        return not needed <= {*self.named_files, *held_out}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -760,6 +784,9 @@ class ClassifierSettings(TaskSettings):
     is_regression: bool = of_model(False, "checked against the task; custom: labels are numbers")
     multi_label: bool = of_model(False, "custom: a row has any number of labels")
     label_separator: str = of_model(",", "custom: between the labels in a multi_label cell")
+    label_thresholds: Optional[str] = of_model(
+        None, "multi_label: least probability of single labels, in place of predict_threshold: "
+              "label:0.3,other:0.6")
     query_id_column: Optional[str] = of_model(
         None, "custom: column of a query's name; makes the task a ranking: text_a is the query, "
               "text_b and id the document, label its grade")
@@ -782,8 +809,8 @@ class ClassifierSettings(TaskSettings):
               "tabs between a pair; run, qrels: TREC's",
         choices=("tsv", "csv", "json", "jsonl", "text", "run", "qrels"))
     on_error: str = as_in(
-        InputSettings, "on_error", help="rows of predict_file that cannot be read: fail, or skip "
-        "them, each with an empty answer in its place, and count them")
+        InputSettings, "on_error", help="rows that cannot be read: fail, or skip and count them; "
+        "in predictions of a table each has an empty answer in its place")
     predict_threshold: float = of_model(
         0.5, "least probability for the second of two labels, or for each one of multi_label",
         minimum=0.0, maximum=1.0)
@@ -802,12 +829,6 @@ class ClassifierSettings(TaskSettings):
 
     program: ClassVar[str] = "run_classifier.py"
 
-    def check(self) -> None:
-        super().check()
-        if self.on_error == "skip" and not (self.do_predict and self.predict_file):
-            raise UserError("on_error is skip, which is for the rows of predict_file; give "
-                            "--do_predict=True and --predict_file, or mend the file")
-
 
 @dataclasses.dataclass(frozen=True)
 class TaggerSettings(TaskSettings):
@@ -818,25 +839,28 @@ class TaggerSettings(TaskSettings):
                           "train, dev and test as train.txt or eng.train and the like, or .jsonl, "
                           "or one file to train on")
     word_column: str = of_model("1", "custom: column of the words, its number from 1 on or its "
-                                     "name in the first line; in JSON lines the text's key, text "
-                                     "if not given")
+                                     "name in the first line; in JSON the key of the text (text) "
+                                     "or the tokens (tokens)")
     tag_column: Optional[str] = of_model(
         None, "custom: column of the tags in the same way, the last one if not given; in JSON "
-              "lines the entities' key, entities if not given")
+              "the key of the entities (entities, spans, label) or the tags (ner_tags, tags)")
     scheme: str = of_model(
         "auto", "how tags say where entities begin and end: as the train file does, which then is "
                 "refused where its schemes are mixed; or given, so that illegal tags are repaired",
-        choices=("auto", "iob1", "bio2", "bmes", "bioes"))
+        choices=("auto", "iob1", "bio2", "bmes", "bioes", "bilou"))
     tagged_pieces: str = setting("first", "pieces of a word that are trained to tell its tag; the "
                                           "first one tells it", choices=("first", "all"))
+    on_error: str = as_in(ClassifierSettings, "on_error")
+    delimiter: Optional[str] = as_in(ClassifierSettings, "delimiter", help="between the columns of "
+                                     "a line: a character, or tab; if not given tabs where there "
+                                     "are some, or spaces")
     predict_form: Optional[str] = as_in(
-        ClassifierSettings, "predict_form", help="form of predict_file; if not given JSON lines "
-        "where its extension is .json or .jsonl, else columns", choices=("conll", "jsonl"))
+        ClassifierSettings, "predict_form", help="form of predict_file: columns, JSON, or raw "
+        "text, a sentence a line; if not given recognized by its content",
+        choices=("conll", "jsonl", "text"))
 
     # What is a setting of other programs and fixed in this one.
     program: ClassVar[str] = "run_tagger.py"
-    on_error: ClassVar[str] = "fail"
-    delimiter: ClassVar[Optional[str]] = None
     long_document: ClassVar[str] = "split"
     max_segments: ClassVar[int] = 1
     summary_type: ClassVar[str] = "last"
@@ -857,7 +881,6 @@ class SpanSettings(TaskSettings):
     data_dir: str = as_in(TaskSettings, "data_dir", default="", help="directory with the task's "
                           "files; custom: train, dev and test as SQuAD's .json, or as .tsv, "
                           ".csv or .jsonl with a question in each row; or one file to train on")
-    train_file: Optional[str] = setting(None, "the file to train on, in place of that in data_dir")
     predict_file: Optional[str] = as_in(
         TaskSettings, "predict_file", help="the file to be predicted, with or without answers; "
         "with answers do_eval and eval_steps look at it too")
@@ -873,6 +896,8 @@ class SpanSettings(TaskSettings):
               "given answers are searched for, which stand there once")
     id_column: str = as_in(ClassifierSettings, "id_column", default="id", help="tables: column of "
                            "the question's name; row number without it")
+    on_error: str = as_in(ClassifierSettings, "on_error")
+    delimiter: Optional[str] = as_in(ClassifierSettings, "delimiter")
 
     max_seq_length: int = as_in(TaskSettings, "max_seq_length", default=512,
                                 help="tokens of a window, question and special ones included")
@@ -906,8 +931,6 @@ class SpanSettings(TaskSettings):
 
     # What is a setting of other programs and fixed in this one.
     program: ClassVar[str] = "run_squad.py"
-    on_error: ClassVar[str] = "fail"
-    delimiter: ClassVar[Optional[str]] = None
     summary_type: ClassVar[str] = "last"
     use_summ_proj: ClassVar[bool] = True
     is_regression: ClassVar[bool] = False
@@ -920,7 +943,8 @@ class SpanSettings(TaskSettings):
     @property
     def needs_data_dir(self) -> bool:
         """As in other programs; but `predict_file` alone can be evaluated too."""
-        return self.do_train or not self.named_file and super().needs_data_dir
+        return self.do_train and not self.train_file \
+            or not self.named_file and super().needs_data_dir
 
     @property
     def does_run(self) -> bool:
@@ -935,7 +959,7 @@ class SpanSettings(TaskSettings):
         else:
             Settings.check(self)
         to_predict = self.predict_file if self.does_run else self.named_file
-        if not (self.data_dir or self.train_file or to_predict):
+        if not (self.data_dir or self.named_files or to_predict):
             raise UserError("no questions: give data_dir, or train_file and predict_file")
         room = self.max_seq_length - self.max_query_length - QUESTION_SPECIAL_TOKENS
         if room < 1:

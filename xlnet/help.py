@@ -17,7 +17,8 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "Text that goes in": (
         "input_glob", "text_format", "json_field", "from_raw_text", "split", "heldout_share",
         "on_error", "uncased", "keep_accents", "sp_path", "spiece_model_file", "data_dir",
-        "train_file", "encoding", "delimiter", "dev_share"),
+        "train_file", "dev_file", "validation_file", "eval_file", "test_file", "encoding",
+        "delimiter", "dev_share"),
     "Columns of your own files": (
         "text_a_column", "text_b_column", "label_column", "id_column", "choice_columns",
         "query_id_column", "is_regression", "multi_label", "label_separator", "word_column",
@@ -53,8 +54,8 @@ NEEDS: dict[str, tuple[str, ...]] = {
         "num_trials", "learning_rates", "ranking_cutoff", "highest_grade", "scoring"),
     "Prediction and export": (
         "predict_file", "predict_split", "predict_form", "predict_dir", "predict_output",
-        "predict_threshold", "max_answer_length", "start_n_top", "end_n_top", "n_best_size",
-        "export_dir"),
+        "predict_threshold", "label_thresholds", "max_answer_length", "start_n_top", "end_n_top",
+        "n_best_size", "export_dir"),
     "Memory and speed": (
         "precision", "use_bfloat16", "tf32", "recompute", "xla", "deterministic",
         "num_workers", "data_workers"),

@@ -16,6 +16,7 @@ import pytest
 from helpers.finetuning import make_vocabulary
 from helpers.paths import ROOT
 from helpers.vocabulary import train_tiny_model
+from scipy import special
 
 import xlnet
 from xlnet.engine import checkpoint
@@ -186,7 +187,7 @@ def test_their_simple_form_answers_here_as_there(python, tmp_path):
                               capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
     answers, null = (json.loads((tmp_path / "ours" / ("predictions_custom_questions" + end))
-                                .read_text()) for end in (".json", ".null_odds.json"))
+                                .read_text()) for end in (".json", ".na_prob.json"))
     for id, (text, margin) in enumerate(expected):
-        assert null[str(id)] == pytest.approx(margin, abs=1e-5)
+        assert null[str(id)] == pytest.approx(special.expit(margin), abs=1e-5)
         assert answers[str(id)] == ("" if margin > 0 else text)

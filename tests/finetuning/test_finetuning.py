@@ -86,7 +86,7 @@ def test_rows_that_cannot_be_read_cost_no_others_their_answers(place, selected):
     flags = arguments(place, predict_file=str(texts), predict_dir=place.path("holes"))
     done = place.run("--do_predict=True", **flags)
     assert done.returncode == 1
-    assert "holes.csv:3: 0 column(s), expected 2 (and 1 more faulty row(s))" in done.stderr
+    assert "holes.csv:4: column 'text' is empty" in done.stderr
     done = place.run("--do_predict=True", "--on_error=skip", **flags)
     assert done.returncode == 0, done.stderr
     assert "holes.csv: 2 of 4 rows skipped, their answers are empty:\n" in done.stderr
@@ -222,7 +222,6 @@ def test_trials_stop_early_and_the_best_is_kept(place):
     (dict(class_weights="animal:much"), "class_weights: 'much' is not a number"),
     (dict(class_weights="foo"), "class_weights: 'foo', expected balanced, or label:weight, ... "),
     (dict(class_weights="animal:-2"), "class_weights: -2 of label 'animal', expected a number "),
-    (dict(on_error="skip"), "on_error is skip, which is for the rows of predict_file"),
     (dict(patience=2), "patience needs --eval_steps"),
     (dict(num_trials=2), "num_trials needs --eval_steps"),
     (dict(epochs=0, train_steps=None), "epochs is 0.0, expected 0 < epochs"),

@@ -4,6 +4,7 @@ On the official files where they are there, else on made-up rows in their forms.
 """
 
 import json
+import random
 import shutil
 
 import pytest
@@ -125,3 +126,37 @@ def test_a_language_of_xnli_has_its_own_rows(tmp_path, language):
 
 def test_every_known_task_has_official_files():
     assert sorted(official.NAMES) == sorted(NAMES)
+
+
+def test_choices_of_different_numbers_with_their_texts_as_labels(place, tmp_path):
+    """What a row does not have is never chosen, and a label may be smoothed."""
+    rng = random.Random(0)
+    for split, count in (("train", 120), ("dev", 30)):
+        lines = []
+        for _ in range(count):
+            right, others = rng.choice(["kamat", "telok"]), ["sol", "mitel", "dakar"]
+            answers = [*rng.sample(others, rng.randint(1, 3)), right]
+            rng.shuffle(answers)
+            lines.append(json.dumps(dict(text_a="rokmi", all=answers, label=right)))
+        (tmp_path / (split + ".jsonl")).write_text("\n".join(lines) + "\n")
+    done = command.run(
+        "run_classifier.py", "--do_train=True", "--do_eval=True", "--do_predict=True",
+        *("--%s=%s" % item for item in dict(
+            SIZES, task_name="custom", data_dir=tmp_path, choice_columns="all", train_steps=60,
+            train_batch_size=16, output_dir=tmp_path / "records", model_dir=tmp_path / "model",
+            max_seq_length=12, learning_rate=.02, dropout=0, dropatt=0, label_smoothing=.1,
+            predict_split="dev", spiece_model_file=place / "sp.model",
+            model_config_path=place / "config.json").items()))
+    assert done.returncode == 0, done.stderr
+    result, = json.loads((tmp_path / "model" / "eval_results_dev.json").read_text())["checkpoints"]
+    assert result["accuracy"] > 0.9 and 0 < result["loss"] < 1
+    header, *rows = [line.split("\t") for line in (
+        tmp_path / "model" / "predictions_custom_dev.tsv").read_text().splitlines()]
+    assert header[1:] == ["label", "p_1", "p_2", "p_3", "p_4"]
+    sizes = [len(json.loads(line)["all"]) for line in (
+        tmp_path / "dev.jsonl").read_text().splitlines()]
+    assert min(sizes) == 2
+    for size, row in zip(sizes, rows):
+        shares = list(map(float, row[2:]))
+        assert sum(shares) == pytest.approx(1, abs=1e-5) and not any(shares[size:])
+        assert int(row[1]) <= size

@@ -34,7 +34,8 @@ KINDS = {
     "regression": (ClassifierSettings, dict(
         is_regression=True, long_document="memory", max_seq_length=8), {}),
     "multiple_choice": (ClassifierSettings, dict(
-        text_b_column="question", choice_columns="a,b,c"), dict(labels=["a", "b", "c"])),
+        text_b_column="question", choice_columns="a,b,c"), dict(
+            labels=["a", "b", "c"], kind_options=dict(fills_gaps=True))),
     "ranking": (ClassifierSettings, dict(
         query_id_column="query", text_b_column="document", id_column="name"), {}),
     "tagging": (TaggerSettings, dict(max_seq_length=24), dict(

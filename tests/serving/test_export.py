@@ -21,7 +21,7 @@ from xlnet.config import NetworkSettings
 from xlnet.errors import UserError
 from xlnet.models import layout
 from xlnet.serving import export, loaded, saved_model, session, warm_up
-from xlnet.tasks import span_answers
+from xlnet.tasks import schemes, span_answers, tagged_files
 from xlnet.tasks.task import Asked, Row
 from xlnet.tokenization import Tokenizer
 
@@ -107,9 +107,10 @@ def rows_of(kind):
         pairs = [tuple((text, re.sub("_+", lambda gap, one=one: one, question) if "_" in question
                         else "%s %s" % (question, one)) for one in (other, "dakar", "sol"))
                  for text, other, question in zip(TEXTS, OTHERS, questions)]
+        pairs[1] = pairs[1][:2]         # a row with fewer answers
         return ([Row(str(i), pair, None) for i, pair in enumerate(pairs)],
-                dict(text_a=TEXTS, text_b=questions,
-                     choices=[[one, "dakar", "sol"] for one in OTHERS]))
+                dict(text_a=TEXTS, text_b=questions, choices=[
+                    [one, "dakar", "sol" * (one != OTHERS[1])] for one in OTHERS]))
     second = OTHERS if kind in HAS_PAIRS else [None] * len(TEXTS)
     rows = [Row(str(i), (pair,), None) for i, pair in enumerate(zip(TEXTS, second))]
     return rows, dict(text_a=TEXTS, **(dict(text_b=OTHERS) if kind in HAS_PAIRS else {}))
@@ -175,8 +176,12 @@ def test_tags(quick_start, models, tmp_path, caplog):
     values, arrays, task = expected(models("tagging"), rows)
     wanted = [list(map(str.encode, tags)) for tags in task.kind.decide(task, values)]
     by_text, by_ids = ask(saved, ("text", dict(text_a=in_bytes(sentences))), ("ids", arrays))
-    for row, words, tags, by_piece, want in zip(
-            rows, by_text["words"], by_text["tags"], by_ids["tags"], wanted):
+    for row, words, tags, by_piece, want, found in zip(
+            rows, by_text["words"], by_text["tags"], by_ids["tags"], wanted,
+            zip(*(by_text["entity_" + name] for name in ("starts", "ends", "labels")))):
+        entities = [(start, end, label.decode()) for start, end, label in zip(*found)]
+        true = tagged_files.located(row.source, schemes.spans([tag.decode() for tag in want]))
+        assert entities == true + [(-1, -1, "")] * (len(entities) - len(true))
         count = len(row.source.words)
         assert [word.decode() for word in words[:count]] == list(row.source.words)
         assert tags[:count].tolist() == want == [tag for tag in by_piece if tag]
@@ -203,7 +208,7 @@ def test_answers_to_questions(quick_start, models, tmp_path):
     found, by_ids = ask(saved, ("text", dict(
         question=in_bytes(QUESTIONS), context=in_bytes(CONTEXTS))), ("ids", arrays))
     assert len(by_ids["null_score"]) == len(arrays["input_ids"])
-    np.testing.assert_allclose(found["null_score"], list(null.values()), rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(found["null_probability"], list(null.values()), rtol=1e-6, atol=1e-6)
     for i, (context, best) in enumerate(zip(CONTEXTS, n_best.values())):
         missing = task.kind.n_best_size - len(best)
         assert [text.decode() for text in found["texts"][i]] == [
@@ -280,7 +285,7 @@ def test_a_process_without_this_library_answers_to_raw_text(quick_start, models,
     page = pathlib.Path(saved) / "assets.extra" / "examples.json"
     examples = json.loads(page.read_text())
     examples["serving_default"] = other = json.loads(json.dumps(examples["text"]))
-    other["outputs"]["null_score"]["value"][0] += 1e-3
+    other["outputs"]["null_probability"]["value"][0] += 1e-3
     other["outputs"]["answer"]["value"][0] += "!"
     page.write_text(json.dumps(examples))
     done = subprocess.run([sys.executable, "-I", str(check), saved], cwd=tmp_path,
@@ -289,10 +294,11 @@ def test_a_process_without_this_library_answers_to_raw_text(quick_start, models,
     assert done.stdout.startswith("TensorFlow %s, tensorflow-text " % tf.__version__)
     assert "text: answer: the same\n" in done.stdout
     # Rounding alone: its session's optimizer orders the factors of gelu and layer norm anew.
-    score, = examples["text"]["outputs"]["null_score"]["value"]
-    assert float(re.search(r"text: null_score: (\S+) apart\n", done.stdout)[1]) <= abs(score) * 1e-6
+    score, = examples["text"]["outputs"]["null_probability"]["value"]
+    apart = float(re.search(r"text: null_probability: (\S+) apart\n", done.stdout)[1])
+    assert apart <= abs(score) * 1e-6
     wrong = [line.split(":")[:2] for line in done.stdout.splitlines() if "WRONG" in line]
-    assert wrong == [["serving_default", " answer"], ["serving_default", " null_score"]]
+    assert wrong == [["serving_default", " answer"], ["serving_default", " null_probability"]]
     done = subprocess.run([sys.executable, "-I", str(check), str(tmp_path)], capture_output=True,
                           text=True)
     assert done.returncode == 1 and len(done.stderr.splitlines()) == 1, done.stderr

@@ -100,14 +100,15 @@ def test_ids_of_cuts_that_are_equally_likely():
 def test_words():
     """As `tagged_files` finds them, with each character between letters, digits and spaces."""
     texts = ["", "  ", "New York's 3rd, \u00a0Ave.", "中文 ok中\u0301文", "\u0301a \u0301",
-             "x\x01y \x01z", "ไทย\u0e31a1 2b", "a\u200bb \u200bc"]
+             "x\x01y \x01z", "ไทย\u0e31a1 2b", "a\u200bb \u200bc", "서울에서 KBS가",
+             "\u1109\u1165\u110b\u116e\u11af \u3131a"]
     texts += ["".join("%s a%s1" % (chr(code), chr(code)) for code in range(first, first + 200))
               for first in (*range(0, 0xD700, 200), *range(0xE000, 0x20000, 1000))]
     with tf.Graph().as_default(), tf.Session() as session:
         found = session.run(graph_words.find(tf.constant([text.encode() for text in texts])))
-    words, after = (each.to_list() for each in found)
-    for text, some, spaced in zip(texts, words, after):
+    for text, some, spaced, begins, ends in zip(texts, *(each.to_list() for each in found)):
         places = list(find_words(text))
+        assert list(zip(begins, ends)) == places
         assert [word.decode() for word in some] == [text[start:end] for start, end in places]
         assert spaced == [start == 0 or text[start - 1].isspace() for start, _ in places]
 

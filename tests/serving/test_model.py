@@ -123,8 +123,11 @@ def test_choices(kept):
     one = found.model.choose(texts[1], choices[1], questions[1])
     assert (one.number, one.probabilities) == (answers[1].number,
                                                pytest.approx(answers[1].probabilities))
-    with pytest.raises(xlnet.UserError, match="text 0: 2 answers, expected 3"):
-        found.model.choose("a", ["b", "c"], "d")
+    fewer = found.model.choose(texts[1], choices[1][:2], questions[1])
+    assert fewer.probabilities == pytest.approx(
+        [p / sum(one.probabilities[:2]) for p in one.probabilities[:2]], abs=1e-6)
+    with pytest.raises(xlnet.UserError, match="text 0: 4 answers, expected at most 3"):
+        found.model.choose("a", ["b", "c", "e", "f"], "d")
 
 
 def test_ranks(kept):
@@ -167,11 +170,11 @@ def test_answers(kept):
              json.loads(FILES["spans"][1])["data"][0]["paragraphs"] for question in
              paragraph["qas"]]
     official, n_best, null = (json.loads(found.stem.with_suffix(end).read_text())
-                              for end in (".json", ".nbest.json", ".null_odds.json"))
+                              for end in (".json", ".nbest.json", ".na_prob.json"))
     answers = found.model.answer(*zip(*asked))
     for id, (_, context), answer in zip("123", asked, answers):
         assert answer.text == official[id]
-        assert answer.null_score == pytest.approx(null[id], abs=1e-6)
+        assert answer.null_probability == pytest.approx(null[id], abs=1e-6)
         assert answer.start is None if not answer.text else \
             context[answer.start:answer.end] == answer.text
         assert [span.text for span in answer.best] == [best["text"] for best in n_best[id]]

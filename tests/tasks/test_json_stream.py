@@ -1,41 +1,41 @@
-"""JSON value after value, wherever the text is cut."""
+"""JSON item after item, wherever the text is cut."""
 
 import json
 
 import pytest
 
-from xlnet.tasks.json_stream import JsonStream
+from xlnet.tasks import json_stream
 
-VALUES = {"a": [1, 12.5, -3e2, "x\"]}\\", [], {}], "é": None, "b": {"c": [True, {"d": "文"}]},
-          "long": "y" * 300}
+VALUES = [{"a": [1, 12.5, -3e2, "x\"]}\\", [], {}]}, None, "é😀", [True, {"d": "文"}], "y" * 300,
+          "\\\\ud83d"]
 
 
 def pieces(text, size):
     return (text[i:i + size] for i in range(0, len(text), size))
 
 
-def read(stream):
-    """A value, entered as far as that goes."""
-    if stream.peek() == "[":
-        return [read(stream) for _ in stream.items()]
-    if stream.peek() == "{":
-        return {key: read(stream) for key in stream.keys()}
-    return stream.value()
-
-
-@pytest.mark.parametrize("indent", (None, 1))
-def test_values_are_those_of_the_whole_text(indent):
-    text = " %s\n" % json.dumps(VALUES, indent=indent, ensure_ascii=indent is None)
-    for size in (*range(1, 20), 100, 1000):
-        for how in (read, JsonStream.value):
-            stream = JsonStream(pieces(text, size))
-            assert how(stream) == VALUES and stream.peek() == "", size
+@pytest.mark.parametrize("how", (dict(), dict(indent=1), dict(ensure_ascii=False)))
+def test_values_are_those_of_the_complete_text(how):
+    for prefix, value in (("item", VALUES), ("data.item", {"b": {"data": 1}, "data": VALUES})):
+        text = " %s\n" % json.dumps(value, **how)
+        for size in (*range(1, 20), 100, 1000):
+            assert list(json_stream.items(pieces(text, size), prefix)) == VALUES, size
 
 
 @pytest.mark.parametrize("text", (
     "", "[", "[1", "[1,", "[1 2]", '{"a"', '{"a":', '{"a": 1', "{1: 2}", '{"a": 1,}', '["\n"]',
-    "[tru]", '{"a" 1}'))
-def test_what_is_no_json_is_refused(text):
-    for size in (1, 2, 100):
+    "[tru]", '{"a" 1}', "[1] 2", "[" * 9999, r'["\ud83d"]', r'["\ude00"]',
+    r'["\ud83d\ud83d\ude00"]',
+    r'["%s\\\ud83d\n"]' % ("x" * 90), '["\udcff"]'))
+def test_what_is_not_json_is_refused(text):
+    """Half characters, too, which ijson would read as question marks."""
+    for size in (*range(1, 9), 100):
         with pytest.raises(ValueError):
-            read(JsonStream(pieces(text, size)))
+            list(json_stream.items(pieces(text, size), "item"))
+
+
+@pytest.mark.parametrize("text, event", (
+    ('{"data": []}', "start_array"), ('{"a": {"data": 1}, "data": "x"} {', "string"),
+    ('{"a": 1}\n{"data": []}', None), ('[{"data": []}]', None), ("", None), ("x", None)))
+def test_what_a_key_has(text, event):
+    assert json_stream.event_at(pieces(text, 5), "data") == event

@@ -123,7 +123,7 @@ def test_collapse_is_noticed():
 def test_table():
     task, labels, predictions = GLUE["rte"], np.array([0, 0, 1, 1]), np.array([0, 1, 1, 1])
     table = metrics.class_table(task, predictions, labels).splitlines()
-    assert [line.split() for line in table] == [
-        ["label", "precision", "recall", "f1", "rows"],
+    assert [line.split() for line in table if line][:3] == [
+        ["precision", "recall", "f1-score", "support"],
         ["entailment", "1.0000", "0.5000", "0.6667", "2"],
         ["not_entailment", "0.6667", "1.0000", "0.8000", "2"]]

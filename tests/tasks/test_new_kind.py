@@ -10,8 +10,10 @@ from helpers import command
 from helpers.finetuning import make_vocabulary, weights
 from helpers.ordinal import Ordinal
 from helpers.paths import RELEASED, ROOT
+from helpers.two_towers import TwoTowers
 
 import xlnet
+from xlnet.serving import export, saved_model
 from xlnet.tasks import known, registry
 from xlnet.tasks.kind import Kind
 from xlnet.tasks.task import Task
@@ -46,7 +48,8 @@ def run(place, *arguments, **changes):
 
 
 def test_a_new_kind_takes_one_short_file():
-    assert len((ROOT / "tests" / "helpers" / "ordinal.py").read_text().splitlines()) < 80
+    for name in ("ordinal", "two_towers"):
+        assert len((ROOT / "tests" / "helpers" / (name + ".py")).read_text().splitlines()) < 80
 
 
 def test_a_new_kind_is_trained_evaluated_selected_and_predicted_with(place, monkeypatch):
@@ -88,3 +91,48 @@ def test_faults_of_a_new_kind_are_listed_as_others(place, tmp_path, monkeypatch)
     done = run(place, "--do_train=True", data_dir=tmp_path, model_dir=tmp_path / "model")
     assert done.returncode == 1
     assert "train.tsv:2: grade '6', expected one of 1, 2, 3, 4, 5" in done.stderr
+
+
+class Prefixed(TwoTowers):
+    """One whose texts are not those of the file."""
+    name = "prefixed"
+
+    def parse_pairs(self, task, text_a, text_b, choices):
+        return (("query: " + text_a, None), (text_b, None)), None
+
+
+def test_two_texts_that_are_read_apart(tmp_path, monkeypatch, caplog):
+    """Trained, predicted with, loaded and exported, to raw text as well."""
+    task = Task("alike", ("a",), ("b",), ("label",), None, TwoTowers.default_metrics, TwoTowers())
+    for kind in (TwoTowers(), Prefixed()):
+        monkeypatch.setitem(known.TASKS, kind.name, dataclasses.replace(
+            task, name=kind.name, kind=kind))
+        monkeypatch.setitem(registry.KINDS, kind.name, kind)
+    rng = random.Random(0)
+    for split, count in (("train", 60), ("dev", 20), ("test", 8)):
+        pairs = [rng.choices(WORDS[:3], k=2) for _ in range(count)]
+        (tmp_path / (split + ".tsv")).write_text("a\tb\tlabel\n" + "".join(
+            "%s ka\t%s mi\t%d\n" % (one, other, one == other) for one, other in pairs))
+    make_vocabulary(tmp_path / "sp.model", 37)
+    done = run(tmp_path, "--do_train=True", "--do_eval=True", "--do_predict=True", train_steps=60,
+               eval_steps=30, task_name="two_towers")
+    assert done.returncode == 0, done.stderr
+    best = json.loads((tmp_path / "model" / "eval_results_dev.json").read_text())
+    assert best["checkpoints"][0]["spearman"] > 0.5
+    cosines = [float(line.split("\t")[1]) for line in (
+        tmp_path / "model" / "predictions_two_towers_test.tsv").read_text().splitlines()[1:]]
+    texts = [tuple(line.split("\t")[:2]) for line in
+             (tmp_path / "test.tsv").read_text().splitlines()[1:]]
+    with xlnet.load(str(tmp_path / "model" / "best"), device="cpu") as loaded:
+        np.testing.assert_allclose(loaded.score(texts), cosines, atol=2e-6)
+    pytest.importorskip("tensorflow_text")
+    exported = saved_model.SavedModel(export.export(
+        str(tmp_path / "model" / "best"), str(tmp_path / "served")))
+    asked = [dict(text_a=one, text_b=other) for one, other in texts]
+    found = exported.run("text", exported.arrays("text", asked))
+    np.testing.assert_allclose(found["values"], cosines, atol=2e-6)
+    # One line, and the other signature, where the texts are changed.
+    described = tmp_path / "model" / "best" / "task.json"
+    described.write_text(described.read_text().replace("two_towers", "prefixed"))
+    export.export(str(tmp_path / "model" / "best"), str(tmp_path / "ids"))
+    assert "no signature text: texts of task type prefixed cannot be encoded" in caplog.text

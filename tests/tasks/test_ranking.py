@@ -197,7 +197,7 @@ def test_queries_are_held_out_whole(tmp_path):
     task = custom.get_task(ClassifierSettings(
         task_name="custom", data_dir=str(tmp_path / "all.tsv"), model_dir="m", output_dir="o",
         spiece_model_file="s", model_config_path="c", query_id_column="q", text_a_column="t",
-        text_b_column="d", label_column="grade", dev_share=0.2))
+        text_b_column="d", label_column="grade", dev_share=0.2, do_train=True))
     assert task.kind == Ranking(pairwise=True) and task.head == "regression_custom"
     train, dev = ({row.query for row in parsing.read_rows(task, str(tmp_path), split)}
                   for split in ("train", "dev"))
@@ -207,8 +207,8 @@ def test_queries_are_held_out_whole(tmp_path):
 @pytest.mark.parametrize("lines, message", [
     (["q\tred"], "dev.tsv:2: 2 column(s), expected 5"),
     (["q\tred\td\t\t1"], "dev.tsv:2: column 'document' is empty"),
-    (["q\tred\td\tkite\thigh"], "dev.tsv:2: column 'grade': 'high', expected a whole number"),
-    (["q\tred\td\tkite\t0.5"], "dev.tsv:2: column 'grade': '0.5', expected a whole number below"),
+    (["q\tred\td\tkite\thigh"], "dev.tsv:2: column 'grade': 'high', expected an integer"),
+    (["q\tred\td\tkite\t0.5"], "dev.tsv:2: column 'grade': '0.5', expected an integer below"),
     (["q\tred\td\tkite\t"], "dev.tsv:2: column 'grade' is empty"),
     (["\tred\td\tkite\t1"], "dev.tsv:2: query '': expected a name without spaces"),
     (["q\tred\ta b\tkite\t1"], "dev.tsv:2: document 'a b': expected a name without spaces"),
@@ -231,7 +231,7 @@ def test_faults_of_a_table(tmp_path, lines, message):
     ("dev.qrels", ["7 0 x 1", "5 0 x 1"], "dev.qrels:2: query '5' is not in "),
     ("dev.qrels", ["7 0 u 1"], "dev.qrels:1: document 'u' is not in "),
     ("dev.qrels", ["7 0 w 1"], "dev.qrels:1: column 'document' is empty"),
-    ("dev.qrels", ["7 0 x best"], "dev.qrels:1: column 'grade': 'best', expected a whole number"),
+    ("dev.qrels", ["7 0 x best"], "dev.qrels:1: column 'grade': 'best', expected an integer"),
     ("dev.qrels", ["7 0 x 1", "7 0 x 0"], "dev.qrels:2: duplicate document 'x' of query '7'"),
     ("dev.run", ["7 Q0 x 1 0.5"], "dev.run:1: 5 column(s), expected 6: query Q0 document rank"),
     ("queries.tsv", ["7 red kite", "8\tsky"], "queries.tsv:1: expected a name, a tab and a text"),
@@ -362,7 +362,7 @@ def check_predictions(place, model_dir, reported):
     (dict(label_smoothing=.1), "label_smoothing: task ranking has no classes"),
     (dict(class_weights="balanced"), "class_weights: task ranking is no classification"),
     (dict(query_id_column="q"), "query_id_column is for --task_name=custom"),
-    (dict(metric="ndcg@5"), "metric: task ranking has no ndcg@5"),
+    (dict(metric="gain@5"), "metric: task ranking has no gain@5"),
     (dict(task_name="custom", query_id_column="query_id", multi_label=True),
      "query_id_column makes a ranking by grades")])
 def test_refused(place, monkeypatch, changes, message):

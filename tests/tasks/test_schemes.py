@@ -15,6 +15,7 @@ TAGS = {
     "bio2": "O B-PER I-PER B-PER I-PER I-PER O B-LOC",
     "bioes": "O B-PER E-PER B-PER I-PER E-PER O S-LOC",
     "bmes": "O B-PER E-PER B-PER M-PER E-PER O S-LOC",
+    "bilou": "O B-PER L-PER B-PER I-PER L-PER O U-LOC",
 }
 
 
@@ -99,7 +100,7 @@ def test_prefixes_of_two_schemes():
 
 
 @pytest.mark.parametrize("tag, scheme, message", [
-    ("NNP", None, "tag 'NNP', expected O, or B, I, M, E, S before a label, as in B-PER"),
+    ("NNP", None, "tag 'NNP', expected O, or B, I, M, E, S, L, U before a label, as in B-PER"),
     ("B-", None, "tag 'B-', expected"), ("", None, "tag '', expected"),
     ("BI-X", None, "tag 'BI-X', expected"), ("o", None, "tag 'o', expected"),
     ("S-X", "bio2", "tag 'S-X', expected O, or B, I before a label, as in B-PER (scheme bio2)")])

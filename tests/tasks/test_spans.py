@@ -1,11 +1,14 @@
 """Questions as a kind of task: files, places of answers, the best spans, what is written."""
 
+import collections
 import dataclasses
 import json
 import logging
 import math
 import os
+import random
 import re
+import string
 import tracemalloc
 
 import numpy as np
@@ -73,7 +76,7 @@ def test_squad_s_files(tmp_path):
 
 WRONG = (
     ('{"data": [', "not valid JSON"),
-    ({"data": {}}, "data is dict, expected a list of articles"),
+    ({"data": {}}, "data is an object, expected a list of articles"),
     ({"data": [3]}, "article 1: expected an object with a list of paragraphs"),
     ({"data": [{"paragraphs": [{"qas": []}]}]},
      "article 1, paragraph 1: expected an object with a context and a list of qas"),
@@ -262,7 +265,7 @@ def test_places_of_answers():
     assert place_of(row(answers=(("dog", None),))) == (17, 20, None)
     assert place_of(row(answers=(("The", 12),)))[:] == (13, 16, "answer_start 12, found at 13")
     assert place_of(row(answers=(("The", -1),))) == place_of(row(answers=(("The", None),))) == (
-        -1, -1, "the answer stands in the context several times")
+        -1, -1, "the answer is in the context several times")
     assert place_of(row(answers=(("cow", 1),))).fault == "the answer is not in the context"
     assert not place_of(row()).is_known and place_of(row()).fault is None
 
@@ -326,10 +329,12 @@ def test_official_files():
     values = [*SPANS.join(SQUAD, WINDOWS, np.array([2, 1])).values, Found([], -3.0)]
     files = SPANS.prediction_files(SQUAD, rows, values)
     assert [(file.extension, file.what) for file in files] == [
-        ("json", None), ("nbest.json", "n best answers"), ("null_odds.json", "null scores")]
+        ("json", None), ("nbest.json", "n best answers"),
+        ("na_prob.json", "probabilities of no answer")]
     answers, n_best, null = (json.loads("".join(file.lines)) for file in files)
     assert answers == {"q1": "The dog", "q2": "", "q3": ""}      # none; no span is allowed
-    assert null == {"q1": -1.0, "q2": 0.5, "q3": -3.0}
+    assert null == pytest.approx({
+        id: 1 / (1 + math.exp(-score)) for id, score in zip(answers, (-1.0, 0.5, -3.0))})
     assert [entry["text"] for entry in n_best["q1"]] == ["The dog", "cat", "The cat", "cat sat"]
     assert sum(entry["probability"] for entry in n_best["q1"]) == pytest.approx(1)
     assert n_best["q2"][0]["text"] == "cat" and n_best["q3"] == []
@@ -349,8 +354,9 @@ def test_evaluation_is_that_of_the_files_written():
     assert result["exact"] == pytest.approx(200 / 3) and result["HasAns_exact"] == 50
     # Answering the third one, too, would help; the second one then stays without an answer.
     assert result["best_f1"] == pytest.approx((1 + 1 + 2 / 3) / 3 * 100)
-    assert result["best_f1_thresh"] == pytest.approx(0.1)
-    more = SPANS.evaluate(SQUAD, values, SPANS.truth(SQUAD, rows), threshold=0.55)
+    assert result["best_f1_thresh"] == pytest.approx(1 / (1 + math.exp(-0.1)))
+    more = SPANS.evaluate(SQUAD, values, SPANS.truth(SQUAD, rows),
+                          threshold=result["best_f1_thresh"])
     assert more["f1"] == pytest.approx(result["best_f1"])
     with pytest.raises(UserError, match="not finite"):
         SPANS.evaluate(SQUAD, [Found([], math.nan)] * 3, SPANS.truth(SQUAD, rows))
@@ -384,13 +390,6 @@ def test_the_baseline_is_the_sentence_that_shares_most_words():
     assert SPANS.baseline(SQUAD, truth)["f1"] > 0
 
 
-def test_thresholds_are_probabilities():
-    assert span_answers.null_threshold(0.5) == 0
-    assert span_answers.null_threshold(0.9) == pytest.approx(math.log(9))
-    assert span_answers.null_threshold(0.0) == -math.inf
-    assert span_answers.null_threshold(1.0) == math.inf
-
-
 def test_a_threshold_of_1_leaves_no_question_without_an_answer():
     rows, values = [row(answers=(("The dog", 13),))], [Found([Span(13, 20, -1.0, -1.0)], 1e9)]
     for threshold, answer in ((.99, ""), (1.0, "The dog")):
@@ -406,3 +405,71 @@ def test_examples_are_the_first_answers(tmp_path):
     assert squad_files.place_of(rows[1]) == (-1, -1, None)
     # What decides what records hold is part of their name.
     assert SPANS.record_options() != dataclasses.replace(SPANS, doc_stride=64).record_options()
+
+
+# ---- the official script, version 2.0: its rules, shortened
+
+def official_scores(data, predictions):
+    """{question: exact}, {question: f1} of {question: texts of its answers}."""
+    def normalized(text):
+        text = "".join(c for c in text.lower() if c not in string.punctuation)
+        return " ".join(re.sub(r"\b(a|an|the)\b", " ", text).split())
+
+    def f1(answer, prediction):
+        answer, prediction = normalized(answer).split(), normalized(prediction).split()
+        same = sum((collections.Counter(answer) & collections.Counter(prediction)).values())
+        if not answer or not prediction:
+            return int(answer == prediction)
+        precision, recall = same / len(prediction), same / len(answer)
+        return 2 * precision * recall / (precision + recall) if same else 0
+
+    exact, best_f1 = {}, {}
+    for id, answers in data.items():
+        answers = [answer for answer in answers if normalized(answer)] or [""]
+        exact[id] = max(int(normalized(a) == normalized(predictions[id])) for a in answers)
+        best_f1[id] = max(f1(a, predictions[id]) for a in answers)
+    return exact, best_f1
+
+
+def official_best(data, predictions, scores, na_probs):
+    """(best mean in percent, its threshold)"""
+    best, threshold = current, _ = sum(not answers for answers in data.values()), 0.0
+    for id in sorted(na_probs, key=na_probs.get):
+        current += scores[id] if data[id] else -1 if predictions[id] else 0
+        if current > best:
+            best, threshold = current, na_probs[id]
+    return 100.0 * best / len(scores), threshold
+
+
+def test_scores_are_the_official_script_s_of_the_files_that_are_written():
+    """With the probabilities of no answer as its na_probs, and its threshold as ours."""
+    rng = random.Random(0)
+    for _ in range(60):
+        rows, values = [], []
+        for i in range(rng.randint(2, 25)):
+            words = rng.choices("the a cat, dog. sat Cat an x!".split(), k=8)
+            context = " ".join(words)
+            spans = [Span(start, min(start + rng.randint(1, 14), len(context)), 0., rng.random())
+                     for start in rng.choices(range(len(context)), k=rng.randint(0, 3))]
+            answers = [(" ".join(words[start:start + rng.randint(1, 3)]), None)
+                       for start in rng.choices(range(7), k=rng.choice([0, 1, 1, 2]))]
+            rows.append(row(context, answers, str(i)))
+            values.append(Found(sorted(spans, key=lambda span: -span.score),
+                                rng.choice([-50, rng.gauss(0, 3), 50.])))
+        if all(one.label for one in rows):
+            continue
+        data = {one.id: [answer.text for answer in one.label] for one in rows}
+        result = SPANS.evaluate(SQUAD, values, SPANS.truth(SQUAD, rows))
+        files = [json.loads(file.lines[0]) for file in SPANS.prediction_files(SQUAD, rows, values)]
+        answered = json.loads(SPANS.prediction_files(SQUAD, rows, values, 1.0)[0].lines[0])
+        for name, scores in zip(("exact", "f1"), official_scores(data, answered)):
+            assert result[name] == pytest.approx(100 * np.mean([
+                not data[id] if files[2][id] > 0.5 else score for id, score in scores.items()]))
+            assert all(files[0][id] == ("" if files[2][id] > 0.5 else answered[id]) for id in data)
+            best, threshold = official_best(data, answered, scores, files[2])
+            assert result["best_" + name] == pytest.approx(best)
+            assert result["best_%s_thresh" % name] == threshold
+            if list(files[2].values()).count(threshold) < 2:        # no tie
+                again = SPANS.evaluate(SQUAD, values, SPANS.truth(SQUAD, rows), threshold)
+                # A prediction of an article alone is right, which the script's search leaves out.
+                assert again[name] >= best - 1e-9

@@ -1,6 +1,7 @@
 """Sentences with tagged words: what is read from each form, refused, and written again."""
 
 import json
+import unicodedata
 
 import pytest
 
@@ -25,15 +26,15 @@ def write(directory, text, name="train.txt"):
 
 
 def read(path, word="1", tag=None, need_tags=True):
-    return list(tagged_files.read(path, tagged_files.form_of(path), word, tag, need_tags))
+    return list(tagged_files.read(path, None, word, tag, need_tags))
 
 
 def conll_text(*columns):
     return "".join(tagged_files.conll_lines(*columns))
 
 
-def json_text(*columns):
-    return "".join(tagged_files.json_lines(*columns))
+def json_text(sources, spans):
+    return "".join(tagged_files.json_lines(sources, spans, spans))
 
 
 # --- Columns
@@ -78,7 +79,8 @@ def test_a_comment_may_have_as_many_parts_as_there_are_columns(tmp_path):
     assert conll_text([s.source for s in sentences], ["XX", "OO", "O"]) == (
         text.replace("ORG\n", "ORG X\n").replace("y O\n\n", "y O X\n\n").replace(
             "y O\n#", "y O O\n#").replace("X\n\n#tag x y z", "X O\n\n#tag x y z O"))
-    predicted, = read(write(tmp_path, "# NN\n1 CD\nfan NN\n"), need_tags=False)
+    predicted, = tagged_files.read(write(tmp_path, "# NN\n1 CD\nfan NN\n"), "conll", "1", None,
+                                   need_tags=False)
     assert predicted.words == ("#", "1", "fan")
 
 
@@ -146,7 +148,9 @@ def test_spans_come_back_as_characters(tmp_path):
 
 @pytest.mark.parametrize("text, words", [
     ("don't", ["don", "'", "t"]), ("A\u0301b", ["A\u0301b"]), ("हिन्दी में", ["हिन्दी", "में"]),
-    ("1999年", ["1999", "年"]), ("a\u200bb", ["a", "b"]), ("日本ゲーム", list("日本ゲーム")),
+    ("1999年", ["1999", "年"]), ("서울에서 KBS가", ["서", "울", "에", "서", "KBS", "가"]),
+    (unicodedata.normalize("NFD", "서울"), [unicodedata.normalize("NFD", c) for c in "서울"]),
+    ("a\u200bb", ["a", "b"]), ("日本ゲーム", list("日本ゲーム")),
     (" \u3000", [])])
 def test_words(text, words):
     assert [text[start:end] for start, end in tagged_files.find_words(text)] == words
@@ -157,8 +161,10 @@ def test_entities_that_do_not_fit_words_are_counted(tmp_path, caplog):
     first, second = read(write(tmp_path, lines, "a.jsonl"))
     assert first.tags == ("B-A", "O") and second.tags == ("B-A",)
     assert [record.getMessage().split(": ", 2)[2] for record in caplog.records] == [
-        "3 entities begin or end inside of a word and are taken with the whole of it: line 1, 2",
-        "1 entities share a word with the one before and are left out: line 2"]
+        "3 entities begin or end inside of a word: the complete word is tagged, so they are "
+        "counted as wrong in an evaluation: line 1, 2",
+        "1 entities share a word with the one before and are not learned: line 2"]
+    assert second.entities == ((0, 2, "A"), (2, 7, "B"))
 
 
 def test_spaces_at_the_ends_of_an_entity_do_not_count(tmp_path, caplog):
@@ -170,14 +176,14 @@ def test_spaces_at_the_ends_of_an_entity_do_not_count(tmp_path, caplog):
     ("{", "not valid JSON: "),
     ("[]", "expected a JSON object, found list"),
     ('{"text": " ", "entities": []}', "'text' is empty, expected a text"),
-    ('{"entities": []}', "'text' is no text, expected a text"),
+    ('{"entities": []}', "no 'text' or 'tokens' or 'words' (keys: entities)"),
     ('{"text": "ab"}', "no 'entities'"),
-    ('{"text": "ab", "entities": {}}', "'entities' is no list"),
+    ('{"text": "ab", "entities": {}}', "'entities' is not a list"),
     ('{"text": "ab", "entities": [[0, 3, "X"]]}',
      "'entities' has [0, 3, \"X\"], expected [start, end, label] with 0 <= start < end <= 2"),
     ('{"text": "ab", "entities": [[1, 1, "X"]]}', "'entities' has [1, 1, \"X\"], expected"),
     ('{"text": "ab", "entities": [[0, 1, ""]]}', "'entities' has [0, 1, \"\"], expected"),
-    ('{"text": "a  b", "entities": [[1, 3, "X"]]}', "'entities' has [1, 3, \"X\"], which is no"),
+    ('{"text": "a  b", "entities": [[1, 3, "X"]]}', "'entities' has [1, 3, \"X\"], which is not"),
     ('{"text": "\u200b", "entities": []}', "'text' has no word"),
     ('{"text": "abc", "entities": [[0, 2, "X"], [1, 3, "Y"]]}',
      "'entities': [0, 2, \"X\"] and [1, 3, \"Y\"] overlap"),

@@ -1,5 +1,6 @@
 """Tasks: the table of the known ones, and those made of own files."""
 
+import dataclasses
 import logging
 
 import pytest
@@ -189,11 +190,11 @@ def test_labels_are_sorted_numbers_by_size(tmp_path):
 def test_one_file_is_enough(tmp_path):
     write(tmp_path, "all.jsonl", *('{"text_a": "t%d", "label": %d}' % (i, i % 2)
                                    for i in range(40)))
-    task = own(tmp_path / "all.jsonl")
+    task = own(tmp_path / "all.jsonl", do_train=True)
     parts = {split: parsing.read_rows(task, str(tmp_path), split) for split in ("train", "dev")}
     assert [len(rows) for rows in parts.values()] == [36, 4]
     assert sorted(int(row.id) for rows in parts.values() for row in rows) == list(range(40))
-    fifth = own(tmp_path / "all.jsonl", dev_share=0.2)
+    fifth = own(tmp_path / "all.jsonl", dev_share=0.2, do_train=True)
     assert len(parsing.read_rows(fifth, str(tmp_path), "dev")) == 8
     with pytest.raises(UserError, match="no split 'test'.*splits: train, dev"):
         parsing.read_rows(task, str(tmp_path), "test")
@@ -213,7 +214,7 @@ def test_a_file_of_two_parts_is_read_once(tmp_path, monkeypatch):
 def test_two_forms_of_a_file(tmp_path):
     for name in ("train.csv", "train.tsv"):
         write(tmp_path, name, "text_a", "x")
-    with pytest.raises(UserError, match="has train.tsv and train.csv; expected one of them"):
+    with pytest.raises(UserError, match="has train.csv and train.tsv; expected one of them"):
         own(tmp_path)
 
 
@@ -253,25 +254,61 @@ def test_answers_to_choose_from(tmp_path, labels, names, caplog):
     assert task.kind.name == "multiple_choice" and task.labels == names and task.cut_first
     assert ("taken as numbered from 1" in caplog.text) == (set(labels) <= {"1", "2"})
     row = parsing.read_rows(task, str(tmp_path), "train")[0]
-    assert row.pairs == (("story", "It is one !"), ("story", "It is two !"),
-                         ("story", "It is three !"))
+    assert row.pairs == (("story", "It is _ ! one"), ("story", "It is _ ! two"),
+                         ("story", "It is _ ! three"))
+
+
+def test_gaps_are_those_of_the_data_sets_that_have_some(tmp_path):
+    """get_name and str are not get str name."""
+    race = known.find_task("race")
+    assert race.kind.parse_pairs(race, "t", "It is __ !", [["one", "two", "", "x"]])[1]
+    pairs, _ = race.kind.parse_pairs(race, "t", "It is __ !", [["one", "two", "x", "y"]])
+    assert pairs[0] == ("t", "It is one !")
+    # A model of before there was the option; a model of now keeps what its data set says.
+    write(tmp_path, "train.csv", "text_a,q,c1,c2,label", "t,get_name,str,int,A", "t,x,y,z,B")
+    task = own(tmp_path, text_b_column="q", choice_columns="c1,c2", dev_share=0.0)
+    row = parsing.read_rows(task, str(tmp_path), "train")[0]
+    assert row.pairs == (("t", "get_name str"), ("t", "get_name int"))
+    for stored, fills in ((dict(labels=["A", "B"]), True), (dict(
+            labels=["A", "B"], kind_options=dataclasses.asdict(task.kind)), False)):
+        assert task.kind.from_model(task, stored).kind.fills_gaps is fills
 
 
 def test_answers_in_one_column_of_json_lines(tmp_path):
+    """As many as each row has, up to those of the train file."""
     write(tmp_path, "train.jsonl", '{"text_a": "s", "all": ["x", "y"], "label": 1}',
-          '{"text_a": "s", "all": ["x", "y"], "label": 0}',)
-    write(tmp_path, "dev.jsonl", '{"text_a": "s", "all": ["x", "y", "z"], "label": 1}')
+          '{"text_a": "s", "all": ["x", "y", "z"], "label": 0}',)
+    write(tmp_path, "dev.jsonl", '{"text_a": "s", "all": ["x", "y", "z", "u"], "label": 1}')
+    write(tmp_path, "test.jsonl", '{"text_a": "s", "all": ["x", "y"], "label": 2}')
     task = own(tmp_path, choice_columns="all")
-    assert task.labels == ("0", "1")
-    assert parsing.read_rows(task, str(tmp_path), "train")[0].pairs == (("s", "x"), ("s", "y"))
-    with pytest.raises(UserError, match="dev.jsonl:1: 3 answers, expected 2"):
-        parsing.read_rows(task, str(tmp_path), "dev")
+    assert task.labels == ("0", "1", "2")
+    rows = parsing.read_rows(task, str(tmp_path), "train")
+    assert [row.pairs for row in rows] == [(("s", "x"), ("s", "y")),
+                                           (("s", "x"), ("s", "y"), ("s", "z"))]
+    assert [len(example.choices) for example in task.kind.examples(task, rows)] == [3, 3]
+    for split, message in (("dev", "dev.jsonl:1: 4 answers, expected at most 3"),
+                           ("test", "test.jsonl:1: label '2', but the row has 2 answers")):
+        with pytest.raises(UserError, match=message):
+            parsing.read_rows(task, str(tmp_path), split, need_labels=True)
 
 
-def test_a_label_that_is_none_of_the_answers(tmp_path):
-    write(tmp_path, "train.csv", "text_a,c1,c2,label", "s,x,y,7")
-    with pytest.raises(UserError, match="column 'label' has 7; expected the right one of 2"):
-        own(tmp_path, choice_columns="c1,c2")
+def test_a_right_answer_is_given_as_its_text(tmp_path, caplog):
+    """Numbers, too, where not all labels of the file are places."""
+    caplog.set_level(logging.INFO, "xlnet")
+    write(tmp_path, "train.csv", "text_a,c1,c2,c3,label", "2+1,3,2,9,3", "1+1,3,2,,2",
+          "4+4,1,2,8,8")
+    task = own(tmp_path, choice_columns="c1,c2,c3", dev_share=0.0)
+    assert "column 'label' has the texts of the right answers" in caplog.text
+    rows = parsing.read_rows(task, str(tmp_path), "train")
+    assert [row.label for row in rows] == ["c1", "c2", "c3"] == list(task.labels)
+    assert task.kind.label_array(task, rows).tolist() == [0, 1, 2]
+    stored = dict(labels=list(task.labels), kind_options=dataclasses.asdict(task.kind))
+    assert task.kind.from_model(task, stored) == task
+    for answers, message in (("x,x", "is the text of 2 answers"),
+                             ("y,z", "is the text of 0 answers")):
+        write(tmp_path, "train.csv", "text_a,c1,c2,label", "s,%s,x" % answers)
+        with pytest.raises(UserError, match="train.csv:2: label 'x' %s of its row" % message):
+            own(tmp_path, choice_columns="c1,c2")
 
 
 def test_the_metric_that_selects(tmp_path):
@@ -306,7 +343,7 @@ def test_flags_that_make_no_task(tmp_path, changes, message):
 
 
 def test_one_row_at_least_is_held_out_and_one_is_left():
-    rows = [Row(str(i), (("x", None),), None) for i in range(5)]
+    rows = [Row(str(i), ((str(i), None),), None) for i in range(5)]
     for share, sizes in ((.01, [4, 1]), (.4, [3, 2]), (.99, [1, 4])):
         assert list(map(len, parsing.hold_out(rows, share))) == sizes
 

@@ -29,12 +29,13 @@ _MAY_CHANGE = frozenset((
     # what is done before or after training
     "verify_records", "do_train", "do_eval", "do_predict", "do_prepro", "do_export", "export_dir",
     "eval_all_ckpt", "use_checkpoint", "n_best_size", "predict_split", "predict_file",
-    "predict_form", "predict_dir", "predict_output", "allow_changes"))
+    "predict_form", "predict_dir", "predict_output", "allow_changes", "test_file"))
 
 # What evaluations on the way depend on, and nothing else.
 _OF_EVALUATIONS = frozenset((
     "eval_record_info_dir", "eval_mem_len", "eval_split", "metric", "predict_threshold",
-    "ranking_cutoff", "highest_grade"))
+    "ranking_cutoff", "highest_grade", "label_thresholds", "dev_file", "validation_file",
+    "eval_file"))
 
 
 class KeptSettings:

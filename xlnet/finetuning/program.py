@@ -21,6 +21,7 @@ from xlnet.config import (
 from xlnet.errors import UserError
 from xlnet.finetuning import lengths
 from xlnet.models import settled
+from xlnet.tasks import row_store
 from xlnet.tasks.task import expand_split
 from xlnet.tokenization import Tokenizer
 
@@ -129,10 +130,11 @@ def prepare(settings: SpanSettings, check_task: Callable[[str], None]) -> None:
 
 def _to_prepare(settings, task, rows):
     """Yields (split, its rows) of whatever training, evaluation and prediction will read."""
-    if settings.train_file or task.dev_share or rows.has("train"):
+    if task.dev_share or rows.has("train"):
         yield "train", rows.to_train()
     if rows.has("dev"):
-        yield "dev", rows.of_split("dev", need_labels=False)["dev"]
+        yield "dev", row_store.kept(row for row in rows.of_split("dev", need_labels=False)["dev"]
+                                    if row.pairs)
     path = settings.named_file
     if path and task.files.get("dev") != os.path.abspath(path):     # it is predicted alone
         yield from rows.to_predict().items()

@@ -44,8 +44,8 @@ class Rows:
         if split in ("train", "dev") and split not in splits_of(task):
             return False        # no name is wrong: the task has none, or none is held out
         names = [task.files.get(part) or task.files["train"] for part in expand_split(task, split)]
-        return all(os.path.exists(readers.find_file(self._settings.data_dir, each))
-                   for each in names)
+        return all(os.path.exists(path) for each in names for path in readers.each_path(
+            readers.find_file(self._settings.data_dir, each)))
 
     def can_evaluate(self) -> bool:
         """Whether there is a file to evaluate on while training, or somebody said how often: then a
@@ -64,7 +64,7 @@ class Rows:
         if not settings.predict_file:
             return self.of_split(settings.predict_split, need_labels=False)
         path = settings.predict_file
-        name = "stdin" if path == "-" else os.path.splitext(os.path.basename(path))[0]
+        name = "stdin" if path == "-" else readers.stem(os.path.basename(path))
         if name not in self._read:
             self._read[name] = parsing.read_to_predict(
                 self._task, path, settings.predict_form, settings.on_error == "skip")
@@ -80,7 +80,7 @@ class Rows:
             settings.output_dir, "%s.%s" % (task.name, split), task.kind.examples(task, rows),
             self._tokenizer, self._layout, label_features=self._label_features(),
             label_names=task.labels, encode=task.kind.encode, options=task.kind.record_options(),
-            num_choices=len(rows[0].pairs),
+            num_choices=max(len(rows[0].pairs), task.kind.num_choices(task, False)),
             workers=settings.data_workers or os.cpu_count() or 1,
             overwrite=settings.overwrite_data)
         if made.path not in self._warned:

@@ -26,7 +26,7 @@ from xlnet.errors import UserError
 from xlnet.finetuning import lengths, mixout
 from xlnet.finetuning.model import TrainedModel
 from xlnet.finetuning.rows import Rows
-from xlnet.models import task_json
+from xlnet.models import settled, task_json
 from xlnet.models.task_model import TaskModel
 from xlnet.tasks import encoding, prediction_files, row_store
 from xlnet.tasks.evaluation import Evaluation
@@ -121,8 +121,25 @@ class Run:
             checkpoint.check_config(prefixes[-1][1], self._config)
         elif start:
             checkpoint.check_config(checkpoint.resolve(start), self._config)
+            self._check_start(start)
         if self._settings.do_train and self._settings.mixout:
             mixout.kernels(start, model_dir)
+
+    def _check_start(self, start):
+        """Compares the labels with those of the output layer that training begins with, if any."""
+        path = os.path.join(settled.directory_of(start), task_json.TASK_NAME)
+        if not self._settings.do_train or not os.path.exists(path):
+            return
+        stored, wanted = files.read_json(path, "init_checkpoint"), self._description
+        before, now = ((each["head"], each.get("labels")) for each in (stored, wanted))
+        if before[0] != now[0] or before[1] == now[1]:
+            return
+        what = "init_checkpoint: the output layer %s of %s has the labels %s, this run has %s" % (
+            now[0], path, *(", ".join(labels[1] or ["a score"]) for labels in (before, now)))
+        if len(before[1] or ()) != len(now[1] or ()):
+            raise UserError("%s; give --cls_scope=NAME to begin with a new output layer" % what)
+        _log.warning("note: %s, in this order; give --cls_scope=NAME to begin with a new output "
+                     "layer", what)
 
     def _checkpoints(self):
         """(step, prefix) of the checkpoints that are evaluated, the newest last."""
@@ -298,8 +315,8 @@ class Run:
             values = self._answer(split, answered, prefix).values
             prediction_files.write(
                 directory, task, split, rows, values, step=step,
-                threshold=settings.predict_threshold, is_official=not settings.predict_file,
-                output=settings.predict_output)
+                threshold=settings.predict_threshold, output=settings.predict_output,
+                is_official=not settings.predict_file and split not in settings.named_files)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -25,6 +25,8 @@ TASK_NAME = "task.json"
 
 _log = logging.getLogger(__name__)
 
+_OF_FILES = ("_column", "_columns", "_separator")       # the ends of settings of a file's form
+
 AnySettings = TypeVar("AnySettings", bound=TaskSettings)
 
 
@@ -102,6 +104,9 @@ def _with_kept(settings, given, path):
         compared -= {"is_regression"}       # which is compared with the task
     other = [(name, getattr(settings, name), value) for name, value in kept.items()
              if name in compared and getattr(settings, name) != value]
+    if not settings.do_train:       # how the columns of another file are called does not matter
+        other = [(name, now, was) for name, now, was in other if not name.endswith(_OF_FILES)
+                 or name == "text_b_column" and bool(now) != bool(was)]
     if other and not settings.allow_changes:
         raise UserError("%s; leave out what the model keeps, or give --allow_changes=True" % (
             "; ".join("%s is %s, but %s says %s" % (name, _words(now), path, _words(was))

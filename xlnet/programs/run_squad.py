@@ -1,18 +1,16 @@
 """Fine-tunes an XLNet to answer questions on texts. `python run_squad.py --help`."""
 
-import dataclasses
-
 from xlnet import cli
 from xlnet.config import DeviceSettings, NetworkSettings, OptimizationSettings, SpanSettings
 from xlnet.programs import fine_tuning
 
 ABOUT = """fine-tunes an XLNet to find the answer to a question in a text, or that there is none.
 
-Files are SQuAD's JSON or tables with a question in each row: train_file and predict_file, or those
-of a known task in data_dir. Records are kept in output_dir and regenerated when text or settings
-change. A run found in model_dir is continued. Training is evaluated once an epoch, and the best
-checkpoint kept as model_dir/best. To use a model its directory is enough: --model_dir=M
---do_predict --predict_file=FILE.
+Files are SQuAD's JSON, Hugging Face's flat form of it, or tables with a question in each row:
+train_file and predict_file, or those of a known task in data_dir. Records are kept in output_dir
+and regenerated when text or settings change. A run found in model_dir is continued. Training is
+evaluated once an epoch, and the best checkpoint kept as model_dir/best. To use a model its
+directory is enough: --model_dir=M --do_predict --predict_file=FILE.
 """
 
 NO_LONGER_NEEDED = {
@@ -30,8 +28,6 @@ _OF_TABLES = ("context_column", "question_column", "answer_column", "answer_star
 
 def main(settings: SpanSettings, network: NetworkSettings,
          optimization: OptimizationSettings, device: DeviceSettings) -> None:
-    data_dir = settings.data_dir or settings.train_file or ""
-    settings = dataclasses.replace(settings, data_dir=data_dir)
     if settings.do_prepro:
         from xlnet.finetuning import program
         program.prepare(settings, check_task)

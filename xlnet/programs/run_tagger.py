@@ -7,8 +7,9 @@ from xlnet.programs import fine_tuning
 ABOUT = """fine-tunes an XLNet to find entities: a tag for each word of a sentence.
 
 For a known task data_dir holds its files; for --task_name=custom it holds train, dev and test as
-CoNLL-style columns (a word a line, a blank line between sentences) or as JSON lines (text, and
-entities as [start, end, label] in characters), or is one such file. Records are kept in output_dir
+CoNLL-style columns (a word a line, a blank line between sentences) or as JSON (tokens and their
+tags, or a text and its entities as [start, end, label] in characters), or is one such file. What is
+predicted may also be raw text, a sentence a line. Records are kept in output_dir
 and regenerated when text or settings change. A run found in model_dir is continued. Training
 is evaluated once an epoch, and the best checkpoint kept as model_dir/best. To use a model its
 directory is enough: --model_dir=M --do_predict --predict_file=FILE.

@@ -59,29 +59,49 @@ class GraphEncoder:
             return dict(self._laid_out(*windows), **{WINDOW_OF: row})
         return self._laid_out(*self._fitted(ids_a, ids_b))
 
+    def records(self, pairs: Sequence[Sequence[Optional[tf.Tensor]]]) -> dict[str, tf.Tensor]:
+        """C pairs of texts in each row, the second None for a text alone: as `pairs`, of N records
+        of C choices."""
+        if len(pairs) == 1:
+            return self.pairs(*pairs[0])
+        sides = [[pair[i] for pair in pairs if pair[i] is not None] for i in (0, 1)]
+        if self._layout.long_document == "sliding" or len(sides[1]) not in (0, len(pairs)):
+            raise UserError("long_document sliding, or texts and pairs in one row, cannot be "
+                            "expressed in the graph; export with --signatures=ids")
+        features = self.pairs(*(tf.reshape(tf.stack(side, axis=1), [-1]) for side in sides if side))
+        return {name: tf.reshape(value, [tf.shape(pairs[0][0])[0], -1])
+                for name, value in features.items()}
+
     def choices(self, text_a: tf.Tensor, text_b: Optional[tf.Tensor],
-                options: tf.Tensor) -> dict[str, tf.Tensor]:
+                options: tf.Tensor, fills_gaps: bool) -> dict[str, tf.Tensor]:
         """Answers to a text, or to a text and a question: string [N], options [N,C] -> the features
-        of N records of C choices. An answer goes into the gap of its question, or behind it."""
+        of N records of C choices; of "", an answer that a row does not have, padding. fills_gaps:
+        an answer goes into the gap of its question, if there is one, or else behind it."""
         if self._layout.long_document == "sliding":
             raise UserError("long_document sliding cannot be expressed in the graph where a choice "
                             "is made; export with --signatures=ids")
         count = tf.shape(options)[1]
         flat = tf.reshape(options, [-1])
         if text_b is not None:
-            flat = _answered(tf.repeat(text_b, count), flat)
+            flat = _answered(tf.repeat(text_b, count), flat, fills_gaps)
         features = self.pairs(tf.repeat(text_a, count), flat)
+        is_absent = tf.equal(tf.reshape(options, [-1]), "")[:, None]
+        for name, padding in (("input_ids", 0), ("input_mask", 1.), ("segment_ids",
+                                                                     encoding.SEG_PAD)):
+            features[name] = tf.where_v2(is_absent, tf.cast(padding, features[name].dtype),
+                                         features[name])
         return {name: tf.reshape(value, [tf.shape(options)[0], -1])
                 for name, value in features.items()}
 
     def words(self, texts: tf.Tensor) -> dict[str, tf.Tensor]:
         """The words of sentences, string [N] -> what `word_encoding.arrays_of` makes of them, and
-        `words` string [N,W], "" where a sentence has fewer.
+        `words` string [N,W], "" where a sentence has fewer, and `word_begins` and `word_ends` int32
+        [N, (W)], their characters in the sentence.
 
         A sentence that would come as several windows has no answer: an error of the graph, and a
         note when it is made.
         """
-        words, after_space = graph_words.find(texts)
+        words, after_space, begins, ends = graph_words.find(texts)
         room = self._layout.max_seq_length - 2                     # without <sep> <cls>
         _log.info("note: as text, a sentence of more than %d pieces is refused: it would need "
                   "windows, which the graph does not cut sentences into", room)
@@ -98,7 +118,8 @@ class GraphEncoder:
         length = tf.shape(features["input_ids"])[1]
         special = tf.zeros([starts.nrows(), 2], tf.int32)
         starts = tf.concat([starts, tf.RaggedTensor.from_tensor(special)], axis=1)
-        return dict(features, words=words.to_tensor(""), sentence_edges=special + 1,
+        return dict(features, words=words.to_tensor(""), word_begins=begins, word_ends=ends,
+                    sentence_edges=special + 1,
                     word_starts=_left_padded(starts, tf.cast(length, tf.int64)))
 
     def questions(self, contexts: tf.Tensor, questions: tf.Tensor, *, stride: int,
@@ -215,8 +236,11 @@ def _literal(text):
                    for character in text)
 
 
-def _answered(questions, options):
+def _answered(questions, options, fills_gaps):
     """Each option in the gaps of its question, or behind it: string [N], [N] -> [N]."""
+    behind = tf.strings.join([questions, options], " ")
+    if not fills_gaps:
+        return behind
     parts = tf.strings.split(tf.strings.regex_replace(questions, "_+", "_"), "_",
                              result_type="RaggedTensor")
     row, last = parts.value_rowids(), parts.row_limits() - 1
@@ -225,4 +249,4 @@ def _answered(questions, options):
         tf.equal(place, tf.gather(last, row)), "", tf.gather(options, row))])
     filled = tf.strings.reduce_join(parts.with_flat_values(filled), axis=1)
     has_gap = parts.row_lengths() > 1
-    return tf.where(has_gap, filled, tf.strings.join([questions, options], " "))
+    return tf.where(has_gap, filled, behind)

@@ -16,9 +16,10 @@ from xlnet.tasks.tagged_files import kind_of
 _END = "\x01"            # behind a word; in a text it is no part of one, and so is its neighbour
 
 
-def find(texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-    """The words of texts, string [N] -> string [N, (W)], and whether each stands after a space or
-    begins its text, bool [N, (W)]."""
+def find(texts: tf.Tensor) -> tuple[tf.RaggedTensor, ...]:
+    """The words of texts, string [N] -> string [N, (W)]; whether each comes after a space or begins
+    its text, bool [N, (W)]; and its first character in the text and the one after its last one,
+    int32 [N, (W)] twice."""
     letter, digit, single, mark, none = _classes()
     texts = tf.strings.regex_replace(texts, _END, "\x02")
     marked = tf.strings.regex_replace(
@@ -31,7 +32,11 @@ def find(texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
     begins = is_first & tf.equal(words, parts.flat_values)
     after = tf.strings.regex_full_match(
         parts.flat_values, "[%s]*[%s][^%s]+" % (none, space_class(), none))
-    return parts.with_flat_values(words), parts.with_flat_values(begins | after)
+    size, length = (tf.strings.length(each, unit="UTF8_CHAR")
+                    for each in (words, parts.flat_values))
+    ends = tf.concat([[0], tf.cumsum(length)], axis=0)
+    ends = ends[1:] - tf.gather(tf.gather(ends, parts.row_starts()), parts.value_rowids())
+    return tuple(map(parts.with_flat_values, (words, begins | after, ends - size, ends)))
 
 
 @functools.cache

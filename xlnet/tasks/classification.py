@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import logging
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -18,7 +19,9 @@ from xlnet.tasks.readers import to_text
 from xlnet.tasks.results import Label
 from xlnet.tasks.task import Row, Task
 
-_SEPARATORS = (",", ";", "|")      # of labels in a cell
+_log = logging.getLogger(__name__)
+
+SEPARATORS = (",", ";", "|")      # of labels in a cell
 
 
 class Classification(Kind):
@@ -36,7 +39,7 @@ class Classification(Kind):
 
     def find_labels(self, task: Task, rows: Sequence[Row], path: str) -> tuple:
         """The names in the file, numbers by size and anything else by letter."""
-        names = {row.label for row in rows}
+        names = one_spelling({row.label for row in rows}, "%s: column '%s'" % (path, task.label[0]))
         if len(names) < 2:
             raise UserError("%s: column '%s' holds a single label, '%s'; expected two or more" % (
                 path, task.label[0], "".join(names)))
@@ -44,7 +47,7 @@ class Classification(Kind):
         if listed:
             raise UserError("%s: column '%s' has '%s' beside its parts; several labels in a row "
                             "are for --multi_label=True; one label is written without %s" % (
-                                path, task.label[0], listed[0], " ".join(_SEPARATORS)))
+                                path, task.label[0], listed[0], " ".join(SEPARATORS)))
         return sorted_names(names)
 
     def known_metrics(self, task: Task) -> tuple:
@@ -60,7 +63,7 @@ class Classification(Kind):
         text = to_text(cell).strip()
         if not text:
             return None, "column '%s' is empty" % task.label[0]
-        name = task.label_names.get(text, text)
+        name = as_known(task, task.label_names.get(text, text))
         return (None, fault) if (fault := unknown_label(task, name)) else (name, None)
 
     def label_array(self, task: Task, rows: Sequence[Row]) -> np.ndarray:
@@ -130,12 +133,11 @@ class Classification(Kind):
         decisions = self.decide(task, values, threshold)
         names = task.class_names
         return "\n\n".join([metrics.class_table(task, decisions, truth), confusion.text(
-            names, confusion.pairs(decisions, truth, len(names)))])
+            names, truth, decisions)])
 
     def draw(self, path: str, task: Task, values: Any, truth: Any, threshold: float) -> None:
         names = task.class_names
-        confusion.draw(path, names, confusion.pairs(
-            self.decide(task, values, threshold), truth, len(names)))
+        confusion.draw(path, names, truth, self.decide(task, values, threshold))
 
     # ---- from Python
 
@@ -196,16 +198,54 @@ def unknown_label(task: Task, name: str) -> Optional[str]:
     return "unknown label '%s' (labels: %s)" % (name, ", ".join(task.labels))
 
 
+def _plain(name):
+    """What spellings of one label have in common: of 1, 1.0 and 01 the number, of True, TRUE and
+    true the lower case."""
+    if re.fullmatch(r"-?\d+(\.0*)?", name, re.ASCII):
+        return str(int(name.partition(".")[0]))
+    return name.lower() if name.lower() in ("true", "false") else name
+
+
+def one_spelling(names: set, where: str) -> set:
+    """The names of labels, of spellings of the same one (1 and 1.0, True and true) the shortest.
+
+    Raises:
+      UserError: labels are true or false, and 1 or 0, of which nobody can say whether they are the
+        same. where: the beginning of the message.
+    """
+    by_plain: dict[str, list[str]] = {}
+    for name in sorted(names, key=lambda name: (len(name), name)):
+        by_plain.setdefault(_plain(name), []).append(name)
+    for word, number in (("true", "1"), ("false", "0")):
+        if word in by_plain and number in by_plain:
+            raise UserError("%s has '%s' and '%s'; expected one of them for the same label" % (
+                where, by_plain[word][0], by_plain[number][0]))
+    for spellings in by_plain.values():
+        if len(spellings) > 1:
+            _log.warning("note: %s: %s are one label, '%s'", where, " and ".join(
+                map("'%s'".__mod__, spellings)), spellings[0])
+    return {spellings[0] for spellings in by_plain.values()}
+
+
+def as_known(task: Task, name: str) -> str:
+    """The label of the task that `name` is another spelling of; the name where there is none."""
+    if not task.labels or name in task.labels:
+        return name
+    plain = _plain(name)
+    return next((label for label in task.labels if _plain(label) == plain), name)
+
+
 def _is_list(name, names):
     """Whether a label is a list of other labels; a number with a decimal comma is none."""
     return not re.fullmatch(r"\d+,\d+", name) and any(
         separator in name and {part.strip() for part in name.split(separator)} <= names
-        for separator in _SEPARATORS)
+        for separator in SEPARATORS)
 
 
 def sorted_names(names: set) -> tuple:
     """Numbers by size, and anything else by letter."""
-    return tuple(sorted(names, key=int) if all(map(str.isdecimal, names)) else sorted(names))
+    return tuple(sorted(sorted(names), key=int) if all(map(str.isdecimal, names))
+                 else sorted(names))
 
 
 def differ(values: Any) -> bool:

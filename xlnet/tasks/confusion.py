@@ -1,7 +1,6 @@
-"""What was confused with what: as text, and as a picture; neither grows with the square of the
-labels.
+"""What was confused with what: as text, and as a plot of bounded size, both by scikit-learn.
 
-Shape letters: n rows, L labels, P pairs of a true and a predicted label that some row has.
+Shape letters: n examples, L labels.
 """
 
 from __future__ import annotations
@@ -14,43 +13,24 @@ import numpy as np
 
 from xlnet import files, fonts
 
-SHOWN = 40         # labels of a table or picture of all pairs; of more, the most confused ones
-_LONGEST = 24      # characters of a label in the picture
-_COUNTED = 30      # labels up to which the picture has numbers
-
-# true, predicted: int [P], ids. rows: int [P], how many have this pair, above 0.
-Pairs = collections.namedtuple("Pairs", "true predicted rows")
+SHOWN = 40         # labels of a table or plot of all pairs; of more, the most confused ones
+_LONGEST = 24      # characters of a label in the plot
+_COUNTED = 30      # labels up to which the plot has numbers
 
 
-def pairs(predictions: np.ndarray, labels: np.ndarray, num_labels: int) -> Pairs:
-    """The `Pairs` of int arrays [n], ordered by the true label, then the predicted one."""
-    found, rows = np.unique(np.asarray(labels, np.int64) * num_labels + predictions,
-                            return_counts=True)
-    return Pairs(*np.divmod(found, num_labels), rows)
-
-
-def text(names: Sequence[str], found: Pairs) -> str:
+def text(names: Sequence[str], labels: np.ndarray, predictions: np.ndarray) -> str:
     """A table with a line for each true label; where there are too many, a line for each pair of
     different labels, the most frequent first.
 
-    names: of the L labels.
+    Args:
+      names: of the L labels.
+      labels: int [n], the true ids.
+      predictions: int [n], the predicted ids.
     """
-    return _matrix_text(names, _matrix(found, range(len(names)))) if len(names) <= SHOWN else \
-        _pairs_text(names, found)
-
-
-def _matrix(found, ids):
-    """int [len(ids),len(ids)]: rows of true label ids[i] that were predicted as ids[j]."""
-    place = np.full(max(int(max(map(np.max, found[:2]))), *ids) + 1, -1)
-    place[list(ids)] = range(len(ids))
-    matrix = np.zeros([len(ids), len(ids)], np.int64)
-    true, predicted = place[found.true], place[found.predicted]
-    inside = (true >= 0) & (predicted >= 0)
-    matrix[true[inside], predicted[inside]] = found.rows[inside]
-    return matrix
-
-
-def _matrix_text(names, matrix):
+    if len(names) > SHOWN:
+        return _pairs_text(names, labels, predictions)
+    from sklearn.metrics import confusion_matrix
+    matrix = confusion_matrix(labels, predictions, labels=range(len(names)))
     width = max(*map(len, names), len(str(matrix.max())), len("true"))
     cells = ["%*s" % (width, name) for name in ("true", *names)]
     lines = ["  ".join(cells) + "   <- predicted"]
@@ -59,59 +39,61 @@ def _matrix_text(names, matrix):
     return "\n".join(lines)
 
 
-def _pairs_text(names, found):
-    wrong = np.flatnonzero(found.true != found.predicted)
-    wrong = wrong[np.argsort(-found.rows[wrong], kind="stable")]
+def _pairs_text(names, labels, predictions):
+    labels, predictions = np.asarray(labels), np.asarray(predictions)
+    wrong = labels != predictions
+    found = collections.Counter(zip(labels[wrong].tolist(), predictions[wrong].tolist()))
     width = max(map(len, ("true", *names)))
     lines = ["  rows  %-*s  predicted" % (width, "true")]
-    for true, predicted, rows in zip(*(column[wrong] for column in found)):
+    for (true, predicted), rows in sorted(found.items(), key=lambda one: (-one[1], one[0])):
         lines.append("%6d  %-*s  %s" % (rows, width, names[true], names[predicted]))
     return "\n".join(lines)
 
 
-# ---- the picture
+# ---- the plot
 
-def most_confused(found: Pairs, num_labels: int) -> np.ndarray:
-    """The ids, in order, of the `SHOWN` labels with the most rows that are theirs and were
+def most_confused(labels: np.ndarray, predictions: np.ndarray, num_labels: int) -> np.ndarray:
+    """The ids, in order, of the `SHOWN` labels with the most examples that are theirs and were
     predicted as another one, or the other way round; all of them where there are no more."""
-    wrong = found.true != found.predicted
-    errors = np.zeros(num_labels, np.int64)
-    for ids in (found.true, found.predicted):
-        np.add.at(errors, ids[wrong], found.rows[wrong])
+    labels, predictions = np.asarray(labels), np.asarray(predictions)
+    wrong = labels != predictions
+    errors = np.bincount(labels[wrong], minlength=num_labels) \
+        + np.bincount(predictions[wrong], minlength=num_labels)
     return np.sort(np.argsort(-errors, kind="stable")[:SHOWN])
 
 
-def draw(path: str, names: Sequence[str], found: Pairs) -> None:
-    """Writes the pairs of the most confused labels as a PNG; colours are shares of the true label's
-    rows, those that were predicted as a label that is not shown among them."""
+def draw(path: str, names: Sequence[str], labels: np.ndarray, predictions: np.ndarray) -> None:
+    """Writes the most confused labels as a PNG; colours are fractions of the examples of the true
+    label, those that were predicted as a label that is not shown among them."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
-    ids = most_confused(found, len(names))
-    matrix, size = _matrix(found, ids), len(ids)
-    rows = np.bincount(found.true, found.rows, minlength=len(names))[ids]
-    shares = matrix / np.maximum(rows, 1)[:, None]
+    from sklearn.metrics import ConfusionMatrixDisplay, confusion_matrix
+    ids = most_confused(labels, predictions, len(names))
     ticks, families = _ticks(names, ids)
-    figure = Figure(figsize=(3 + 0.45 * size, 2.5 + 0.4 * size), layout="constrained")
+    is_shown = np.isin(labels, ids) & np.isin(predictions, ids)
+    matrix = confusion_matrix(np.asarray(labels)[is_shown], np.asarray(predictions)[is_shown],
+                              labels=ids) if is_shown.any() else np.zeros([len(ids)] * 2, int)
+    totals = np.bincount(labels, minlength=len(names))[ids]
+    figure = Figure(figsize=(3 + 0.45 * len(ids), 2.5 + 0.4 * len(ids)), layout="constrained")
     axes = figure.add_subplot()
-    image = axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
-    figure.colorbar(image, label="share of the true label's rows")
+    shown = ConfusionMatrixDisplay(matrix / np.maximum(totals, 1)[:, None], display_labels=ticks)
+    shown.plot(ax=axes, cmap="Blues", colorbar=False, include_values=len(ids) <= _COUNTED,
+               im_kw={"vmin": 0, "vmax": 1})
+    figure.colorbar(shown.im_, label="fraction of the true label's examples")
     style = {"family": families, "parse_math": False}
-    axes.set_xticks(range(size), ticks, rotation=90 if size > 5 else 0, **style)
-    axes.set_yticks(range(size), ticks, **style)
-    axes.set_xlabel("predicted")
-    axes.set_ylabel("true")
-    if size < len(names):
-        axes.set_title("the %d most confused of %s labels" % (size, "{:,}".format(len(names))))
-    for i, row in enumerate(matrix if size <= _COUNTED else ()):
-        for j, count in enumerate(row):
-            axes.text(j, i, count, ha="center", va="center", fontsize=8,
-                      color="white" if shares[i, j] > 0.5 else "black")
+    axes.set_xticks(range(len(ids)), ticks, rotation=90 if len(ids) > 5 else 0, **style)
+    axes.set_yticks(range(len(ids)), ticks, **style)
+    axes.set(xlabel="predicted", ylabel="true")
+    if len(ids) < len(names):
+        axes.set_title("the %d most confused of %s labels" % (len(ids), "{:,}".format(len(names))))
+    for place, number in np.ndenumerate(matrix if shown.text_ is not None else []):
+        shown.text_[place].set(text=number, fontsize=8)
     with files.replacing(os.fspath(path)) as temporary:
         FigureCanvasAgg(figure).print_png(temporary)
 
 
 def _ticks(names, ids):
-    """Names for the picture, those for which no font is installed as #id, and the families."""
+    """Names for the plot, those for which no font is installed as #id, and the families."""
     cut = [names[id] if len(names[id]) <= _LONGEST else names[id][:_LONGEST - 1] + "…"
            for id in ids]
     families, shown = fonts.choose("".join(cut))

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import os
 from typing import Any, Optional
 
 from xlnet import encodings
 from xlnet.errors import UserError
-from xlnet.tasks import known, readers
+from xlnet.tasks import known, metrics, readers
 from xlnet.tasks.kind import Kind
 from xlnet.tasks.known import CUSTOM
 from xlnet.tasks.registry import KINDS
 from xlnet.tasks.task import Task
+
+_log = logging.getLogger(__name__)
 
 
 def get_task(settings: Any, stored: Optional[dict] = None) -> Task:
@@ -34,7 +37,7 @@ def get_task(settings: Any, stored: Optional[dict] = None) -> Task:
         task = known.find_task(settings.task_name)
         if task.kind.program != settings.program:
             raise UserError("task_name: %s is a task of %s" % (task.name, task.kind.program))
-        task = task.kind.configured(task, settings)
+        task = task.kind.configured(_with_named_files(task, settings), settings)
         if settings.is_regression and not task.is_regression:
             raise UserError("is_regression is True, but task %s has the labels %s"
                             % (task.name, ", ".join(task.class_names)))
@@ -45,7 +48,11 @@ def get_task(settings: Any, stored: Optional[dict] = None) -> Task:
     if settings.dev_share is not None and "dev" not in (*task.files, *task.groups) \
             and "train" in task.files:
         task = dataclasses.replace(task, dev_share=settings.dev_share)
-    return with_metric(task, settings.metric)
+    task = with_metric(task, settings.metric)
+    if settings.do_train or settings.do_eval:
+        for name in filter(metrics.is_own, task.metrics):
+            metrics.own(name)       # a name that is wrong is refused before anything is read
+    return task
 
 
 def _as_written(task, settings):
@@ -55,23 +62,28 @@ def _as_written(task, settings):
     delimiter = {"tab": "\t", "\\t": "\t"}.get(settings.delimiter, settings.delimiter)
     if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
         raise UserError("delimiter is '%s', expected one character, or tab" % settings.delimiter)
-    return dataclasses.replace(task, encoding=settings.encoding, delimiter=delimiter)
+    return dataclasses.replace(task, encoding=settings.encoding, delimiter=delimiter,
+                               skips_faults=settings.on_error == "skip", dev_seed=settings.seed)
 
 
 def complete(task: Task, data_dir: str) -> Task:
     """The task with what its train file says, where that is not known: its labels."""
     if task.labels != ():
         return task
-    return task.kind.from_train_file(task, readers.find_file(data_dir, task.files["train"]))
+    if "train" not in task.files:
+        raise UserError("data_dir: no file of split train, which names the labels; give it, or "
+                        "--train_file")
+    return task.kind.from_train_file(task, readers.require_file(
+        data_dir, task.files["train"], "train"))
 
 
 def with_metric(task: Task, name: Optional[str]) -> Task:
-    """The task judged by the metric `name` before all others; None leaves it as it is."""
-    if not name:
-        return task
-    task.kind.check_metric(task, name)
-    return dataclasses.replace(
-        task, metrics=(name,) + tuple(other for other in task.metrics if other != name))
+    """The task judged by the metric `name`, or by several with commas between, before all others;
+    None leaves it as it is."""
+    names = tuple(_listed(name))
+    for each in names:
+        task.kind.check_metric(task, each)
+    return dataclasses.replace(task, metrics=tuple(dict.fromkeys(names + task.metrics)))
 
 
 def find_kind(settings: Any) -> Kind:
@@ -82,10 +94,10 @@ def find_kind(settings: Any) -> Kind:
 def _own_task(settings):
     kind = find_kind(settings)
     columns = kind.own_columns(settings) or _table_columns(settings)
-    found, dev_share = _own_files(settings.data_dir, kind)
+    found, dev_share = _own_files(settings, kind)
     task = Task(CUSTOM, labels=() if kind.has_labels else None, metrics=kind.default_metrics,
                 kind=kind, files=found, dev_share=dev_share, **columns)
-    return kind.configured(task, settings)
+    return kind.configured(_with_named_files(task, settings), settings)
 
 
 def _table_columns(settings):
@@ -105,6 +117,9 @@ def _check_flags(settings):
         names = getattr(settings, name)
         if not _listed(names) and (names or name != "choice_columns"):
             raise UserError("%s is '%s', expected the name of a column" % (name, names))
+    if settings.label_thresholds and not settings.multi_label:
+        raise UserError("label_thresholds is for --multi_label=True; predict_threshold is for the "
+                        "second of two labels")
     if settings.multi_label and not settings.label_separator:
         raise UserError("label_separator is empty, expected what stands between the labels of a "
                         "cell")
@@ -127,21 +142,57 @@ def _listed(names):
     return tuple(name.strip() for name in (names or "").split(",") if name.strip())
 
 
-def _own_files(data_dir, kind):
-    """({split: path}, share of train to hold out): `data_dir` has train.csv or its like, or is it.
+# ---- which files
 
-    Without a file for dev, a tenth of the training rows is held out.
+# The names of the files of a split; those that the first tag sets had are among them.
+_SPLIT_NAMES = {"train": ("train",), "test": ("test", "testb"),
+                "dev": ("dev", "valid", "validation", "val", "eval", "testa")}
+_DEV_SHARE = 0.1
+
+
+def _own_files(settings, kind):
+    """({split: path}, fraction of train to hold out): `data_dir` has train.csv or the like, or is
+    one file, of which all rows are evaluated or predicted where nothing is trained.
+
+    Without a file for dev, a tenth of the training examples is held out.
     """
+    data_dir = settings.data_dir
     if os.path.isfile(data_dir):
-        return {"train": os.path.abspath(data_dir)}, 0.1
-    files = sorted(os.listdir(data_dir)) if os.path.isdir(data_dir) else []
+        path = os.path.abspath(data_dir)
+        return ({"train": path}, _DEV_SHARE) if settings.do_train else (
+            dict.fromkeys(_SPLIT_NAMES, path), 0.0)
+    there = sorted(os.listdir(data_dir)) if os.path.isdir(data_dir) else []
     found = {}
-    for split in ("train", "dev", "test"):
-        names = kind.own_file_names(split, files)
-        there = [name for name in names if name in files]
-        if len(there) > 1:
-            raise UserError("data_dir: %s has %s; expected one of them"
-                            % (data_dir, " and ".join(there)))
-        if there or split != "dev":
-            found[split] = there[0] if there else names
-    return found, 0.0 if "dev" in found else 0.1
+    for split, names in _SPLIT_NAMES.items():
+        fitting = kind.own_file_names(names, there)
+        if len(fitting) > 1:
+            raise UserError("data_dir: %s has %s; expected one of them, or name it with --%s_file"
+                            % (data_dir, " and ".join(fitting), split))
+        if fitting or split != "dev":
+            found[split] = fitting[0] if fitting else tuple(
+                "%s.%s" % (name, form) for name in names
+                for form in kind.own_forms or ("txt", "jsonl"))
+    if "dev" in found or not isinstance(found["train"], str):
+        return found, 0.0 if "dev" in found else _DEV_SHARE
+    unread = [name for name in there if name not in found.values() and readers.extension(name) in (
+        *readers.FORMS, "parquet", readers.extension(found["train"]))]
+    if unread and (settings.do_train or settings.do_eval) and settings.dev_share != 0 \
+            and "dev" not in settings.named_files:
+        _log.warning("note: data_dir: %s is not read; split dev is a part of %s; name a file of it "
+                     "with --dev_file", ", ".join(unread), found["train"])
+    return found, _DEV_SHARE
+
+
+def _with_named_files(task, settings):
+    """The task with the files that flags name in place of those in `data_dir`."""
+    named = {split: readers.Paths.of(paths, split + "_file")
+             for split, paths in settings.named_files.items()}
+    if not named:
+        return task
+    found = dict(task.files if settings.data_dir else {}, **named)
+    groups = {split: parts for split, parts in task.groups.items()
+              if split not in named and set(parts) <= set(found)}
+    has_dev = "dev" in found or "dev" in groups
+    return dataclasses.replace(
+        task, files=found, groups=groups,
+        dev_share=0.0 if has_dev or "train" not in found else task.dev_share or _DEV_SHARE)

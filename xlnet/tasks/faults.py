@@ -51,11 +51,20 @@ class Found:
         text, (place, *_) = next(iter(self._places.items()))
         raise UserError("%s: %s%s%s" % (place, text, hint, others))
 
-    def note_skipped(self, path: str, count: int) -> None:
-        """Warns of the faults of a file of `count` rows, whose rows were skipped."""
+    def note_skipped(self, path: str, count: int, more: str = "") -> None:
+        """Warns of the faults of a file of `count` rows, whose rows were skipped; more: what else
+        is to be said of them."""
         if self._count:
-            _log.warning("note: %s: %d of %d rows skipped, their answers are empty%s", path,
-                         self._count, count, self._listed())
+            _log.warning("note: %s: %d of %d rows skipped%s%s", path, self._count, count, more,
+                         self._listed())
+
+    def end(self, path: str, skips: bool) -> None:
+        """Refuses the faults of a file, or warns of them where what they are in was skipped."""
+        if not skips:
+            self.refuse()
+        elif self._count:
+            _log.warning("note: %s: skipped what has a fault, %d in all%s", path, self._count,
+                         self._listed())
 
     def _listed(self, hint=""):
         """The end of a line, and a line for each of the first different faults."""

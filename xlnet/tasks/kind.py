@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Optional
 
@@ -34,15 +35,13 @@ import numpy as np
 
 from xlnet.errors import UserError, did_you_mean
 from xlnet.tasks import encoding, parsing, readers
+from xlnet.tasks import metrics as measures
 from xlnet.tasks.prediction_files import PredictionFile, json_lines, tsv
 from xlnet.tasks.row_store import Mapped, kept
 from xlnet.tasks.task import Asked, Row, Task
 
 THRESHOLD = 0.5      # of a label's probability, where labels are independent or there are two
 LABELS_SHOWN = 20    # labels of a task that are named, and whose tables are shown
-
-# A metric: function of (task, decisions, truth, values) to a number.
-Metric = Callable[[Task, np.ndarray, np.ndarray, np.ndarray], float]
 
 # What settings ask of the loss in training. class_weights: floats [L], how much a row counts, or
 # None: all rows alike.
@@ -63,9 +62,11 @@ class Kind:
     smooths_labels: ClassVar[bool] = False  # whether `loss` knows label_smoothing
     baseline_words: ClassVar[str] = "majority class"    # what `baseline` answers
     default_metrics: ClassVar[tuple[str, ...]] = ()     # of own data; the first selects checkpoints
-    metrics: ClassVar[Mapping[str, Metric]] = {}        # by name
+    metrics: ClassVar[Mapping[str, measures.Metric]] = {}        # by name
     lower_is_better: ClassVar[frozenset[str]] = frozenset()     # names of metrics
     program: ClassVar[str] = "run_classifier.py"        # that trains it
+    own_forms: ClassVar[tuple[str, ...]] = (    # extensions of a user's own files; (): any
+        "tsv", "csv", "jsonl", "json", "ndjson", "parquet")
     plain_form: ClassVar[str] = "text"      # form of files to be predicted whose name says none
     pads: ClassVar[str] = "left"            # the side of a record where padding is
     takes_empty_text_b: ClassVar[bool] = False          # which otherwise is a fault of a row
@@ -85,15 +86,23 @@ class Kind:
         of a table, which `custom` knows."""
         return None
 
-    def own_file_names(self, split: str, there: Sequence[str]) -> tuple:
-        """The names that the file of a split may have in a directory of own files.
+    def own_file_names(self, names: Sequence[str], there: Sequence[str]) -> list:
+        """The files of a split in a directory of own files: train.csv, or where there is none a
+        name of which a part is that of the split, train-v2.0.json and eng.train.
 
-        there: the names of the files in it.
+        Args:
+          names: the names that the split may have.
+          there: the names of the files in the directory.
         """
-        names, others = (tuple("%s.%s" % (split, form) for form in forms) for forms in (
-            ("tsv", "csv", "jsonl", "json"), ("txt", *readers.FOREIGN)))
-        # What else a directory has, notes or the export of a table, is looked at in need alone.
-        return names if set(names) & set(there) or not set(others) & set(there) else others
+        for forms in (self.own_forms, ("txt", *readers.FOREIGN)) if self.own_forms else ((),):
+            # What else a directory has, notes or the export of a table, is looked at in need alone.
+            fitting = [name for name in there if not forms or readers.extension(name) in forms]
+            found = self.own_forms and [
+                name for name in fitting if readers.stem(name) in names] or [
+                name for name in fitting if set(re.split("[.-]", name)) & set(names)]
+            if found:
+                return found
+        return []
 
     def configured(self, task: Task, settings: Any) -> Task:
         """The task with the options of this kind that the settings have."""
@@ -119,6 +128,8 @@ class Kind:
 
     def check_metric(self, task: Task, name: str) -> None:
         """Raises UserError unless checkpoints may be selected by the metric `name`."""
+        if measures.is_own(name) and type(self).evaluate is Kind.evaluate:
+            return
         known = self.known_metrics(task)
         if name not in known + task.metrics:
             raise UserError("metric: task %s has no %s%s (metrics: %s)" % (
@@ -143,6 +154,8 @@ class Kind:
     def parse_pairs(self, task: Task, text_a: str, text_b: Optional[str], choices: list) -> tuple:
         """Returns (pairs of the `Row`, None) or (None, fault in words).
 
+        A pair is (text, None) or (text, second text); there are as many as `num_choices` says.
+
         text_a, text_b: not empty; None where the task has no second text. choices: the cells of the
         columns `task.choices`, a str each, or a list in JSON.
         """
@@ -151,7 +164,8 @@ class Kind:
     def parse_label(self, task: Task, cells: list) -> tuple:
         """Returns (label, None) or (None, fault in words).
 
-        cells: of the columns `task.label`, [] where the file has none; a str, or any value in JSON.
+        cells: of the columns `task.label`, then of `task.choices`; [] where the file has no labels.
+        Each is a str, or any value in JSON.
         The label may be of any type that `json` can write.
         """
         raise NotImplementedError
@@ -233,17 +247,22 @@ class Kind:
         return ("text_a", "text_b") if task.text_b else ("text_a",)
 
     def graph_features(self, encoder: Any, task: Task, texts: dict) -> dict:
-        """What `encode` makes of texts, in the graph: a dict of tensors [B, ...].
+        """What `encode` makes of texts, in the graph: a dict of tensors [B, ...]. `parse_pairs` may
+        arrange the texts in other pairs, but not change them.
 
         encoder: `serving.graph_encoding.GraphEncoder`. texts: dict of string tensors.
 
         Raises:
           UserError: this kind's texts cannot be encoded in the graph.
         """
-        if type(self).encode is not Kind.encode:
-            raise UserError("texts of kind %s cannot be encoded in the graph; export with "
+        names = ["  <Text %s>  " % name for name in texts]
+        found = dict(zip((*names, None), (*texts.values(), None)))
+        pairs, fault = self.parse_pairs(task, names[0], names[1] if names[1:] else None, [])
+        if type(self).encode is not Kind.encode or fault or any(
+                text not in found for pair in pairs for text in pair):
+            raise UserError("texts of task type %s cannot be encoded in the graph; export with "
                             "--signatures=ids" % self.name)
-        return encoder.pairs(texts["text_a"], texts.get("text_b"))
+        return encoder.records([[found[text] for text in pair] for pair in pairs])
 
     def graph_join(self, tf: Any, answers: dict, row: Any) -> dict:
         """What `join` does, in the graph: a dict of tensors [B, ...] of what `answers` says of m
@@ -304,8 +323,8 @@ class Kind:
         values = self.checked(task, values, len(truth))
         refuse_nan(task, values)
         decisions = self.decide(task, values, threshold)
-        return {name: float(self.metrics[name](task, decisions, truth, values))
-                for name in task.metrics}
+        return {name: float((measures.own(name) if measures.is_own(name) else self.metrics[name])(
+            task, decisions, truth, values)) for name in task.metrics}
 
     def baseline(self, task: Task, truth: Any) -> dict:
         """Returns the metrics of a constant answer, that of `constant_answer`, in `evaluate`'s

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 
 from xlnet.errors import UserError, did_you_mean
+from xlnet.tasks.multiple_choice import MultipleChoice
 from xlnet.tasks.registry import KINDS
 from xlnet.tasks.task import Task
 
@@ -15,7 +16,8 @@ from xlnet.tasks.task import Task
 def _task(name, text_a, text_b, label, labels, metrics, kind="classification", **more):
     """A `Task` whose columns may be given as plain names, and its kind too."""
     return Task(name, _columns(text_a), _columns(text_b), _columns(label), labels, metrics,
-                KINDS[kind], **more)
+                KINDS[kind] if isinstance(kind, str) else kind,
+                **dict(dict(quoted=False), **more))
 
 
 def _columns(names):
@@ -97,7 +99,8 @@ _OTHER_TASKS = (
 
 def _race(name, folders):
     return _task(name, "article", "question", "answer", ("A", "B", "C", "D"), ("accuracy",),
-                 kind="multiple_choice", id="id", choices=("options",), tree="race", cut_first=True,
+                 kind=MultipleChoice(fills_gaps=True), id="id", choices=("options",),
+                 tree="race", cut_first=True,
                  files={split: tuple("%s/%s" % (split, folder) for folder in folders)
                         if len(folders) == 1 else split for split in ("train", "dev", "test")})
 
@@ -156,7 +159,7 @@ def _xnli(language):
 # --- Ranking: tables, or TREC's files (`readers` reads both)
 
 _RANKING = _task("ranking", "query", "document", "grade", None, KINDS["ranking"].default_metrics,
-                 kind="ranking", id="document_id", id_required=True, query="query_id",
+                 kind="ranking", id="document_id", id_required=True, query="query_id", quoted=True,
                  files={split: tuple("%s.%s" % (split, form) for form in
                                      ("tsv", "csv", "jsonl", "run", "qrels"))
                         for split in ("train", "dev", "test")})

@@ -5,9 +5,20 @@ Each kind of task lists those that it knows. Shape letters: n rows, L labels.
 
 from __future__ import annotations
 
+import functools
+import importlib
+import inspect
+import types
+from typing import Callable
+
 import numpy as np
 
+from xlnet import files
+from xlnet.errors import UserError
 from xlnet.tasks.task import Task
+
+# A metric: function of (task, decisions, truth, values) to a number.
+Metric = Callable[[Task, np.ndarray, np.ndarray, np.ndarray], float]
 
 # --- Each metric: labels and decisions are ids [n], 0 and 1 [n,L], or scores [n]; values are
 # probabilities [n,L] or scores [n].
@@ -35,9 +46,21 @@ def f1(task: Task, decisions: np.ndarray, labels: np.ndarray, values: np.ndarray
 def _averaged_f1(average):
     def f1(task, decisions, labels, values):
         from sklearn import metrics
-        return metrics.f1_score(labels, decisions, labels=range(len(task.class_names)),
-                                average=average, zero_division=0)
+        labels, decisions, ids = _occurring(labels, decisions)
+        return metrics.f1_score(labels, decisions, labels=ids, average=average, zero_division=0)
     return f1
+
+
+def _occurring(labels, decisions):
+    """(labels, decisions, the ids of the labels in either), as scikit-learn averages over by
+    default. One label of a multi-label task is the class 1 of two, of which 0 is no label."""
+    labels, decisions = np.asarray(labels), np.asarray(decisions)
+    if labels.ndim > 1 and labels.shape[1] == 1:
+        return labels[:, 0], decisions[:, 0], [1]
+    if labels.ndim > 1:
+        ids = np.flatnonzero((labels > 0).any(axis=0) | (decisions > 0).any(axis=0))
+        return labels, decisions, ids if len(ids) else [0]
+    return labels, decisions, np.union1d(labels, decisions)
 
 
 macro_f1 = _averaged_f1("macro")
@@ -98,13 +121,52 @@ def _correlation(measure, predictions, labels):
 # --- A table
 
 def class_table(task: Task, predictions: np.ndarray, labels: np.ndarray) -> str:
-    """Precision, recall, F1 and rows of each label, as text; arguments as a kind's `decide` returns
-    them."""
+    """Precision, recall, F1 and number of each label, and their averages, as text; arguments as a
+    task type's `decide` returns them."""
     from sklearn import metrics
-    columns = metrics.precision_recall_fscore_support(
-        labels, predictions, labels=range(len(task.class_names)), zero_division=0)
-    width = max(map(len, (*task.class_names, "label")))
-    lines = ["%-*s  precision  recall      f1    rows" % (width, "label")]
-    for name, precision, recall, f1, count in zip(task.class_names, *columns):
-        lines.append("%-*s  %9.4f  %6.4f  %6.4f  %6d" % (width, name, precision, recall, f1, count))
-    return "\n".join(lines)
+    ids, names = range(len(task.class_names)), task.class_names
+    if np.ndim(labels) > 1 and len(names) == 1:
+        labels, predictions, ids = _occurring(labels, predictions)
+    return metrics.classification_report(labels, predictions, labels=ids, target_names=names,
+                                         digits=4, zero_division=0).rstrip()
+
+
+# --- A user's own metric
+
+def is_own(name: str) -> bool:
+    """Whether a metric's name says where its function is: `file.py:function`,
+    `sklearn.metrics:cohen_kappa_score`."""
+    return ":" in name
+
+
+@functools.cache
+def own(name: str) -> Metric:
+    """The metric that a function of the user's computes of (labels, decisions), in this order as
+    scikit-learn's functions, and of the probabilities or scores where it takes three.
+
+    Raises:
+      UserError: there is no such file, module or function.
+    """
+    place, _, function_name = name.rpartition(":")
+    try:
+        if place.endswith(".py"):
+            files.require_file(place, "metric")
+            module = types.ModuleType("metric")
+            module.__file__ = place
+            with open(place, "rb") as f:
+                exec(compile(f.read(), place, "exec"), module.__dict__)
+        else:
+            module = importlib.import_module(place)
+        function = getattr(module, function_name)
+        needed = [parameter for parameter in inspect.signature(function).parameters.values()
+                  if parameter.default is parameter.empty
+                  and parameter.kind is parameter.POSITIONAL_OR_KEYWORD]
+    except UserError:
+        raise
+    except Exception as e:
+        raise UserError("metric: '%s' cannot be loaded: %s: %s; expected file.py:function or "
+                        "module:function" % (name, type(e).__name__, e)) from None
+
+    def metric(task, decisions, labels, values):
+        return function(labels, decisions, *([values] if len(needed) > 2 else []))
+    return metric

@@ -23,8 +23,6 @@ from xlnet.tokenization import is_text
 
 _log = logging.getLogger(__name__)
 
-_HELD_OUT_SEED = 0
-
 
 # --- Splits
 
@@ -54,7 +52,8 @@ def read_parts(task: Task, data_dir: str, part: str, need_labels: bool) -> dict[
     dev is held out of the train file both are. Arguments and errors as those of `read_rows`."""
     if part not in ("train", "dev") or not task.dev_share or "dev" in task.files:
         return {part: _read_part(task, data_dir, part, need_labels)}
-    parts = hold_out(_read_part(task, data_dir, "train", need_labels), task.dev_share)
+    parts = hold_out(_read_part(task, data_dir, "train", need_labels), task.dev_share,
+                     task.dev_seed)
     if not all(parts):
         raise UserError("%s: all rows belong together, so none can be held out as dev; expected"
                         " two rows (of other texts, queries) or more, or a file to evaluate on"
@@ -62,23 +61,54 @@ def read_parts(task: Task, data_dir: str, part: str, need_labels: bool) -> dict[
     return dict(zip(("train", "dev"), parts))
 
 
-def hold_out(rows: Sequence[Row], share: float) -> tuple[Sequence[Row], ...]:
-    """Parts rows into (train, dev), always in the same way; dev is `share` of them, or of the
-    queries of a ranking, and at least one, as is train where there are two."""
-    units = np.fromiter((i if row.query is None else digest(row.query)
-                         for i, row in enumerate(rows)), np.uint64, len(rows))
-    _, first, unit = np.unique(units, return_index=True, return_inverse=True)
-    order = np.random.default_rng(_HELD_OUT_SEED).permutation(len(first))
-    count = max(1, min(round(share * len(first)), len(first) - 1))
-    is_held_out = np.zeros(len(first), bool)
-    is_held_out[np.argsort(first)[order[:count]]] = True
-    return tuple(kept(itertools.compress(rows, is_held_out[unit] == is_dev))
-                 for is_dev in (False, True))
+def hold_out(rows: Sequence[Row], share: float, seed: int = 0) -> tuple[Sequence[Row], ...]:
+    """Parts rows into (train, dev), stratified by label.
+
+    Rows of one query are in the same part, and so are those of the same text, unless each text
+    has more rows than dev may have.
+
+    Args:
+      share: the fraction of the rows, or of the queries, that is dev; at least one, as is train
+        where there are two.
+      seed: chooses them.
+    """
+    units = np.fromiter((digest(row.query or "\0".join(text or "" for pair in row.pairs
+                                                       for text in pair))
+                         for row in rows), np.uint64, len(rows))
+    labels = np.fromiter((row.label if isinstance(row.label, float) else digest(str(row.label))
+                          for row in rows), np.float64, len(rows))
+    if rows[0].query is not None:
+        is_dev = _held_out(units, labels, share, seed, by_unit=True)
+    else:
+        is_dev = _held_out(units, labels, share, seed)
+        if not is_dev.any():
+            is_dev = _held_out(np.arange(len(rows)), labels, share, seed)
+    return tuple(kept(itertools.compress(rows, is_dev == part)) for part in (False, True))
+
+
+def _held_out(units, labels, share, seed, by_unit=False):
+    """Which rows are held out, bool [n]: in the order of labels as much as `share` of those so far,
+    so that each label gives its part. units: rows of the same number are in the same part; by_unit:
+    `share` is of these."""
+    _, first, unit, sizes = np.unique(units, return_index=True, return_inverse=True,
+                                      return_counts=True)
+    if by_unit:
+        sizes = np.ones_like(sizes)
+    total = sizes.sum()
+    share = max(1, min(round(share * total), total - 1)) / total
+    order = np.random.default_rng(seed).permutation(len(first))
+    is_held_out, held, passed = np.zeros(len(first), bool), 0, 0
+    for index in order[np.argsort(labels[first[order]], kind="stable")]:
+        passed += sizes[index]
+        if held + sizes[index] <= round(passed * share):
+            is_held_out[index] = True
+            held += sizes[index]
+    return is_held_out[unit]
 
 
 def _read_part(task, data_dir, part, need_labels):
-    return read_file(task, readers.find_file(data_dir, task.files[part]), need_labels,
-                     header=task.headers.get(part))
+    path = readers.require_file(data_dir, task.files[part], part)
+    return read_file(task, path, need_labels, header=task.headers.get(part))
 
 
 def read_file(task: Task, path: str, need_labels: bool, header: Optional[Sequence[str]] = None,
@@ -89,29 +119,37 @@ def read_file(task: Task, path: str, need_labels: bool, header: Optional[Sequenc
       path: file or directory; "-" is the standard input.
       header: column names, for a file without a line of them.
       form: a key of `readers.FORMS`, or one of the kind's own; from the extension if not given.
-      skips: rows with a fault are kept, without texts, so that answers stay in line with the file;
-        a warning counts them. Otherwise a fault ends the whole.
+      skips: rows with a fault are left out; where no labels are needed they are kept, without
+        texts, so that predictions stay in line with the file. A warning counts them. Otherwise a
+        fault ends the whole. `task.skips_faults` says the same.
 
     Returns:
       The `Row`s; many of them are kept on disk.
     """
+    skips = skips or task.skips_faults
     rows = task.kind.read_rows(task, path, need_labels, form)
     if rows is None:
-        rows = _read_table(task, path, need_labels, header, form, skips)
+        seen: dict = {}
+        parts: list[Sequence[Row]] = []
+        for each in readers.each_path(path):
+            parts.append(_read_table(task, each, need_labels, header, form, skips, seen,
+                                     sum(len(part) for part in parts)))
+        rows = parts[0] if len(parts) == 1 else kept(itertools.chain.from_iterable(parts))
     task.kind.note_faults(task, path, rows)
     return rows
 
 
-def _read_table(task, path, need_labels, header, form, skips):
+def _read_table(task, path, need_labels, header, form, skips, seen, first):
+    """The rows of one file, whose numbers begin with `first`; seen: as for `Kind.check_row`."""
     table = readers.read_table(task, path, header, form, skips)
     columns = _find_columns(task, path, table.columns, need_labels)
     tally = _Tally()
-    rows = kept(_checked_rows(task, columns, table, need_labels, skips, tally))
+    rows = kept(_checked_rows(task, columns, table, need_labels, skips, tally, seen, first))
     count, broken, found = tally.count, tally.broken, tally.found
     if not count:
         raise UserError("%s: no rows%s" % (path, "" if header else " after the header"))
     if skips and len(found) < count:
-        found.note_skipped(path, count)
+        found.note_skipped(path, count, "" if need_labels else ", their answers are empty")
     elif broken and broken == len(found) and broken <= _can_lose(task, count, need_labels):
         _log.warning("note: %s: left out %d row(s) of wrong width or without text", path, broken)
     else:
@@ -127,17 +165,19 @@ class _Tally:
     found: faults.Found = dataclasses.field(default_factory=faults.Found)
 
 
-def _checked_rows(task, columns, table, need_labels, skips, tally):
+def _checked_rows(task, columns, table, need_labels, skips, tally, seen, first):
     """Yields the rows of a table that the task wants."""
-    seen: dict = {}
-    for i, (place, values) in enumerate(table.rows):
+    for i, (place, values) in enumerate(table.rows, first):
         row, fault = (None, values) if isinstance(values, str) else _parse_row(
             task, columns, values, i, need_labels)
         if row and row is not _LEFT_OUT and not fault:
             fault = task.kind.check_row(task, row, seen)
+            if table.sources:
+                row = row._replace(source=table.sources.pop(row.query, None))
         if fault:
             tally.found.add(table.where(place), fault)
-            row = _without_texts(columns, values, i) if skips else row
+            if skips:
+                row = None if need_labels else _without_texts(columns, values, i)
         tally.count += 1
         tally.broken += row is None
         if row is not None and row is not _LEFT_OUT:
@@ -160,7 +200,7 @@ def read_to_predict(task: Task, path: str, form: Optional[str] = None,
 
 def form_to_predict(task: Task, path: str, form: Optional[str]) -> Optional[str]:
     """The form of a file to be predicted, as in `read_to_predict`; None: from its extension."""
-    if form is None and (path == "-" or path.endswith(".txt")):
+    if form is None and (path == "-" or readers.extension(path) == "txt"):
         return task.kind.plain_form
     return form
 
@@ -216,7 +256,8 @@ def _parse_row(task, columns, values, index, need_labels):
         pairs, fault = _checked_characters(pairs)
     if fault:
         return None, fault
-    label, fault = task.kind.parse_label(task, [values[position] for position in columns.label])
+    label, fault = task.kind.parse_label(task, [values[position] for position in (
+        *columns.label, *(columns.choices if columns.label else ()))])
     if label in task.skipped_labels:
         return _LEFT_OUT, None
     query = None if columns.query is None else to_text(values[columns.query])

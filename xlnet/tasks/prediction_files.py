@@ -6,6 +6,8 @@ What stands in them says the task's kind; here they are named and written, whole
 from __future__ import annotations
 
 import collections
+import csv
+import io
 import json
 import logging
 import os
@@ -30,11 +32,13 @@ def write(directory: str, task: Task, split: str, rows: Sequence[Row], values: A
       rows: n, those without texts, which were skipped, among them. values: as in `kind.Answers`, of
         the others. step: of the checkpoint. threshold: as in `Kind.decide`.
       is_official: whether the rows are those of the split's official file, which may be submitted.
-      output: path of the main file, which then is the only one; "-": the standard output.
+      output: path of the main file, which then is the only one; "-": the standard output. A table
+        whose name ends in .csv has commas between its columns.
     """
     if output:
         main = task.kind.prediction_files(task, rows, values, threshold)[0]
-        files.write_lines(output, main.lines)
+        files.write_lines(output, _as_csv(main.lines) if main.extension == "tsv"
+                          and output.endswith(".csv") else main.lines)
         _say_predicted(task, split, step, rows, output)
         return
     stem = os.path.join(directory, "predictions_%s_%s" % (task.name, split))
@@ -68,6 +72,14 @@ def tsv(columns: Sequence[tuple], rows: Sequence[Row]) -> Iterator[str]:
     for row in rows:
         known = {"id": row.id, "query": row.query or ""}
         yield _line(next(answered) if row.pairs else (known.get(name, "") for name, _ in columns))
+
+
+def _as_csv(lines):
+    """Yields the lines of a table with commas in place of tabs."""
+    for line in lines:
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerow(line[:-1].split("\t"))
+        yield text.getvalue()
 
 
 def json_lines(values: Iterable[dict]) -> Iterator[str]:

@@ -25,7 +25,8 @@ from xlnet.tasks.task import Row, Task
 RANDOM_ORDERS = 10     # of which the measures of a random order are the mean
 
 # grades: float32 [n]. queries: which rows are ranked together, as `by_query` returns them.
-Judged = collections.namedtuple("Judged", "grades queries")
+# missing: the grades of the relevant documents of each query that no row has, Q arrays.
+Judged = collections.namedtuple("Judged", "grades queries missing")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,16 +54,18 @@ class Ranking(Regression):
             kind=Ranking(settings.ranking_loss == "pairwise", settings.pairs_per_query,
                          settings.highest_grade))
 
-    def known_metrics(self, task: Task) -> tuple:
-        return task.metrics
+    def check_metric(self, task: Task, name: str) -> None:
+        if not re.fullmatch(r"(%s)|map" % "|".join("%s@[1-9][0-9]*" % each for each in MEASURES),
+                            name):
+            raise UserError("metric: task %s has no %s (metrics: map, %s, with any k)" % (
+                task.name, name, ", ".join("%s@k" % each for each in MEASURES)))
 
     # ---- files and records
 
     def parse_score(self, task: Task, text: str) -> tuple:
-        """A whole number; junk, which TREC grades below 0, is as little relevant as anything
-        else."""
-        if not re.fullmatch(r"-?\d{1,2}", text, re.ASCII):
-            return None, "column '%s': '%s', expected a whole number below 100" % (
+        """An integer; junk, which TREC grades below 0, is as little relevant as anything else."""
+        if not re.fullmatch(r"-?\d{1,2}(\.0*)?", text, re.ASCII):
+            return None, "column '%s': '%s', expected an integer below 100" % (
                 task.label[0], text)
         grade = max(float(text), 0.0)
         if self.highest_grade and grade > self.highest_grade:
@@ -118,17 +121,22 @@ class Ranking(Regression):
     # ---- metrics
 
     def truth(self, task: Task, rows: Sequence[Row]) -> Judged:
-        return Judged(self.label_array(task, rows), by_query(rows))
+        queries, missing = by_query(rows), {row.query: row.source for row in rows if row.source}
+        return Judged(self.label_array(task, rows), queries, [
+            np.array(missing.get(rows[query[0]].query, ()), np.float64) for query in queries]
+            if missing else [])
 
     def evaluate(self, task: Task, values: Any, truth: Judged,
                  threshold: float = THRESHOLD) -> dict:
         values = self.checked(task, values, len(truth.grades))
         refuse_nan(task, values)
-        return evaluate(task.metrics, values, *truth, self.highest_grade)
+        return evaluate(task.metrics, values, truth.grades, truth.queries, self.highest_grade,
+                        truth.missing)
 
     def baseline(self, task: Task, truth: Judged) -> dict:
         """The metrics of a random order."""
-        return random_order(task.metrics, *truth, self.highest_grade)
+        return random_order(task.metrics, truth.grades, truth.queries, self.highest_grade,
+                            truth.missing)
 
     def collapsed(self, task: Task, values: Any, truth: Judged) -> Optional[str]:
         return super().collapsed(task, values, truth.grades)
@@ -136,7 +144,7 @@ class Ranking(Regression):
     def mean_loss(self, task: Task, answers: Answers, truth: Judged) -> float:
         if not self.pairwise:
             return super().mean_loss(task, answers, truth)
-        return pair_loss(answers.values, *truth)
+        return pair_loss(answers.values, truth.grades, truth.queries)
 
     # ---- prediction files, words
 
@@ -241,56 +249,82 @@ def pair_loss(values: np.ndarray, grades: np.ndarray, queries: list) -> float:
 
 # ---- measures ----
 
+# They are few lines each; trec_eval's libraries are compiled, take names in place of arrays, and
+# have no ERR. The tests compare with trec_eval's values.
+
 def evaluate(names: Sequence[str], values: np.ndarray, grades: np.ndarray, queries: list,
-             highest: float = 0) -> dict:
+             highest: float = 0, missing: Sequence[np.ndarray] = ()) -> dict:
     """Returns the mean of each measure over the queries, an ordered dict of name to float.
 
-    Args:
-      names: "map", "ndcg@k", "err@k". values: scores [n]. grades: [n], those below 0 count as 0.
-      queries: as `by_query` returns them. highest: grade of a perfect document, for ERR; 0: the
-        highest of `grades`.
-
     A query without a relevant document counts as 0.
+
+    Args:
+      names: "map", "ndcg@k" and the other `MEASURES`.
+      values: scores [n].
+      grades: [n], those below 0 count as 0.
+      queries: as `by_query` returns them.
+      highest: grade of a perfect document, for ERR; 0: the highest of `grades`.
+      missing: as in `Judged`; (): there are none.
     """
     values = np.asarray(values)
     grades = np.maximum(np.asarray(grades, np.float64), 0)
     highest = highest or grades.max()
-    ranked = [grades[best_first(values, query)] for query in queries]
-    return {name: float(np.mean([_measure(name, each, highest) for each in ranked]))
+    ranked = [(grades[best_first(values, query)], missing[i] if missing else ())
+              for i, query in enumerate(queries)]
+    return {name: float(np.mean([_measure(name, *each, highest) for each in ranked]))
             for name in names}
 
 
-def random_order(names: Sequence[str], grades: np.ndarray, queries: list,
-                 highest: float = 0) -> dict:
+def random_order(names: Sequence[str], grades: np.ndarray, queries: list, highest: float = 0,
+                 missing: Sequence[np.ndarray] = ()) -> dict:
     """What `evaluate` gives for an order by chance: the mean over some random ones."""
     random = np.random.default_rng(0)
-    results = [evaluate(names, random.random(len(grades)), grades, queries, highest)
+    results = [evaluate(names, random.random(len(grades)), grades, queries, highest, missing)
                for _ in range(RANDOM_ORDERS)]
     return {name: float(np.mean([result[name] for result in results])) for name in names}
 
 
-def _measure(name, grades, highest):
+def _measure(name, grades, missing, highest):
     name, _, cutoff = name.partition("@")
-    return MEASURES[name](grades, int(cutoff) if cutoff else len(grades), highest)
+    judged = np.concatenate([grades, missing])
+    return MEASURES[name](grades, int(cutoff) if cutoff else len(grades), judged, highest)
 
 
-def _average_precision(grades, cutoff, highest):
+def _average_precision(grades, cutoff, judged, highest):
     relevant = grades[:cutoff] > 0
     precision = np.cumsum(relevant) / np.arange(1, len(relevant) + 1)
-    return (precision * relevant).sum() / max(np.count_nonzero(grades > 0), 1)
+    return (precision * relevant).sum() / max(np.count_nonzero(judged), 1)
 
 
-def _ndcg(grades, cutoff, highest):
+def _reciprocal_rank(grades, cutoff, judged, highest):
+    found = np.flatnonzero(grades[:cutoff])
+    return 1 / (found[0] + 1) if len(found) else 0.0
+
+
+def _precision(grades, cutoff, judged, highest):
+    return np.count_nonzero(grades[:cutoff]) / cutoff
+
+
+def _recall(grades, cutoff, judged, highest):
+    return np.count_nonzero(grades[:cutoff]) / max(np.count_nonzero(judged), 1)
+
+
+def _ndcg(grades, cutoff, judged, highest):
     """Gains are 2^grade - 1 (https://doi.org/10.1145/1102351.1102363)."""
-    ideal = _dcg(np.sort(grades)[::-1][:cutoff])
+    return _trec_ndcg(2 ** grades - 1, cutoff, 2 ** judged - 1, highest)
+
+
+def _trec_ndcg(grades, cutoff, judged, highest):
+    """trec_eval's: gains are the grades."""
+    ideal = _dcg(np.sort(judged)[::-1][:cutoff])
     return _dcg(grades[:cutoff]) / ideal if ideal else 0.0
 
 
-def _dcg(grades):
-    return ((2 ** grades - 1) / np.log2(np.arange(2, len(grades) + 2))).sum()
+def _dcg(gains):
+    return (gains / np.log2(np.arange(2, len(gains) + 2))).sum()
 
 
-def _err(grades, cutoff, highest):
+def _err(grades, cutoff, judged, highest):
     """Expected reciprocal rank (https://doi.org/10.1145/1645953.1646033): the reader goes down the
     list and stops at a document with the probability that its grade says."""
     stops = (2 ** grades[:cutoff] - 1) / 2 ** highest
@@ -298,5 +332,7 @@ def _err(grades, cutoff, highest):
     return (arrives * stops / np.arange(1, len(stops) + 1)).sum()
 
 
-# By name: (grades [m] in the order of the scores, first documents looked at, highest grade).
-MEASURES = {"map": _average_precision, "ndcg": _ndcg, "err": _err}
+# By name: (grades [m] in the order of the scores, first documents looked at, grades of all
+# documents of the query, highest grade).
+MEASURES = {"map": _average_precision, "ndcg": _ndcg, "err": _err, "mrr": _reciprocal_rank,
+            "p": _precision, "recall": _recall, "trec_ndcg": _trec_ndcg}

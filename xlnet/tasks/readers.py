@@ -10,30 +10,34 @@ from __future__ import annotations
 import collections
 import csv
 import functools
+import glob
+import gzip
 import itertools
 import json
 import logging
 import os
 import re
 import sys
-from collections.abc import Sequence
-from typing import Any, Optional
+import zlib
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, Optional
 
 from xlnet import files
 from xlnet.errors import UserError
-from xlnet.tasks import decoding, faults, row_store
-from xlnet.tasks.json_stream import JsonStream
+from xlnet.tasks import decoding, faults, json_stream, row_store
 from xlnet.tasks.task import Task
 
 _log = logging.getLogger(__name__)
 
 _FASTTEXT_MARK = "__label__"                # before each label of a line
+_FASTTEXT_LABEL = re.compile(r"(?<!\S)%s(\S*)\s*" % _FASTTEXT_MARK)
+_NAMES_SHOWN = 20                           # of what a directory has
 _JUDGEMENT = "query 0 document grade"       # a line of TREC's qrels
 
 # columns: names. rows: (place, values) of each, gone through once; values are a list aligned with
 # the columns (None: the row has none; a list in JSON), or a str: the fault of a row that cannot be
-# read. where: place -> text.
-Table = collections.namedtuple("Table", "columns rows where")
+# read. where: place -> text. sources: query -> `Row.source` of its first row, taken out by it.
+Table = collections.namedtuple("Table", "columns rows where sources", defaults=(None,))
 
 
 def to_text(value: Any) -> str:
@@ -42,35 +46,86 @@ def to_text(value: Any) -> str:
         return value
     if isinstance(value, list):
         return " ".join(map(to_text, value))
-    return "" if value is None else json.dumps(value, ensure_ascii=False)
+    return "" if value is None else json.dumps(value, ensure_ascii=False, default=str)
 
 
 # --- Which file
 
+class Paths(str):
+    """Several files that are read one after another as one; as text, with commas between."""
+    each: tuple[str, ...]
+
+    @classmethod
+    def of(cls, patterns: str, what: str) -> str:
+        """The files of paths and glob patterns with commas between; a plain str where it is one.
+
+        Raises:
+          UserError: one of them is not there; what: the flag.
+        """
+        found: list[str] = []
+        for pattern in filter(None, map(str.strip, patterns.split(","))):
+            there = [pattern] if os.path.exists(pattern) else sorted(glob.glob(pattern))
+            if not there:
+                raise UserError("%s: no such file: %s%s" % (
+                    what, pattern, _there(os.path.dirname(pattern) or ".")))
+            for path in there:
+                files.require_file(path, what)
+            found += map(os.path.abspath, there)
+        if not found:
+            raise UserError("%s: '%s', expected the name of a file" % (what, patterns))
+        paths = cls(", ".join(found))
+        paths.each = tuple(dict.fromkeys(found))
+        return paths if len(paths.each) > 1 else found[0]
+
+
+def each_path(path: str) -> tuple[str, ...]:
+    """The paths of one file, or of several that are read as one."""
+    return path.each if isinstance(path, Paths) else (path,)
+
+
+def _there(directory):
+    names = sorted(os.listdir(directory)) if os.path.isdir(directory) else []
+    return "; found there: %s%s" % (", ".join(names[:_NAMES_SHOWN]), ", ..." if len(
+        names) > _NAMES_SHOWN else "") if names else ""
+
+
+def require_file(data_dir: str, names: Any, split: str) -> str:
+    """The path that `find_file` finds.
+
+    Raises:
+      UserError: none of the names is there; the message lists them and what is.
+    """
+    path = find_file(data_dir, names)
+    if isinstance(path, Paths) or os.path.exists(path):
+        return path
+    raise UserError("data_dir: no such file: %s; split %s is expected as %s%s; or name it with "
+                    "--%s_file" % (path, split, " or ".join((names,) if isinstance(
+                        names, str) else names), _there(data_dir), split.partition("_")[0]))
+
+
 def find_file(data_dir: str, names: Any) -> str:
     """The path of the first of `names` that is there, else of the first; a str is one name."""
+    if isinstance(names, Paths):
+        return names
     paths = [os.path.join(data_dir, name) for name in
              ((names,) if isinstance(names, str) else names)]
     return next((path for path in paths if os.path.exists(path)), paths[0])
 
 
+def stem(path: str) -> str:
+    """A path without its extension, and without the .gz of a compressed file."""
+    return os.path.splitext(path[:-len(".gz")] if path.endswith(".gz") else path)[0]
+
+
+def extension(path: str) -> str:
+    """The extension of a file, in lower case, without the .gz of a compressed file."""
+    return os.path.splitext(path[:-len(".gz")] if path.endswith(".gz") else path)[1][1:].lower()
+
+
 # Forms that are not read, and what turns them into one that is.
-_PANDAS = "python -c \"import pandas; pandas.read_%s('%s').to_csv('%s.csv', index=False)\""
-FOREIGN = {"xlsx": "excel", "xls": "excel", "ods": "excel", "parquet": "parquet"}
-_FOREIGN_STARTS = {b"PK\x03\x04": "xlsx", b"PAR1": "parquet", b"\xd0\xcf\x11\xe0": "xls"}
-
-
-def _refuse_foreign(path, form, start):
-    """Raises UserError for spreadsheets and the like, whatever they are called; start: of the file,
-    four bytes."""
-    found = form if form in FOREIGN else _FOREIGN_STARTS.get(start)
-    if found is None:
-        return
-    what = "a Parquet file" if found == "parquet" else "a spreadsheet (.%s); save it as CSV, " \
-        "UTF-8" % found
-    raise UserError("%s: %s; expected CSV, TSV or JSON lines%s %s" % (
-        path, what, ", or convert it:" if found != "parquet" else "; convert it:",
-        _PANDAS % (FOREIGN[found], path, _stem(path))))
+_PANDAS = "python -c \"import pandas; pandas.read_excel('%s').to_csv('%s.csv', index=False)\""
+FOREIGN = ("xlsx", "xls", "ods")
+_STARTS = {b"PK\x03\x04": "xlsx", b"PAR1": "parquet", b"\xd0\xcf\x11\xe0": "xls"}
 
 
 # --- Forms of files
@@ -86,9 +141,15 @@ def read_table(task: Task, path: str, header: Optional[Sequence[str]] = None,
     """
     if path != "-" and os.path.isdir(path) and task.tree:
         return _TREES[task.tree](task, path)
-    form = form or os.path.splitext(path)[1].lstrip(".").lower()
+    form = form or extension(path)
     file = _opened(path, "task %s" % task.name)
-    _refuse_foreign(path, form, file.read(4))
+    form = _STARTS.get(file.read(4), form)
+    if form in FOREIGN:
+        raise UserError("%s: a spreadsheet (.%s); save it as CSV, UTF-8; expected CSV, TSV, JSON "
+                        "lines or Parquet, or convert it: %s" % (
+                            path, form, _PANDAS % (path, stem(path))))
+    if form == "parquet":
+        return _read_parquet(path, file)
     forms = {**FORMS, **task.kind.forms()}
     if form not in forms:
         raise UserError("%s: unknown form '%s'; expected one of %s" % (
@@ -108,47 +169,148 @@ def read_lines(path: str, what: str, encoding: Optional[str] = None) -> decoding
 
 def _lines(path, file, encoding=None, skips=False):
     lines = decoding.Lines(path, file, encoding, skips)
-    if not lines.start():
+    start = lines.start()
+    if not start:
         raise UserError("%s: the file is empty" % path)
+    if "\r" in start and "\n" not in start:
+        _note(path, "with lines that end in a carriage return")
+        return _OldMacLines(path, file, encoding, skips)
     return lines
 
 
+class _OldMacLines(decoding.Lines):
+    """Lines that end in a carriage return alone."""
+
+    def chunks(self) -> Iterator[str]:
+        for text in super().chunks():
+            yield text.replace("\r", "\n")
+
+
 def _opened(path, what):
-    """A file that can be read several times; the standard input is copied to a temporary one."""
+    """A file that can be read several times; the standard input, and what a compressed file holds,
+    are copied to a temporary one."""
     if path == "-":
-        return row_store.temporary_copy(sys.stdin.buffer)
-    files.require_file(path, what)
-    return open(path, "rb")
+        file = row_store.temporary_copy(sys.stdin.buffer)
+    else:
+        files.require_file(path, what)
+        file = open(path, "rb")
+    is_compressed = file.read(2) == b"\x1f\x8b"
+    file.seek(0)
+    if not is_compressed:
+        return file
+    try:
+        return row_store.temporary_copy(gzip.GzipFile(fileobj=file))
+    except (EOFError, OSError, zlib.error) as e:
+        raise UserError("%s: not a complete .gz file: %s" % (path, e)) from None
 
 
-# --- Columns side by side
+# --- Columns separated by a delimiter
+
+class _Dialect(NamedTuple):
+    """How cells are written: arguments of `csv.reader`. skipped: lines before the header."""
+    delimiter: str
+    quotechar: str = '"'
+    skipinitialspace: bool = False
+    escapechar: Optional[str] = None
+    skipped: int = 0
+
+    def reader(self, lines, strict):
+        csv.field_size_limit(_LONGEST_CELL)
+        options = self._asdict()
+        del options["skipped"]
+        return csv.reader(lines, strict=strict, **options)
+
 
 def _read_tsv(task, path, lines, header, skips):
-    """Cells between tabs, where a quotation mark is a character like any other; or as CSV, where
-    the names of the columns stand between other delimiters."""
-    if lines.start().startswith(_FASTTEXT_MARK):
+    """Cells between tabs, where a quotation mark is a character like any other unless all cells
+    are quoted as pandas and spreadsheet programs do it; or as CSV, where the names of the columns
+    stand between other delimiters."""
+    if _is_fasttext(lines):
         return _read_fasttext(task, path, lines)
-    delimiter = task.delimiter or _find_delimiter(task, path, lines, header, "\t")
-    if delimiter != "\t":
-        return _read_quoted(task, path, lines, header, delimiter, skips)
-    return _table(task, path, header,
-                  ((number, line.split("\t")) for number, line in enumerate(lines, 1)))
+    dialect = _find_dialect(task, path, lines, header, "\t")
+    if dialect.delimiter != "\t" or dialect.quotechar != '"' \
+            or task.quoted and _is_quoted(path, lines):
+        return _read_quoted(task, path, lines, header, dialect, skips)
+    return _table(task, path, header, ((number, line.split("\t")) for number, line in enumerate(
+        lines, 1) if number > dialect.skipped), skips)
 
 
 def _read_csv(task, path, lines, header, skips):
     """Cells between commas, or what else stands between the names of the columns; in quotation
     marks where they hold it, or line breaks."""
-    delimiter = task.delimiter or _find_delimiter(task, path, lines, header, ",")
-    return _read_quoted(task, path, lines, header, delimiter, skips)
+    return _read_quoted(task, path, lines, header,
+                        _find_dialect(task, path, lines, header, ","), skips)
 
 
-def _read_quoted(task, path, lines, header, delimiter, skips):
-    return _table(task, path, header, _quoted_rows(path, lines, delimiter, skips))
+def _read_quoted(task, path, lines, header, dialect, skips):
+    dialect = _refined(path, lines, dialect)
+    return _table(task, path, header, _quoted_rows(path, lines, dialect, skips), skips)
 
 
-def _quoted_rows(path, lines, delimiter, skips):
+def _refined(path, lines, dialect):
+    """The dialect with which the whole file is rows of equal width: with the space after a
+    delimiter left out, or with backslashes before quotation marks, where a file has such."""
+    quote = dialect.quotechar
+    spaced, escaped = dialect.delimiter + " " + quote, "\\" + quote
+    has_spaced = has_escaped = False
+    for line in lines:
+        has_spaced, has_escaped = has_spaced or spaced in line, has_escaped or escaped in line
+    for escapechar in (None, "\\") if has_escaped else (None,):
+        for skips_space in (True, False) if has_spaced else (False,):
+            candidate = dialect._replace(skipinitialspace=skips_space, escapechar=escapechar)
+            if (has_spaced or has_escaped) and _fits(lines, candidate):
+                if escapechar:
+                    _note(path, "with a backslash before quotation marks in a cell")
+                return candidate
+    return dialect
+
+
+def _fits(lines, dialect):
+    """Whether all rows of a file are CSV of this dialect and as wide as the first."""
+    widths = set()
+    try:
+        for row in dialect.reader((line + "\n" for line in itertools.islice(
+                lines, dialect.skipped, None)), strict=True):
+            if any(row):
+                widths.add(len(row))
+    except csv.Error:
+        return False
+    return len(widths) < 2
+
+
+_QUOTED_CELL = r'"(?:[^"]|"")*"'
+_CELLS = re.compile(r'(?:{0}|[^"\t]*)(?:\t(?:{0}|[^"\t]*))*'.format(_QUOTED_CELL))
+_NEEDS_QUOTES = re.compile(r'""|[\t\n]')
+
+
+def _is_quoted(path, lines):
+    """Whether the cells of a .tsv file are quoted where they need it, as pandas and spreadsheet
+    programs write them. A file that has a quotation mark in a cell without quotation marks around
+    it is not, and neither is one whose quoted cells do not need it: GLUE's files are such."""
+    begun, start, has_needed, has_unquoted = "", 0, False, False
+    for number, line in enumerate(lines, 1):
+        if not begun and '"' not in line:
+            has_unquoted = has_unquoted or bool(line.strip())
+            continue
+        start = start if begun else number
+        begun = begun + "\n" + line if begun else line
+        if begun.count('"') % 2 and number - start < _LINES_OF_A_ROW:
+            continue                # a line break in a cell
+        if not _CELLS.fullmatch(begun):
+            if has_needed:
+                _log.warning("note: %s: quotation marks are read as text, as line %d has one in a "
+                             "cell without quotation marks around it", path, start)
+            return False
+        cells = re.findall(_QUOTED_CELL, begun)
+        has_needed = has_needed or any(_NEEDS_QUOTES.search(cell[1:-1]) for cell in cells)
+        has_unquoted = has_unquoted or len(cells) <= begun.count("\t") or len(cells) == 1
+        begun = ""
+    return not begun and (has_needed or not has_unquoted)
+
+
+def _quoted_rows(path, lines, dialect, skips):
     """Yields the line that each row begins at, and the row, or its fault where it is no CSV."""
-    to_come = iter(lines)
+    to_come = itertools.islice(lines, dialect.skipped, None)
     again: collections.deque[str] = collections.deque()     # lines behind a fault
     row_lines: list[str] = []
 
@@ -157,10 +319,10 @@ def _quoted_rows(path, lines, delimiter, skips):
             row_lines.append(line)
             yield line + "\n"
 
-    start, is_done = 1, False
+    start, is_done = 1 + dialect.skipped, False
     while not is_done:
         try:
-            for row in _csv_reader(take(), delimiter, strict=True):
+            for row in dialect.reader(take(), strict=True):
                 yield start, row
                 start += len(row_lines)
                 row_lines.clear()
@@ -182,21 +344,34 @@ def _csv_fault(error):
     return "not CSV: %s" % error
 
 
-def _csv_reader(lines, delimiter, strict):
-    csv.field_size_limit(_LONGEST_CELL)
-    return csv.reader(lines, strict=strict, delimiter=delimiter)
-
-
-def _table(task, path, header, rows):
+def _table(task, path, header, rows, skips):
     """The `Table` of rows (line, cells) whose first one has the columns' names, unless `header`
-    does."""
-    line, cells = next(rows)
+    does. Rows without any text in their cells, as spreadsheets leave them at the end, are none."""
+    rows = _without_blank(path, rows, skips)
+    line, cells = next(rows, (1, [""]))
     if isinstance(cells, str):
         faults.refuse([("%s:%d" % (path, line), cells)])
     header = header or _known_header(task, path, cells)
     if header:
         return Table(header, itertools.chain([(line, cells)], rows), _by_line(path))
     return Table(_names(cells), rows, _by_line(path))
+
+
+def _without_blank(path, rows, skips):
+    """Rows without those that are empty; with `skips` those inside of the file stay, as faults."""
+    blank, count, first = [], 0, 0
+    for line, cells in rows:
+        if not isinstance(cells, str) and not any(cell.strip() for cell in cells):
+            first, count = first or line, count + 1
+            blank.append((line, cells))
+            continue
+        if skips:
+            count -= len(blank)
+            yield from blank
+        blank.clear()
+        yield line, cells
+    if count:
+        _note(path, "without %d empty row(s), the first one in line %d" % (count, first))
 
 
 def _by_line(path):
@@ -232,26 +407,38 @@ def _has_texts(task, names):
 _DELIMITERS = (",", ";", "\t", "|")
 _LINES_OF_A_ROW = 50        # at most, of the first one; more than any line of names has
 _LONGEST_CELL = 1 << 24     # [characters]
+_EXCELS_LINE = re.compile(r'"?sep=(.)"?\1*', re.IGNORECASE)
 
 
-def _find_delimiter(task, path, lines, header, usual):
-    """The delimiter with which the first line is the names of the columns, or has as many cells as
-    a `header`; the usual one where there is none, or several."""
+def _find_dialect(task, path, lines, header, usual):
+    """The dialect with which the first line is the names of the columns, or has as many cells as
+    a `header`; the usual delimiter where there is none, or several. The first line may be Excel's
+    `sep=;`, which names the delimiter."""
     beginning = lines.first(_LINES_OF_A_ROW)
-    for delimiter in (usual, *_DELIMITERS):
-        first = beginning[0].split("\t") if delimiter == usual == "\t" else \
-            _first_quoted(beginning, delimiter)
-        if header and len(first) == len(header) or not header and _has_texts(task, _names(first)):
-            if delimiter != usual and len(first) > 1:
-                _note(path, "with columns between '%s'" % delimiter.replace("\t", "\\t"))
-            return delimiter
-    return usual
+    skipped = next(i for i, line in enumerate(beginning) if line.strip())
+    named = _EXCELS_LINE.fullmatch(beginning[skipped])
+    skipped += bool(named)
+    given = task.delimiter or named and named[1]
+
+    def is_header(cells):
+        return len(cells) == len(header) if header else _has_texts(task, _names(cells))
+
+    for quote in ('"', "'"):
+        for delimiter in (given,) if given else (usual, *_DELIMITERS):
+            dialect = _Dialect(delimiter, quote, skipped=skipped)
+            if is_header(_first_quoted(beginning, dialect)) or delimiter == "\t" and is_header(
+                    "".join(beginning[skipped:skipped + 1]).split("\t")):
+                if delimiter != usual and (named or not given):
+                    _note(path, "with columns between '%s'" % delimiter.replace("\t", "\\t"))
+                return dialect
+    return _Dialect(given or usual, skipped=skipped)
 
 
-def _first_quoted(lines, delimiter):
-    """The cells of the first row, as CSV with this delimiter; none where it is no CSV."""
+def _first_quoted(lines, dialect):
+    """The cells of the first row, as CSV of this dialect; none where it is no CSV."""
     try:
-        return next(_csv_reader((line + "\n" for line in lines), delimiter, strict=False))
+        return next(dialect.reader((line + "\n" for line in lines[dialect.skipped:]),
+                                   strict=False), [])
     except csv.Error:
         return []
 
@@ -264,9 +451,14 @@ def _note(path, how):
 def _read_json(task, path, lines, header, skips):
     """A JSON object on each line, or one list of objects; "a.b" is the key b in the object of a."""
     if lines.start().startswith("["):
-        values, where = functools.partial(_items, path, lines), lambda i: "%s: item %d" % (path, i)
-    else:
-        values, where = functools.partial(_line_values, lines), _by_line(path)
+        return _table_of_values(functools.partial(_items, path, lines),
+                                lambda i: "%s: item %d" % (path, i))
+    return _table_of_values(functools.partial(_line_values, lines, skips), _by_line(path))
+
+
+def _table_of_values(values, where):
+    """The `Table` of objects. values: a function that returns (place, object, or its fault) of
+    each."""
     columns: dict[str, None] = {}
     for _, value in values():
         if isinstance(value, dict):
@@ -279,27 +471,48 @@ def _read_json(task, path, lines, header, skips):
         for place, value in values()), where)
 
 
-def _line_values(lines):
-    """Yields (line, its object with plain keys, or its fault)."""
+def _read_parquet(path, file):
+    """The rows of a Parquet file, an object each."""
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        raise UserError("%s: a Parquet file, which pyarrow reads; install it: pip install pyarrow, "
+                        "or convert the file to CSV or JSON lines" % path) from None
+    try:
+        stored = parquet.ParquetFile(file)
+    except pyarrow.ArrowException as e:
+        raise UserError("%s: not a Parquet file: %s" % (path, str(e).splitlines()[0])) from None
+    if not stored.metadata.num_rows:
+        raise UserError("%s: the file has no rows" % path)
+
+    def values():
+        batches = (batch.to_pylist() for batch in stored.iter_batches(batch_size=1000))
+        return enumerate(map(_flat, itertools.chain.from_iterable(batches)), 1)
+    return _table_of_values(values, lambda i: "%s: row %d" % (path, i))
+
+
+def _line_values(lines, skips):
+    """Yields (line, its object with plain keys, or its fault); empty lines are left out unless
+    rows with a fault stay in their places."""
     for number, line in enumerate(lines, 1):
-        yield number, _parse_json(line)
+        if line.strip():
+            yield number, _parse_json(line)
+        elif skips:
+            yield number, "expected a JSON object, found an empty line"
 
 
 def _items(path, lines):
     """Yields (number, item with plain keys, or its fault) of a list."""
-    stream = JsonStream(lines.chunks())
     try:
-        for number, _ in enumerate(stream.items(), 1):
-            value = stream.value()
+        for number, value in enumerate(json_stream.items(lines.chunks(), "item"), 1):
             yield number, _flat(value)
-        if stream.peek():
-            raise ValueError("more behind the list")
     except ValueError as e:
         raise not_json(path, lines, e) from None
 
 
 def not_json(path: str, lines: decoding.Lines, error: ValueError, after: str = "") -> UserError:
-    """What to raise where a `JsonStream` of lines found an error: with the place, if it is found
+    """What to raise where `json_stream` found an error in lines: with the place, if it is found
     again. after: what had been read."""
     try:
         files.parse_json("".join(lines.chunks()))
@@ -310,8 +523,6 @@ def not_json(path: str, lines: decoding.Lines, error: ValueError, after: str = "
 
 
 def _parse_json(line):
-    if not line.strip():
-        return "expected a JSON object, found an empty line"
     try:
         return _flat(files.parse_json(line))
     except ValueError as e:
@@ -344,7 +555,7 @@ def _flat(value, depth=1):
 def _read_plain(task, path, lines, header, skips):
     """A text on each line; tabs part the texts of a pair, or the answers of a choice. Or fastText's
     lines, an article of RACE, or a table that names its columns."""
-    if lines.start().startswith(_FASTTEXT_MARK):
+    if _is_fasttext(lines):
         return _read_fasttext(task, path, lines)
     if task.tree == "race" and lines.start().startswith("{"):
         return Table(_race_columns(task), [(path, row) for row in _race_questions(
@@ -364,20 +575,21 @@ def _read_plain(task, path, lines, header, skips):
     return Table(columns + joined, rows(), _by_line(path))
 
 
+def _is_fasttext(lines):
+    """Whether one of the first lines has a label as fastText writes it, and none has columns."""
+    first = lines.first(_LINES_OF_A_ROW)
+    return any(map(_FASTTEXT_LABEL.search, first)) and not any("\t" in line for line in first)
+
+
 def _read_fasttext(task, path, lines):
-    """Labels, each with a mark before it, then the text: `__label__pos __label__short Fine.`"""
+    """Labels, each with a mark before it, anywhere in a line of text: `__label__pos Fine.`"""
     return Table([*task.label[:1], *task.text_a[:1]],
                  ((number, _fasttext_cells(line)) for number, line in enumerate(lines, 1)),
                  _by_line(path))
 
 
 def _fasttext_cells(line):
-    labels = []
-    while line.startswith(_FASTTEXT_MARK):
-        label, _, line = line.partition(" ")
-        labels.append(label[len(_FASTTEXT_MARK):])
-        line = line.lstrip()
-    return [labels, line]
+    return [_FASTTEXT_LABEL.findall(line), _FASTTEXT_LABEL.sub("", line).strip()]
 
 
 # --- TREC's files: judgements or the documents to be ranked, and texts elsewhere
@@ -385,25 +597,33 @@ def _fasttext_cells(line):
 def _read_qrels(task, path, lines, header, skips):
     """Judgements, `query 0 document grade` on each line."""
     return _join_texts(task, path, [_split(line, _JUDGEMENT) for line in lines],
-                       lambda cells: cells[3])
+                       lambda cells: cells[3], {})
 
 
 def _read_run(task, path, lines, header, skips):
     """Documents to be ranked, `query Q0 document rank score name` on each line.
 
-    Grades are those of the judgements beside it, under its name with .qrels; what was not judged
-    has grade 0. Without them there are no grades.
+    Grades are those of the judgements in the file of its name with .qrels; what was not judged
+    has grade 0. Without them there are no grades. The first row of a query has, as `Row.source`,
+    the grades of the relevant documents that are not in the file, which measures count too.
     """
-    qrels, grades = _stem(path) + ".qrels", None
+    qrels, grades = stem(path) + ".qrels", None
     if path != "-" and os.path.exists(qrels):
         judged = [_split(line, _JUDGEMENT)
                   for line in read_lines(qrels, "judgements", task.encoding)]
         faults.refuse([("%s:%d" % (qrels, i), cells) for i, cells in enumerate(judged, 1)
                        if isinstance(cells, str)])
         grades = {(cells[0], cells[2]): cells[3] for cells in judged}
+    rows = [_split(line, "query Q0 document rank score name") for line in lines]
+    retrieved = {(cells[0], cells[2]) for cells in rows if isinstance(cells, list)}
+    missing: dict[str, list[float]] = {}
+    for (query, document), text in (grades or {}).items():
+        grade, fault = task.kind.parse_score(task, text)
+        if not fault and grade > 0 and (query, document) not in retrieved:
+            missing.setdefault(query, []).append(grade)
     return _join_texts(
-        task, path, [_split(line, "query Q0 document rank score name") for line in lines],
-        lambda cells: None if grades is None else grades.get((cells[0], cells[2]), "0"))
+        task, path, rows,
+        lambda cells: None if grades is None else grades.get((cells[0], cells[2]), "0"), missing)
 
 
 def _split(line, expected):
@@ -413,11 +633,7 @@ def _split(line, expected):
         len(cells), count, expected)
 
 
-def _stem(path):
-    return os.path.splitext(path)[0]
-
-
-def _join_texts(task, path, rows, grade):
+def _join_texts(task, path, rows, grade, sources):
     """The `Table` of a ranking: lines that name query and document, with the texts of both.
 
     Texts are in NAME.queries.tsv or queries.tsv, and in documents.tsv, beside the file NAME.
@@ -428,7 +644,7 @@ def _join_texts(task, path, rows, grade):
         raise UserError("%s: TREC's files are for rankings whose queries, documents and their "
                         "names have a column each" % path)
     directory = "" if path == "-" else os.path.dirname(path)
-    places = [find_file(directory, (os.path.basename(_stem(path)) + ".queries.tsv",
+    places = [find_file(directory, (os.path.basename(stem(path)) + ".queries.tsv",
                                     "queries.tsv")), os.path.join(directory, "documents.tsv")]
     texts = [_read_texts(place, {cells[column] for cells in rows if isinstance(cells, list)})
              for place, column in zip(places, (0, 2))]
@@ -442,7 +658,7 @@ def _join_texts(task, path, rows, grade):
         query, document = cells[0], cells[2]
         return [query, texts[0][query], document, texts[1][document], grade(cells)]
 
-    return Table(columns, enumerate(map(join, rows), 1), _by_line(path))
+    return Table(columns, enumerate(map(join, rows), 1), _by_line(path), sources)
 
 
 def _read_texts(path, wanted):
@@ -472,7 +688,8 @@ def _read_texts(path, wanted):
 
 # By name, which is also a file's extension; "text" is for texts without anything else.
 FORMS = {"tsv": _read_tsv, "txt": _read_tsv, "csv": _read_csv, "jsonl": _read_json,
-         "json": _read_json, "text": _read_plain, "qrels": _read_qrels, "run": _read_run}
+         "ndjson": _read_json, "json": _read_json, "text": _read_plain, "qrels": _read_qrels,
+         "run": _read_run}
 
 
 # --- Forms of directories

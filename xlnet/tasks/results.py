@@ -42,13 +42,13 @@ class Span(NamedTuple):
 
 class Answer(NamedTuple):
     """The answer to a question, "" where there is none. start, end: its characters in the context;
-    None without an answer. best: the best spans, whether there is an answer or not. null_score: the
-    logit that there is none."""
+    None without an answer. best: the best spans, whether there is an answer or not.
+    null_probability: that there is none."""
     text: str
     start: Optional[int]
     end: Optional[int]
     best: tuple[Span, ...]
-    null_score: float
+    null_probability: float
 
 
 class Entity(NamedTuple):

@@ -102,7 +102,7 @@ def kept(rows: Iterable[Any]) -> Sequence[Any]:
     return first if len(first) <= _ROWS_IN_MEMORY else StoredRows(itertools.chain(first, rest))
 
 
-def temporary_copy(stream: IO[bytes]) -> IO[bytes]:
+def temporary_copy(stream: Any) -> IO[bytes]:
     """What a stream holds, as a file that can be read several times and is gone with this object.
 
     Raises:

@@ -7,19 +7,21 @@ A tag is O, outside of entities, or a prefix and a label, such as B-PER:
     bio2     B          B I   B I I             B
     bioes    S          B E   B I E             B or S
     bmes     S          B E   B M E             B or S
+    bilou    U          B L   B I L             B or U
 
 Whatever the scheme, and legal or not, a sequence is read as conlleval and seqeval read it: an
-entity begins at B and S, and at any other tag but O whose label the word before does not go on
-with; it ends at E and S, before the next one begins, and before O. To repair a sequence is to
-write the entities that were read so as the scheme has them.
+entity begins at B, S and U, and at any other tag but O whose label the word before does not
+continue; it ends at E, L, S and U, before the next one begins, and before O. To repair a sequence
+is to write the entities that were read so as the scheme has them.
 
 Spans are (first word, word after the last, label).
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Iterable, Sequence
-from typing import Optional
+from typing import Any, Optional
 
 import numpy as np
 
@@ -28,9 +30,12 @@ from xlnet.errors import UserError, did_you_mean
 OUTSIDE = "O"
 
 # Prefixes of a scheme: of the first word of several, one inside, the last one, the only one.
-_PREFIXES = {"bio2": "BIIB", "iob1": "IIII", "bioes": "BIES", "bmes": "BMES"}
+_PREFIXES = {"bio2": "BIIB", "iob1": "IIII", "bioes": "BIES", "bmes": "BMES",
+             "bilou": "BILU"}
 SCHEMES = tuple(_PREFIXES)
 _TOUCHES = "B"                      # iob1: begins right after an entity of the same label
+_BEGIN, _END = "BSU", "ELSU"        # prefixes at which an entity begins, ends in any scheme
+_ALL = "BIMESLU"
 
 Span = tuple[int, int, str]
 
@@ -39,6 +44,14 @@ def split(tag: str) -> tuple[str, str]:
     """(prefix, label) of a tag; the label of "O", and of a lone prefix, is ""."""
     prefix, _, label = tag.partition("-")
     return prefix, label
+
+
+@functools.cache
+def prefixed(tag: str) -> str:
+    """A tag with its label first, PER-B, as B-PER; any other one as it is."""
+    label, _, suffix = tag.rpartition("-")
+    is_prefixed = split(tag)[0] in (*_ALL, OUTSIDE)
+    return tag if is_prefixed or not label or suffix not in (*_ALL,) else join(suffix, label)
 
 
 def join(prefix: str, label: str) -> str:
@@ -55,7 +68,7 @@ def tag_fault(tag: str, scheme: Optional[str] = None) -> Optional[str]:
     """What is wrong with a tag, in words; None if it may stand in a file of the scheme, or, where
     no scheme is given, of any."""
     prefix, label = split(tag)
-    known = prefixes(scheme) if scheme else "BIMES"
+    known = prefixes(scheme) if scheme else _ALL
     if tag == OUTSIDE or prefix in known and len(prefix) == 1 and (label or "-" not in tag):
         return None
     return "tag '%s', expected O, or %s before a label, as in %s-PER%s" % (
@@ -70,14 +83,14 @@ def spans(tags: Sequence[str]) -> list[Span]:
     begin, open_label = 0, None             # the entity that the word before belongs to
     for i, tag in enumerate([*tags, OUTSIDE]):
         prefix, label = split(tag)
-        if open_label is not None and (tag == OUTSIDE or prefix in "BS" or label != open_label):
+        if open_label is not None and (tag == OUTSIDE or prefix in _BEGIN or label != open_label):
             found.append((begin, i, open_label))
             open_label = None
         if tag == OUTSIDE:
             continue
         if open_label is None:
             begin, open_label = i, label
-        if prefix in "ES":
+        if prefix in _END:
             found.append((begin, i + 1, label))
             open_label = None
     return found
@@ -125,6 +138,32 @@ def legal_transitions(tags: Sequence[str], scheme: str) -> tuple:
     same = np.array([[one[1] == other[1] for other in parts] for one in parts])
     after = np.where(goes_on[None], same & is_open[:, None], ~is_unfinished[:, None])
     return after, ~goes_on, ~is_unfinished
+
+
+def graph_spans(tf: Any, ids: Any, tags: Sequence[str], scheme: str, begins: Any,
+                ends: Any) -> tuple:
+    """The entities of legal sequences, in a TensorFlow graph.
+
+    Args:
+      ids: int32 [B, (W)], of the `tags` of a learned scheme. begins, ends: int32 [B, (W)], the
+        characters of each word.
+
+    Returns:
+      Ragged [B, (E)]: labels, string, and where they begin and end, int32.
+    """
+    first, _, _, only = tuple(_PREFIXES[scheme])
+    parts = [split(tag) for tag in tags]
+    is_first = tf.gather(tf.constant([part[0] in (first, only) for part in parts]), ids.flat_values)
+    is_part = tf.gather(tf.constant([tag != OUTSIDE for tag in tags]), ids.flat_values)
+    number = tf.cumsum(tf.cast(is_first, tf.int32)) - 1             # of the entity of each word
+    last = tf.math.unsorted_segment_max(
+        tf.boolean_mask(ends.flat_values, is_part), tf.boolean_mask(number, is_part),
+        tf.reduce_sum(tf.cast(is_first, tf.int32)))
+    rows, names, start = (tf.boolean_mask(each, is_first) for each in (
+        ids.value_rowids(), tf.gather(tf.constant([part[1] for part in parts]), ids.flat_values),
+        begins.flat_values))
+    return tuple(tf.RaggedTensor.from_value_rowids(each, rows, nrows=ids.nrows(), validate=False)
+                 for each in (names, start, last))
 
 
 # ---- the scheme of a file ----

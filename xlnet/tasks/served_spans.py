@@ -37,14 +37,14 @@ def join(tf: Any, outputs: dict, question: Any) -> dict:
         null_score=null_score)
 
 
-def answers(tf: Any, found: dict, contexts: Any, most: int, null_threshold: float) -> dict:
+def answers(tf: Any, found: dict, contexts: Any, most: int, threshold: float) -> dict:
     """`span_answers.answers`: what `join` returns and string [N] -> what is said of each question.
 
     Returns:
       `answer` string [N], "" where there is none, `start`, `end` int32, its characters in the
-      context, -1 where there is none; `null_score`; and, whether there is an answer or not, the
-      best texts `texts` string [N,K] with their shares `probabilities` of their own sum, "" and 0
-      where there are fewer, and `probability` [N], that of the best one.
+      context, -1 where there is none; `null_probability`, that there is none; and, whether there is
+      an answer or not, the best texts `texts` string [N,K] with their shares `probabilities` of
+      their own sum, "" and 0 where there are fewer, and `probability` [N], that of the best one.
     """
     best = _distinct(tf, found, contexts, most)
     rows, scores = best["score"].value_rowids(), best["score"].flat_values
@@ -55,14 +55,14 @@ def answers(tf: Any, found: dict, contexts: Any, most: int, null_threshold: floa
         values.to_tensor(empty, shape=[None, most]) for values, empty in (
             (best["text"], ""), (best["start"], -1), (best["end"], -1),
             (best["score"].with_flat_values(shares), 0.)))
-    has_none = tf.equal(texts[:, 0], "") | (
-        tf.cast(found["null_score"], tf.float64) > null_threshold)
+    null = tf.sigmoid(tf.cast(found["null_score"], tf.float64))
+    has_none = tf.equal(texts[:, 0], "") | (null > threshold)
     return {
         "answer": tf.where_v2(has_none, "", texts[:, 0]),
         "start": tf.where_v2(has_none, -1, starts[:, 0]),
         "end": tf.where_v2(has_none, -1, ends[:, 0]),
         "probability": probabilities[:, 0],
-        "null_score": found["null_score"],
+        "null_probability": tf.cast(null, tf.float32),
         "texts": texts,
         "probabilities": probabilities,
     }

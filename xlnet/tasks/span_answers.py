@@ -6,13 +6,13 @@ Shape letters: n questions, m windows, S starts, E ends of each start.
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import regex
+from scipy import special
 
 from xlnet.character_classes import HAN_OR_KANA
 from xlnet.tasks import results
@@ -82,23 +82,21 @@ def texts(rows: Sequence[Row], values: Sequence[Found]) -> list[str]:
     return [pairs[0][0] if pairs else "" for pairs in best]
 
 
-def null_threshold(probability: float) -> float:
-    """The null score above which there is no answer, for the probability that there is none."""
-    if probability in (0.0, 1.0):
-        return math.inf if probability else -math.inf
-    return math.log(probability / (1 - probability))
+def null_probabilities(values: Sequence[Found]) -> np.ndarray:
+    """The probability that a question has no answer, float64 [n]: what a threshold is for, and what
+    is written."""
+    return special.expit(np.array([found.null_score for found in values], np.float64))
 
 
 def official(rows: Sequence[Row], values: Sequence[Found], n_best_size: int,
              threshold: float) -> tuple[dict, dict, dict]:
     """Dicts by question: the answer, "" where there is none; the n best answers, whether there is
-    one or not, with their shares of the probability; the null score."""
+    one or not, with their shares of the probability; the probability that there is none."""
     answers, n_best, null = {}, {}, {}
-    for row, found in zip(rows, values):
+    for row, found, probability in zip(rows, values, null_probabilities(values).tolist()):
         best = distinct(row.pairs[0][0], found.spans, n_best_size)
-        has_none = not best or found.null_score > null_threshold(threshold)
-        answers[row.id] = "" if has_none else best[0][0]
-        null[row.id] = found.null_score
+        answers[row.id] = best[0][0] if best and probability <= threshold else ""
+        null[row.id] = probability
         n_best[row.id] = [
             {"text": text, "probability": share, "start_log_prob": span.start_log_prob,
              "end_log_prob": span.end_log_prob, "start": span.start}
@@ -110,15 +108,14 @@ def answers(rows: Sequence[Row], values: Sequence[Found], n_best_size: int,
             threshold: float) -> list[Answer]:
     """What `official` says, of each question."""
     made = []
-    for row, found in zip(rows, values):
+    for row, found, probability in zip(rows, values, null_probabilities(values).tolist()):
         context = row.pairs[0][0]
         best = distinct(context, found.spans, n_best_size)
         shares = _shares([span.score for _, span in best])
         spans = tuple(_placed(context, text, span, share)
                       for (text, span), share in zip(best, shares))
-        has_none = not best or found.null_score > null_threshold(threshold)
-        text, start, end = ("", None, None) if has_none else spans[0][:3]
-        made.append(Answer(text, start, end, spans, found.null_score))
+        text, start, end = spans[0][:3] if best and probability <= threshold else ("", None, None)
+        made.append(Answer(text, start, end, spans, probability))
     return made
 
 

@@ -14,7 +14,6 @@ import dataclasses
 import itertools
 import logging
 import os
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar, Optional
 
@@ -87,17 +86,10 @@ class Spans(Kind):
                     label=tuple(filter(None, label)), id=settings.id_column,
                     query=settings.context_column)
 
-    def own_file_names(self, split: str, there: Sequence[str]) -> tuple:
-        """train.json, train-v2.0.json and the like, or a table."""
-        return (*super().own_file_names(split, there),
-                *(name for name in there if re.fullmatch(split + "-.*[.]json", name)))
-
     def configured(self, task: Task, settings: SpanSettings) -> Task:
-        files = dict(task.files) if settings.data_dir else {}
-        if settings.train_file:
-            files["train"] = os.path.abspath(settings.train_file)
+        files = dict(task.files) if settings.data_dir or settings.named_files else {}
         evaluated = self._evaluated_file(task, settings)
-        if evaluated:
+        if evaluated and "dev" not in settings.named_files:
             files["dev"] = os.path.abspath(evaluated)
         options = {field.name: getattr(settings, field.name) for field in dataclasses.fields(Spans)}
         if settings.long_document != "memory":
@@ -317,8 +309,7 @@ class Spans(Kind):
         dict of arrays by window, as `answers` has it."""
         if "context" not in features:
             return answers
-        return served_spans.answers(tf, answers, features["context"], self.n_best_size,
-                                    span_answers.null_threshold(threshold))
+        return served_spans.answers(tf, answers, features["context"], self.n_best_size, threshold)
 
     # ---- from answers to decisions
 
@@ -339,13 +330,12 @@ class Spans(Kind):
         """The official script's numbers: those of the answers as predicted; where some questions
         have none also of those with and without an answer, and the best that a threshold could
         do."""
-        null = np.array([found.null_score for found in values])
+        null = span_answers.null_probabilities(values)
         refuse_nan(task, null)
         texts = span_answers.texts(truth.rows, values)
-        scores = span_scoring.score(truth.rule, texts, [
-            [answer.text for answer in row.label] for row in truth.rows])
-        found = span_scoring.summary(span_scoring.with_threshold(
-            scores, null, span_answers.null_threshold(threshold)))
+        scores = span_scoring.score(truth.rule, texts,
+                                    list(map(squad_files.as_in_context, truth.rows)))
+        found = span_scoring.summary(span_scoring.with_threshold(scores, null, threshold))
         best = {}
         for name in ("exact", "f1"):
             best["best_" + name], best["best_%s_thresh" % name] = span_scoring.best_threshold(
@@ -355,7 +345,7 @@ class Spans(Kind):
         return {name: found[name] for name in dict.fromkeys((*task.metrics, *shown))}
 
     def baseline(self, task: Task, truth: Truth) -> dict:
-        """A sentence for every question: its null scores, and so thresholds, say nothing."""
+        """A sentence for every question: thresholds say nothing."""
         result = self.evaluate(task, [span_answers.closest_sentence(*row.pairs[0])
                                       for row in truth.rows], truth)
         return {name: value for name, value in result.items()
@@ -371,11 +361,13 @@ class Spans(Kind):
 
     def prediction_files(self, task: Task, rows: Sequence[Row], values: Any,
                          threshold: float = THRESHOLD) -> list:
-        """The official forms: the answers, the n best of each question, and null scores."""
+        """The official forms: the answers, the n best of each question, and the probabilities that
+        there is none."""
         answers, n_best, null = span_answers.official(rows, values, self.n_best_size, threshold)
         return [PredictionFile("json", None, [span_answers.as_json(answers)]),
                 PredictionFile("nbest.json", "n best answers", [span_answers.as_json(n_best)]),
-                PredictionFile("null_odds.json", "null scores", [span_answers.as_json(null)])]
+                PredictionFile("na_prob.json", "probabilities of no answer", [
+                    span_answers.as_json(null)])]
 
     def counts_in_words(self, task: Task, rows: Sequence[Row]) -> str:
         answered = sum(bool(row.label) for row in rows)

@@ -7,15 +7,17 @@ searched for; what is wrong or cannot be found is named and counted.
 from __future__ import annotations
 
 import collections
+import functools
+import itertools
 import json
 import logging
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, Optional
 
 from xlnet.errors import UserError
-from xlnet.tasks import decoding, parsing, readers
-from xlnet.tasks.json_stream import JsonStream
+from xlnet.tasks import decoding, json_stream, parsing, readers
 from xlnet.tasks.task import Row, Task
 
 _log = logging.getLogger(__name__)
@@ -30,20 +32,13 @@ Answer = collections.namedtuple("Answer", "text start")
 
 def is_squad(chunks: Iterable[str]) -> bool:
     """Whether a text is an object with a key `data`, as SQuAD's JSON is."""
-    stream = JsonStream(chunks)
-    try:
-        for key in stream.keys():
-            if key == "data":
-                return True
-            stream.value()
-    except ValueError:
-        pass
-    return False
+    return json_stream.event_at(chunks, "data") is not None
 
 
 def table_of(task: Task, path: str, lines: decoding.Lines) -> readers.Table:
     """The `Table` of SQuAD's JSON, {"data": [{"paragraphs": [{"context", "qas": [{"id",
-    "question", "answers"}]}]}]}, whose rows are read as they are asked for, a paragraph at a time.
+    "question", "answers"}]}]}]}, whose rows are read as they are asked for, an article at a time;
+    or of {"data": [{"id", "context", "question", "answers"}]}, as Hugging Face has it.
     """
     columns = [task.id, *task.text_a, *task.text_b, *task.label]
     blank = [None] * (len(columns) - 4)
@@ -51,7 +46,7 @@ def table_of(task: Task, path: str, lines: decoding.Lines) -> readers.Table:
     def rows():
         place = ""
         try:
-            for place, cells in _questions(path, JsonStream(lines.chunks())):
+            for place, cells in _questions(path, lines):
                 yield place, cells if isinstance(cells, str) else cells + blank
         except ValueError as e:
             if isinstance(e, UserError):
@@ -64,40 +59,61 @@ def _read_json(task, path, lines, header, skips):
     """SQuAD's JSON, or the common JSON of tables."""
     if is_squad(lines.chunks()):
         return table_of(task, path, lines)
-    return readers.FORMS["jsonl"](task, path, lines, header, skips)
+    return _with_answers(task, readers.FORMS["jsonl"](task, path, lines, header, skips))
 
 
-def _questions(path, stream) -> Iterator[tuple]:
+def _with_answers(task, table):
+    """The `Table` whose label column is made of `answers`, where that has another name or form: a
+    list, or Hugging Face's {"text": [...], "answer_start": [...]}."""
+    columns, names = list(table.columns), task.label
+    found = next((name for name in (*names[:1], "answers")
+                  if name in columns or name + ".text" in columns), None)
+    if found is None or found in names and found in columns:
+        return table
+    of_parts = [columns.index(name) if name in columns else None for name in (
+        found, found + ".text", found + ".answer_start")]
+    added = [name for name in names if name not in columns]
+
+    def rows():
+        for place, cells in table.rows:
+            if not isinstance(cells, str):
+                answers, texts, starts = (
+                    None if i is None else cells[i] for i in of_parts)
+                if texts is not None:
+                    answers = _listed({"text": texts, "answer_start": starts})
+                cells = [*cells, *(answers if name == names[0] else None for name in added)]
+            yield place, cells
+    return readers.Table(columns + added, rows(), table.where)
+
+
+def _listed(answers):
+    """A list of answers from Hugging Face's object of lists; other answers as they are."""
+    if not isinstance(answers, dict):
+        return answers
+    texts, starts = ([] if value is None else value if isinstance(value, list) else [value]
+                     for value in (answers.get("text"), answers.get("answer_start")))
+    if starts and len(starts) != len(texts):
+        return answers
+    return [{"text": text, "answer_start": start}
+            for text, start in itertools.zip_longest(texts, starts)]
+
+
+def _questions(path, lines) -> Iterator[tuple]:
     """Yields (place in words, [id, context, question, answers] or a fault) of every question."""
-    for key in stream.keys():
-        if key != "data":
-            stream.value()
-        elif stream.peek() != "[":
-            raise UserError("%s: data is %s, expected a list of articles"
-                            % (path, type(stream.value()).__name__))
+    event = json_stream.event_at(lines.chunks(), "data")
+    if event != "start_array":
+        raise UserError("%s: data is %s, expected a list of articles" % (
+            path, "an object" if event == "start_map" else "a %s" % event))
+    for a, article in enumerate(json_stream.items(lines.chunks(), "data.item"), 1):
+        place = "article %d" % a
+        paragraphs = article.get("paragraphs") if isinstance(article, dict) else None
+        if isinstance(paragraphs, list):
+            for p, paragraph in enumerate(paragraphs, 1):
+                yield from _paragraph("%s, paragraph %d" % (place, p), paragraph)
+        elif isinstance(article, dict) and isinstance(article.get("context"), str):
+            yield place, _cells(article["context"], article)
         else:
-            for a, _ in enumerate(stream.items(), 1):
-                yield from _article("article %d" % a, stream)
-    if stream.peek():
-        raise ValueError("more after the end of the object")
-
-
-def _article(place, stream):
-    fault = "expected an object with a list of paragraphs"
-    if stream.peek() != "{":
-        stream.value()
-        yield place, fault
-        return
-    has_paragraphs = False
-    for key in stream.keys():
-        if key == "paragraphs" and stream.peek() == "[":
-            has_paragraphs = True
-            for p, _ in enumerate(stream.items(), 1):
-                yield from _paragraph("%s, paragraph %d" % (place, p), stream.value())
-        else:
-            stream.value()
-    if not has_paragraphs:
-        yield place, fault
+            yield place, "expected an object with a list of paragraphs, or with a context"
 
 
 def _paragraph(place, paragraph):
@@ -118,7 +134,7 @@ def _cells(context, question):
         return "a question without id"
     if not isinstance(question.get("question"), str):
         return "question '%s' has no text" % question["id"]
-    answers, is_impossible = question.get("answers"), question.get("is_impossible", False)
+    answers, is_impossible = _listed(question.get("answers")), question.get("is_impossible", False)
     if is_impossible and answers:
         return "question '%s' is_impossible, and has answers" % question["id"]
     if answers is None and is_impossible:
@@ -129,7 +145,7 @@ def _cells(context, question):
 
 
 # The forms of files whose questions have answers in their contexts; others are as for any task.
-FORMS = {"json": _read_json}
+FORMS = dict.fromkeys(("json", "jsonl"), _read_json)
 
 
 # ---- answers
@@ -196,31 +212,70 @@ class Place(NamedTuple):
 
 
 def place_of(row: Row) -> Place:
-    """Where the first answer of a row stands in its context."""
+    """Where the first answer of a row is in its context."""
     if not row.label:
         return Place(-1, -1)
     context, (text, start) = row.pairs[0][0], row.label[0]
-    fault = None
+    end, fault = (start or 0) + len(text), None
     if start is None or start < 0 or not context.startswith(text, start):
-        given, (start, fault) = start, _search(context, text, start)
-        if given is not None:
+        given = start
+        (start, end), fault = _search(context, text, start)
+        if given is not None and start != given:
             fault = fault or "answer_start %d, found at %d" % (given, start)
     if start < 0:
         return Place(-1, -1, fault)
+    text = context[start:end]
     return Place(start + len(text) - len(text.lstrip()), start + len(text.rstrip()), fault)
 
 
+def as_in_context(row: Row) -> list[str]:
+    """The answers of a row in the Unicode form of its context, where that has them."""
+    context = row.pairs[0][0]
+    found = []
+    for text, start in row.label:
+        begin, end = (-1, -1) if text in context else _search(context, text, start)[0]
+        found.append(text if begin < 0 else context[begin:end])
+    return found
+
+
 def _search(context, text, near):
-    """(where a text stands, None), or (-1, why that is not known).
+    """((start, end) of a text, None), or ((-1, -1), why that is not known).
 
     near: where the file has it; of several places the one closest to it is taken.
     """
-    places = [match.start() for match in re.finditer("(?=%s)" % re.escape(text), context)]
+    places = [(match.start(), match.start() + len(text))
+              for match in re.finditer("(?=%s)" % re.escape(text), context)] \
+        or _equivalent(context, text)
     if not places:
-        return -1, "the answer is not in the context"
+        return (-1, -1), "the answer is not in the context"
     if len(places) > 1 and (near is None or near < 0):
-        return -1, "the answer stands in the context several times"
-    return min(places, key=lambda place: abs(place - (near or 0))), None
+        return (-1, -1), "the answer is in the context several times"
+    return min(places, key=lambda place: abs(place[0] - (near or 0))), None
+
+
+def _equivalent(context, text):
+    """(start, end) wherever a context has a text in another Unicode form: composed or not."""
+    if context.isascii():
+        return []
+    decomposed, characters = _decomposed(context)
+    text = unicodedata.normalize("NFD", text)
+    places = ((match.start(), match.start() + len(text))
+              for match in re.finditer("(?=%s)" % re.escape(text), decomposed))
+    return [(characters[start], characters[end]) for start, end in places
+            if start in characters and end in characters]
+
+
+@functools.lru_cache(maxsize=8)
+def _decomposed(context):
+    """(the context in NFD, dict of places in it to those in the context): of the places where a
+    character begins, with the marks that belong to it."""
+    starts = [i for i, char in enumerate(context) if not unicodedata.combining(char)]
+    parts, characters, size = [], {}, 0
+    for start, end in zip([0, *starts], [*starts, len(context)]):
+        parts.append(unicodedata.normalize("NFD", context[start:end]))
+        characters[size] = start
+        size += len(parts[-1])
+    return "".join(parts), {**characters, size: len(context)}
 
 
 def note_places(path: str, rows: Sequence[Row]) -> None:

@@ -23,8 +23,6 @@ from xlnet.tokenization import is_unspaced
 
 _log = logging.getLogger(__name__)
 
-_SPLIT_NAMES = {"train": ("train",), "dev": ("dev", "valid", "testa"), "test": ("test", "testb")}
-
 # A file in which more of the tags but O are illegal is not of the scheme that is expected.
 _MOST_ILLEGAL = 0.01
 
@@ -37,14 +35,22 @@ def _entity_metric(name):
     """Precision, recall or F1 of entities: the same in both of seqeval's modes, as tags are
     legal."""
     def metric(task, decisions, truth, values):
-        counts = entity_metrics.by_label(*(
-            list(map(schemes.spans, tags)) for tags in (decisions, truth)))
-        return getattr(entity_metrics.total(counts), name)
+        return getattr(entity_metrics.total(_counts(decisions, truth)), name)
     return metric
 
 
+def _counts(decisions, rows):
+    """Entities by label; true ones of a text are where its file has them, even inside of words."""
+    return entity_metrics.by_label(
+        [tagged_files.located(row.source, schemes.spans(tags))
+         for row, tags in zip(rows, decisions)],
+        [tagged_files.located(row.source, schemes.spans(row.label))
+         if row.source.entities is None else [tuple(entity) for entity in row.source.entities]
+         for row in rows])
+
+
 def _accuracy(task, decisions, truth, values):
-    return entity_metrics.accuracy(decisions, truth)
+    return entity_metrics.accuracy(decisions, [row.label for row in truth])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,8 +60,8 @@ class Tagging(Kind):
     The labels of a task are all tags of the scheme that is learned (`schemes.learned`), O first. An
     answer is two tags' ids for each word, int32 [W,2]: the most probable tag of the word by itself,
     and its tag in the most probable one of the legal sequences, which is the decision. So where
-    the first ones are legal together nothing is changed; where not, they are repaired. The truth
-    are tags too.
+    the first ones are legal together nothing is changed; where not, they are repaired. The truth is
+    the rows.
     """
     scheme: str = "auto"             # of the files; "auto" until the train file is read
     is_scheme_given: bool = False    # by the user, so that files are repaired, not refused
@@ -71,7 +77,8 @@ class Tagging(Kind):
     metrics = {"f1": _entity_metric("f1"), "precision": _entity_metric("precision"),
                "recall": _entity_metric("recall"), "accuracy": _accuracy}
     program = "run_tagger.py"
-    plain_form = "conll"
+    plain_form = ""                 # recognized by the content
+    own_forms = ()
 
     @property
     def learned_scheme(self) -> str:
@@ -85,11 +92,6 @@ class Tagging(Kind):
         return dict(text_a=(settings.word_column,), text_b=(), id=None,
                     label=(settings.tag_column,) if settings.tag_column else ())
 
-    def own_file_names(self, split: str, there: Sequence[str]) -> tuple:
-        """Names of which a part between points is that of the split: train.txt, eng.train."""
-        return tuple(name for name in there if not set(name.split(".")).isdisjoint(
-            _SPLIT_NAMES[split])) or (split + ".txt",)
-
     def configured(self, task: Task, settings: TaggerSettings) -> Task:
         return dataclasses.replace(task, kind=Tagging(
             settings.scheme, settings.scheme != "auto",
@@ -97,15 +99,12 @@ class Tagging(Kind):
 
     def from_train_file(self, task: Task, path: str) -> Task:
         """With the tags, the scheme, the tags' column, and whether words stand between spaces."""
-        form = tagged_files.form_of(path)
-        tag_column = task.label[0] if task.label else None
         given = self.scheme if self.is_scheme_given else None
-        in_file = tagged_files.JSON_SCHEME if form == "jsonl" else given
         found = faults.Found()
-        sentences = kept(_checked(path, tagged_files.read(
-            path, form, task.text_a[0], tag_column, need_tags=True, encoding=task.encoding),
-            functools.cache(lambda tag: schemes.tag_fault(tag, in_file)), found))
-        found.refuse()
+        sentences = kept(_checked(path, self._read(task, path, None, need_tags=True),
+                                  functools.cache(lambda tag: schemes.tag_fault(tag, given)),
+                                  found, task.skips_faults))
+        found.end(path, task.skips_faults and bool(sentences))
         sequences = Mapped(lambda sentence: sentence.tags, sentences)
         labels = schemes.labels_of(sequences)
         if not labels:
@@ -115,19 +114,32 @@ class Tagging(Kind):
         except UserError as e:
             raise UserError("%s: %s" % (path, e)) from None
         source = sentences[0].source
-        if not tag_column and isinstance(source, tagged_files.Lines):
-            tag_column = str(source.columns)
+        if isinstance(source, tagged_files.Lines):
+            # As found in the file; names stay.
+            text_a, label = (
+                names if names and not names[0].isdecimal() else (column,) for names, column in (
+                    (task.text_a, source.word_column), (task.label, source.tag_column)))
+            task = dataclasses.replace(task, text_a=text_a, label=label)
         kind = dataclasses.replace(self, scheme=scheme, is_spaced=_is_spaced(sentences))
-        return dataclasses.replace(
-            task, kind=kind, label=(tag_column,) if tag_column else (),
-            labels=schemes.all_tags(labels, kind.learned_scheme))
+        return dataclasses.replace(task, kind=kind,
+                                   labels=schemes.all_tags(labels, kind.learned_scheme))
+
+    def _read(self, task, path, form, need_tags):
+        """The sentences; the tags of texts with entities are of the files' scheme, too."""
+        for sentence in tagged_files.read(
+                path, form, task.text_a[0], task.label[0] if task.label else None, need_tags,
+                encoding=task.encoding, delimiter=task.delimiter, skips=task.skips_faults):
+            if sentence.tags and sentence.entities is not None and self.scheme != "auto":
+                sentence = sentence._replace(tags=schemes.repaired(sentence.tags, self.scheme))
+            yield sentence
 
     def from_model(self, task: Task, stored: dict) -> Task:
         """The same from the `task.json` of a model."""
         options = {name: stored["kind_options"][name] for name in ("scheme", "is_spaced")}
-        return dataclasses.replace(
-            task, kind=dataclasses.replace(self, **options), labels=tuple(stored["labels"]),
-            label=tuple(stored["columns"]["label"]))
+        text_a, label = (tuple(stored["columns"].get(name, getattr(task, name)))
+                         for name in ("text_a", "label"))
+        return dataclasses.replace(task, kind=dataclasses.replace(self, **options),
+                                   labels=tuple(stored["labels"]), text_a=text_a, label=label)
 
     def known_metrics(self, task: Task) -> tuple:
         return tuple(self.metrics)
@@ -139,22 +151,19 @@ class Tagging(Kind):
 
     def read_rows(self, task: Task, path: str, need_labels: bool,
                   form: Optional[str]) -> Sequence[Row]:
-        form = form or tagged_files.form_of(path)
-        sentences = tagged_files.read(path, form, task.text_a[0],
-                                      task.label[0] if task.label else None, need_labels,
-                                      task.encoding)
+        sentences = self._read(task, path, form or None, need_labels)
         labels = schemes.labels_of([task.class_names])
-        scheme = tagged_files.JSON_SCHEME if form == "jsonl" else self.scheme
 
         @functools.cache
         def fault(tag):
-            return schemes.tag_fault(tag, scheme) or schemes.unknown_label(tag, labels)
+            return schemes.tag_fault(tag, self.scheme) or schemes.unknown_label(tag, labels)
 
-        found, legality = faults.Found(), _Legality(path, scheme)
+        found, legality = faults.Found(), _Legality(path, self.scheme)
         if need_labels:
-            sentences = legality.checked(_checked(path, sentences, fault, found))
+            sentences = legality.checked(_checked(path, sentences, fault, found,
+                                                  task.skips_faults))
         rows = kept(self._row(i, sentence, fault) for i, sentence in enumerate(sentences))
-        found.refuse()
+        found.end(path, task.skips_faults and bool(rows))
         legality.tell(self.is_scheme_given)
         return rows
 
@@ -221,13 +230,19 @@ class Tagging(Kind):
 
     def served(self, tf: Any, task: Task, answers: dict, features: dict,
                threshold: float = THRESHOLD) -> dict:
-        """The tag of each word at its first piece, "" elsewhere: string [B,T]; of raw text words
-        and tags, string [B,W], "" where a text has fewer."""
-        tags = tf.gather(tf.constant(("", *task.class_names)), answers["values"][:, :, 1] + 1)
+        """The tag of each word at its first piece, "" elsewhere: string [B,T]. Of raw text words
+        and tags, string [B,W], and the entities: labels, string, and their characters in the text,
+        int32 [B,E]; "" and -1 where a text has fewer."""
+        ids = answers["values"][:, :, 1]
         if "words" not in features:
-            return {"tags": tags}
-        tags = tf.ragged.boolean_mask(tags, features["word_starts"] > 0)
-        return {"words": features["words"], "tags": tags.to_tensor("")}
+            return {"tags": tf.gather(tf.constant(("", *task.class_names)), ids + 1)}
+        ids = tf.ragged.boolean_mask(ids, features["word_starts"] > 0)                # [B, (W)]
+        tags = ids.with_flat_values(tf.gather(tf.constant(task.class_names), ids.flat_values))
+        found = schemes.graph_spans(tf, ids, task.class_names, self.learned_scheme,
+                                    features["word_begins"], features["word_ends"])
+        return dict({"words": features["words"], "tags": tags.to_tensor("")}, **{
+            "entity_" + name: value.to_tensor(-1 if value.dtype == tf.int32 else "")
+            for name, value in zip(("labels", "starts", "ends"), found)})
 
     def graph_features(self, encoder: Any, task: Task, texts: dict) -> dict:
         return encoder.words(texts["text_a"])
@@ -255,12 +270,11 @@ class Tagging(Kind):
 
     def constant_answer(self, task: Task, truth: Any) -> np.ndarray:
         """The most frequent tag, of one word: [2]."""
-        counts = collections.Counter(tag for tags in truth for tag in tags)
+        counts = collections.Counter(tag for row in truth for tag in row.label)
         return np.full(2, task.class_names.index(counts.most_common(1)[0][0]))
 
-    def truth(self, task: Task, rows: Sequence[Row]) -> list:
-        """n tuples of tags."""
-        return [row.label for row in rows]
+    def truth(self, task: Task, rows: Sequence[Row]) -> Sequence[Row]:
+        return rows
 
     def evaluate(self, task: Task, values: Any, truth: Any, threshold: float = THRESHOLD) -> dict:
         _check_lengths(values, truth)
@@ -270,17 +284,17 @@ class Tagging(Kind):
 
     def baseline(self, task: Task, truth: Any) -> dict:
         constant = self.constant_answer(task, truth)
-        return self.evaluate(task, [np.tile(constant, (len(tags), 1)) for tags in truth], truth)
+        return self.evaluate(task, [np.tile(constant, (len(row.label), 1))
+                                    for row in truth], truth)
 
     def collapsed(self, task: Task, values: Any, truth: Any) -> Optional[str]:
         """One tag for all words, while the true ones differ."""
-        found, true = (set().union(*tags) for tags in (self.decide(task, values), truth))
+        found, true = (set().union(*tags) for tags in (
+            self.decide(task, values), [row.label for row in truth]))
         return "every word is '%s'" % found.pop() if len(found) == 1 < len(true) else None
 
     def table(self, task: Task, values: Any, truth: Any, threshold: float) -> str:
-        found = self.decide(task, values)
-        counts = entity_metrics.by_label(*(
-            list(map(schemes.spans, tags)) for tags in (found, truth)))
+        counts = _counts(self.decide(task, values), truth)
         return "%s\n\n%s" % (entity_metrics.table(counts), _repairs(values))
 
     # ---- from Python
@@ -303,14 +317,14 @@ class Tagging(Kind):
     def prediction_files(self, task: Task, rows: Sequence[Row], values: Any,
                          threshold: float = THRESHOLD) -> list:
         """The rows as they stand in their file, with one column or key more."""
-        _check_lengths(values, Mapped(lambda row: row.source.words, rows))
+        _check_lengths(values, rows)
         _log.info("%s: %s", task.name, _repairs(values))
         spans = Mapped(schemes.spans, self.decide(task, values))
         places = Mapped(lambda row: row.source.source, rows)
-        if isinstance(next(iter(places)), tagged_files.JsonLine):
-            return [PredictionFile("jsonl", None, tagged_files.json_lines(places, spans))]
         tags = Mapped(lambda row, found: schemes.tags_of(
             found, len(row.source.words), self.scheme), rows, spans)
+        if isinstance(next(iter(places)), tagged_files.JsonLine):
+            return [PredictionFile("jsonl", None, tagged_files.json_lines(places, spans, tags))]
         return [PredictionFile("conll", None, tagged_files.conll_lines(places, tags))]
 
     def words(self, task: Task) -> str:
@@ -325,13 +339,16 @@ def _repairs(values):
         "{:,}".format(count) for count in (changed, sum(map(len, values))))
 
 
-def _checked(path, sentences, fault, found):
-    """Yields the sentences; adds tags that have a fault, by the function `fault`, to `found`."""
+def _checked(path, sentences, fault, found, skips):
+    """Yields the sentences; adds tags that have a fault, by the function `fault`, to `found`.
+    skips: sentences with such tags are left out."""
     for sentence in sentences:
         if any(map(fault, sentence.tags)):
             for tag, number in zip(sentence.tags, sentence.numbers):
                 if fault(tag):
                     found.add("%s:%d" % (path, number), fault(tag))
+            if skips:
+                continue
         yield sentence
 
 
@@ -374,7 +391,7 @@ def _is_spaced(sentences):
     return unspaced[True] <= unspaced[False]
 
 
-def _check_lengths(values, expected):
+def _check_lengths(values, rows):
     """Raises ValueError unless each row has as many tags as words."""
-    if list(map(len, values)) != list(map(len, expected)):
+    if list(map(len, values)) != [len(row.source.words) for row in rows]:
         raise ValueError("rows have other numbers of tags than of words")

@@ -67,6 +67,10 @@ class Task:
     dev_share: float = 0.0           # share of the training rows held out where there is no dev
     encoding: Optional[str] = None   # of the files' text; None: UTF-8, or as the file shows
     delimiter: Optional[str] = None  # between the columns of tables; None: as the header shows
+    skips_faults: bool = False       # rows that cannot be read are left out and counted
+    dev_seed: int = 0                # of what is held out
+    quoted: bool = True              # .tsv: whether quoted cells are looked for; of public sets
+    # quotation marks are characters of the text, as in the programs of their authors
 
     @property
     def class_names(self) -> tuple[str, ...]:

@@ -1,0 +1,278 @@
+"""Files of the forms that people have, for the tagger and for questions: what is read from each.
+
+The folders of `reports` have the property of a public report each; the table adds small ones.
+"""
+
+import dataclasses
+import json
+import random
+import re
+import unicodedata
+
+import numpy as np
+import pytest
+from helpers.paths import ROOT
+
+from xlnet.config import SpanSettings, TaggerSettings
+from xlnet.errors import UserError
+from xlnet.tasks import custom, entity_metrics, parsing, schemes, squad_files
+
+REPORTS = ROOT / "tests" / "reports"
+
+
+def settings(path, **flags):
+    group = SpanSettings if flags.pop("questions", False) else TaggerSettings
+    encoding = flags.pop("encoding", None)
+    made = group(task_name="custom", data_dir=str(path), output_dir="o", model_dir="m",
+                 spiece_model_file="s", model_config_path="c", do_train=True, **flags)
+    object.__setattr__(made, "encoding", encoding)      # whether or not it is a flag
+    return made
+
+
+def rows_of(path, **flags):
+    """(the task that is trained on a file, its rows)."""
+    task = custom.get_task(settings(path, **flags))
+    return task, parsing.read_file(task, str(path), need_labels=True)
+
+
+def tagged(row):
+    """"word/tag" of each word that is part of an entity."""
+    return " ".join("%s/%s" % pair for pair in zip(row.source.words, row.label) if pair[1] != "O")
+
+
+def outside(rows, tag=0):
+    """Answers that every word has this tag."""
+    return [np.full((len(row.source.words), 2), tag) for row in rows]
+
+
+# --- Entities
+
+GERMEVAL = ["Altdorf/B-LOC Berner-Halle/B-LOCpart", "FC/B-ORG Altdorf/I-ORG deutsche/B-LOCderiv"]
+SPAIN = ["Coruña/B-LOC España/B-LOC"] * 6
+FILES = (
+    # file, flags, the entities of each sentence or the error
+    ("02/train.tsv", dict(word_column="2", tag_column="3"), GERMEVAL),
+    ("02/dev.tsv", dict(tag_column="3"), GERMEVAL),             # column 1 counts the words
+    ("02naive/train.tsv", {}, ["", "Altdorf/B-LOC"]),           # the last column is a second layer
+    ("02naive/dev.tsv", dict(tag_column="2"), "column 1 counts the words (1, 2, 3), expected"),
+    ("05/train.conll", {}, ["Anna/B-PERSON Kern/I-PERSON Bonn/B-GPE"]),
+    ("05/dev.conll", dict(word_column="4", tag_column="11"),
+     ["Anna/B-PERSON Kern/I-PERSON Bonn/B-GPE"]),
+    ("05/train.conll", dict(word_column="4", tag_column="6"), ":2: tag '(TOP(S(NP*', expected O"),
+    ("35/esp.train", dict(encoding="latin-1"), SPAIN),
+    ("35/esp.testa", dict(encoding="cp1252"), SPAIN),
+    ("35/esp.train", {}, ":2: not UTF-8: byte 0xf1"),
+)
+TEXTS = (
+    # content, flags, the entities of each sentence or the error
+    ("a B-X\nb\tI-X\nc O\n", {}, ["a/B-X b/I-X"]),                                  # a stray tab
+    ("a O\nb B-X c\n", {}, ":2: 3 column(s), expected 2 as in line 1"),
+    ("1\tIm\tO\n2\tFC\tB-X\n3\tZug\tI-X\n", {}, ["FC/B-X Zug/I-X"]),
+    ("# text = Im Zug\n1-2\tIm\t_\n1\tin\tO\n2\tdem\tO\n3\tZug\tB-X\n3.1\tx\t_\n", {}, ["Zug/B-X"]),
+    ("0\ta\tB-X\n1\tb\tO\n\n0\tc\tB-X\n", {}, ["a/B-X", "c/B-X"]),
+    ("1 O\n2 B-X\n3 O\n", {}, "column 1 counts the words"),
+    ("1 O\n5 B-X\n", {}, ["5/B-X"]),                                            # numbers are words
+    ("a U-X\nb B-Y\nc I-Y\nd L-Y\n", {}, ["a/U-X b/B-Y c/I-Y d/L-Y"]),
+    ("a X-B\nb X-I\nc O\n", {}, ["a/B-X b/I-X"]),
+    ("a X-U\nb Y-B\nc Y-L\n", {}, ["a/U-X b/B-Y c/L-Y"]),
+    ("#begin document (x); part 000\nd 0 0 A N x x x x x (P* -\nd 0 1 B N x x x x x * -\n", {},
+     ":2: the bracket of 'P' is not closed in its sentence"),
+    ("#begin document (x); part 000\nd 0 0 A N x x x x x (P) * -\n\nd 0 0 B N x x x x x (Q) -\n"
+     "#end document\n", {}, ["A/B-P", "B/B-Q"]),                     # sentences of other widths
+    ('{"tokens": ["In", "Bonn"], "ner_tags": ["O", "B-X"]}\n', {}, ["Bonn/B-X"]),
+    ('[{"tokens": ["In", "Bonn"],\n "ner_tags": ["O", "X-B"]}]', {}, ["Bonn/B-X"]),
+    ('{"words": ["In", "Bonn"], "pos": ["P", "B-Y"], "ner": ["O", "B-X"]}\n',
+     dict(tag_column="ner"), ["Bonn/B-X"]),
+    ('{"tokens": ["Bonn"], "ner_tags": [3]}\n', {}, "'ner_tags' has 3, expected tags such"),
+    ('{"tokens": ["Bonn"], "ner_tags": ["O", "O"]}\n', {}, "has 2, expected a tag for each of 1"),
+    ('{"tokens": ["Bonn", ""], "ner_tags": ["O", "O"]}\n', {}, "'tokens' has [\"\"], expected one"),
+    ('{"text": "In Bonn", "entities": [[3, 7, "X"]]}\n', {}, ["Bonn/B-X"]),
+    ('[{"text": "In Bonn", "entities": [{"start": 3, "end": 7, "label": "X"}]}]', {}, ["Bonn/B-X"]),
+    ('{"text": "In Bonn", "spans": [{"start": 3, "end": 7, "label": "X", "token_start": 1}], '
+     '"tokens": [{"text": "In", "start": 0}], "answer": "accept"}\n{"text": "Bonn", "spans": [],'
+     ' "answer": "reject"}\n', {}, ["Bonn/B-X"]),                                    # Prodigy
+    ('{"id": 1, "text": "In Bonn", "label": [[3, 7, "X"]]}\n', {}, ["Bonn/B-X"]),     # doccano
+    ('{"text": "In Bonn", "entities": [{"id": 1, "label": "X", "start_offset": 3, "end_offset": 7}]'
+     ', "relations": []}\n', {}, ["Bonn/B-X"]),
+    ('["In Bonn", {"entities": [[3, 7, "X"]]}]\n["Bonn", {"entities": [[0, 4, "X"]]}]\n', {},
+     ["Bonn/B-X", "Bonn/B-X"]),                                                       # spaCy
+    ('{"text": "서울에서 왔다", "entities": [[0, 2, "X"]]}\n', {}, ["서/B-X 울/I-X"]),
+)
+
+
+def check(path, flags, expected):
+    if isinstance(expected, str):
+        with pytest.raises(UserError) as e:
+            rows_of(path, **flags)
+        assert str(e.value).startswith(str(path)) and expected in str(e.value), e.value
+        assert "\n" not in str(e.value)
+    else:
+        assert list(map(tagged, rows_of(path, **flags)[1])) == expected
+
+
+@pytest.mark.parametrize("name, flags, expected", FILES)
+def test_tagged_files(name, flags, expected):
+    check(REPORTS / name, flags, expected)
+
+
+@pytest.mark.parametrize("content, flags, expected", TEXTS)
+def test_tagged_texts(tmp_path, content, flags, expected):
+    """Whatever the file is called."""
+    path = tmp_path / "data.txt"
+    path.write_text(content, encoding="utf-8")
+    check(path, flags, expected)
+
+
+@pytest.mark.parametrize("name, flags", [file[:2] for file in FILES if isinstance(file[2], list)])
+def test_predictions_are_the_file_with_a_column_more(name, flags):
+    """Comments, numbers and what is between sentences stay; the model knows the columns."""
+    task, rows = rows_of(REPORTS / name, **flags)
+    stored = dict(labels=list(task.labels), kind_options=dataclasses.asdict(task.kind),
+                  columns=dict(text_a=task.text_a, label=task.label))
+    task = custom.get_task(settings(REPORTS / name, **flags), stored)
+    rows = parsing.read_to_predict(task, str(REPORTS / name))
+    file, = task.kind.prediction_files(task, rows, outside(rows))
+    content = (REPORTS / name).read_bytes().decode(flags.get("encoding", "utf-8"))
+    for line, source in zip("".join(file.lines).split("\n"), content.split("\n")):
+        assert line == source or re.fullmatch(re.escape(source) + "[\t ]O", line)
+
+
+@pytest.mark.parametrize("content, words, predicted", [
+    ("Eva Koch lives in Berlin.\n", ["Eva Koch lives in Berlin ."], [0, 3, "X"]),
+    ("Eva lives here.\nTom works there.\n", ["Eva lives here .", "Tom works there ."], [0, 3, "X"]),
+    ("One is short.\n\nAnother one has more words.\n",
+     ["One is short .", "Another one has more words ."], [0, 3, "X"]),
+    ("我在北京工作\n", ["我 在 北 京 工 作"], [0, 1, "X"]),
+    ('{"text": "In Bonn"}\n', ["In Bonn"], [0, 2, "X"]),
+    ('{"tokens": ["In", "New York"], "ner_tags": [0, 3]}\n', ["In New York"], "B-X"),
+    ("EU\nsays\n", ["EU says"], "EU B-X"), ("Berlin\n", ["Berlin"], "Berlin B-X"),
+    ("北\n京\n", ["北 京"], "北 B-X"), ("EU B-X\nsays O\n", ["EU says"], "EU B-X B-X"),
+    ("EU NNP\nsays VBZ\n\nEva NNP\n", ["EU says", "Eva"], "EU NNP B-X"),
+    ("EU\tx y\nsays\tz\n", ["EU says"], "EU\tx y\tB-X"),
+    ("New York\nLos Angeles\n", "2 lines of 2 words each may be sentences or a word a line", None),
+])
+def test_what_is_predicted(tmp_path, content, words, predicted):
+    """Raw sentences are not taken for a word's columns."""
+    train, path = tmp_path / "train.txt", tmp_path / "new.txt"
+    train.write_text("EU B-X\nsays O\n")
+    path.write_text(content, encoding="utf-8")
+    task = custom.get_task(settings(train))
+    if predicted is None:
+        with pytest.raises(UserError, match=words):
+            parsing.read_to_predict(task, str(path))
+        return
+    rows = parsing.read_to_predict(task, str(path))
+    assert [" ".join(row.source.words) for row in rows] == words
+    file, = task.kind.prediction_files(task, rows, outside(rows, task.labels.index("B-X")))
+    first = next(iter(file.lines))
+    assert file.extension == ("jsonl" if first.startswith("{") else "conll")
+    assert predicted == (json.loads(first)["predicted"][0] if first.startswith("{") else first[:-1])
+
+
+def test_scores_are_those_of_the_true_offsets(tmp_path, caplog):
+    """An entity inside of a word is not right because truth and prediction are widened alike."""
+    path = tmp_path / "train.jsonl"
+    path.write_text('{"text": "Unhappy Oslo", "entities": [[2, 7, "A"], [8, 12, "B"]]}\n')
+    task, rows = rows_of(path)
+    assert tagged(rows[0]) == "Unhappy/B-A Oslo/B-B"
+    assert "1 entities begin or end inside of a word" in caplog.text
+    values = [np.array([[task.labels.index(tag)] * 2 for tag in row.label]) for row in rows]
+    result = task.kind.evaluate(task, values, task.kind.truth(task, rows))
+    assert (result["precision"], result["recall"], result["accuracy"]) == (0.5, 0.5, 1)
+    table = task.kind.table(task, values, rows, 0.5).splitlines()
+    assert [line.split()[0] for line in table[1:3]] == ["A", "B"] and " 0.0000 " in table[1]
+
+
+# --- conlleval, as its Perl script has it: a chunk ends and begins by these tables of tags.
+
+def conlleval(true, found):
+    """(right, found, true) chunks of two sequences of tags."""
+    def parts(tag):
+        prefix, _, label = tag.partition("-")
+        return prefix, label
+
+    def ends(before, now):
+        (b, x), (n, y) = before, now
+        return (b, n) in (("B", "B"), ("B", "O"), ("I", "B"), ("I", "O"), ("E", "E"), ("E", "I"),
+                          ("E", "O"), ("S", "S"), ("B", "S"), ("I", "S")) or b in "ES" or (
+            b != "O" and x != y)
+
+    def begins(before, now):
+        (b, x), (n, y) = before, now
+        return n in "BS" or (b, n) in (("O", "I"), ("O", "E"), ("E", "E"), ("E", "I"), ("S", "E"),
+                                       ("S", "I")) or (n != "O" and x != y)
+
+    counts, open_chunk, outside = [0, 0, 0], False, ("O", "")
+    before = [outside, outside]
+    for pair in [*zip(true, found), ("O", "O")]:
+        now = list(map(parts, pair))
+        ended = [ends(*both) for both in zip(before, now)]
+        begun = [begins(*both) for both in zip(before, now)]
+        if open_chunk and (ended[0] or ended[1]):
+            counts[0] += ended[0] and ended[1]
+            open_chunk = False
+        open_chunk = open_chunk or begun[0] and begun[1] and now[0][1] == now[1][1]
+        counts[1] += begun[1]
+        counts[2] += begun[0]
+        before = now
+    return tuple(counts)
+
+
+@pytest.mark.parametrize("prefixes", ("BI", "BIES"))
+def test_entities_are_counted_as_conlleval_counts_them(prefixes):
+    rng = random.Random(0)
+    tags = ["O", "O", *("%s-%s" % (prefix, label) for prefix in prefixes for label in "XY")]
+    for _ in range(3000):
+        true = rng.choices(tags, k=rng.randint(1, 9))
+        found = [tag if rng.random() < .7 else rng.choice(tags) for tag in true]
+        counts = entity_metrics.by_label([schemes.spans(found)], [schemes.spans(true)])
+        assert entity_metrics.total(counts) == conlleval(true, found), (true, found)
+
+
+# --- Questions
+
+def read_questions(path):
+    task = custom.get_task(settings("", questions=True, train_file=str(path)))
+    return parsing.read_file(task, str(path), need_labels=True)
+
+
+def test_answers_in_another_unicode_form_are_found(caplog):
+    rows = read_questions(REPORTS / "08" / "train.json")
+    assert [row.id for row in rows] == ["a0", "a1", "a2", *("v%d" % i for i in range(6))]
+    for row in rows:
+        (context, _), (text, _) = row.pairs[0], row.label[0]
+        place = squad_files.place_of(row)
+        found = context[place.start:place.end]
+        assert place.is_known and unicodedata.normalize("NFC", found) == unicodedata.normalize(
+            "NFC", text), row.id
+        # What is in the context is scored as right.
+        assert squad_files.as_in_context(row) == [found]
+    # No mark of a letter is left behind, none is taken alone.
+    cases = (("cafe\u0301s", "café", 0, (0, 5)), ("cafe\u0301s", "cafe", 0, (0, 4)),
+             ("é e\u0301", "e\u0301", 2, (2, 4)), ("é e\u0301", "é", 2, (0, 1)),
+             ("각 " + "\u1100\u1161\u11a8", "\u1100\u1161\u11a8", 0, (2, 5)),
+             ("a\u0323\u0307", "a\u0307\u0323", 0, (0, 3)), ("a\u0323\u0307", "ạ", 0, (-1, -1)))
+    for context, text, start, expected in cases:
+        row = rows[0]._replace(pairs=((context, "?"),), label=(squad_files.Answer(text, start),))
+        assert squad_files.place_of(row)[:2] == expected, (context, text)
+
+
+@pytest.mark.parametrize("form", ("lines", "list", "data", "objects"))
+def test_hugging_faces_flat_squad(tmp_path, form):
+    content = (REPORTS / "18" / "flat.jsonl").read_text()
+    values = list(map(json.loads, content.splitlines()))
+    if form == "objects":
+        values = [dict(value, answers=[
+            dict(text=text, answer_start=start) for text, start in zip(*map(
+                value["answers"].get, ("text", "answer_start")))]) for value in values]
+    path = tmp_path / ("q.json" if form in ("list", "data") else "q.jsonl")
+    path.write_text(content if form == "lines" else json.dumps(
+        {"data": values} if form == "data" else values))
+    rows = read_questions(path)
+    assert [row.id for row in rows] == ["q0", "q1", "q2"]
+    assert [row.label for row in rows] == [
+        (("1902", 36), ("in 1902", 33)), (("212 metres", 48),), ()]
+    assert rows[0].pairs[0] == (values[0]["context"], "When was it opened?")
+    for row in rows[:2]:
+        place = squad_files.place_of(row)
+        assert row.pairs[0][0][place.start:place.end] == row.label[0].text and not place.fault

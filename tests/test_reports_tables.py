@@ -1,0 +1,456 @@
+"""Tables as people have them: inputs of public reports, read as what they are or refused in one
+line; which file is which split; metrics as scikit-learn and trec_eval have them.
+
+The files in tests/reports/ are small ones that have the property that a report is about.
+"""
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from helpers import command
+from helpers.finetuning import make_vocabulary
+from helpers.paths import GOLDEN, RELEASED, ROOT
+from sklearn import metrics as sklearn_metrics
+
+from xlnet.config import ClassifierSettings, SpanSettings, TaggerSettings
+from xlnet.errors import UserError
+from xlnet.tasks import custom, parsing, prediction_files
+from xlnet.tasks.known import TASKS
+from xlnet.tasks.registry import KINDS
+from xlnet.tasks.task import Row, Task
+
+REPORTS = ROOT / "tests" / "reports"
+
+
+def settings(data_dir, group=ClassifierSettings, **changes):
+    return group(**{**dict(
+        task_name="custom", data_dir=str(data_dir), model_dir="m", output_dir="o",
+        spiece_model_file="s", model_config_path="c", do_train=True),
+        **({"text_a_column": "text"} if group is ClassifierSettings else {}), **changes})
+
+
+def read(path, **changes):
+    """(labels, [(text, label), ...]) of a file to train on."""
+    task = custom.get_task(settings(path, dev_share=0.0, **changes))
+    rows = parsing.read_rows(task, str(path), "train")
+    return task.labels, [(row.pairs[0][0], row.label) for row in rows]
+
+
+# ---- what is in a file
+
+GERMAN = dict(text_a_column="Text", label_column="Urteil")
+# file: (settings, labels, number of examples, the first ones)
+READ = {
+    "09/middle_end.txt": (dict(multi_label=True), ("price", "speed", "wiring"), 18, [
+        ("the board costs little", ("price",)), ("two cables in the box", ("wiring",)),
+        ("very quick", ("speed",)), ("fast and cheap", ("price", "speed"))]),
+    "10/pandas_lists.csv": (dict(multi_label=True), ("MM", "PR", "TE"), 24, [
+        ("a new clause was added", ("MM", "PR")), ("the parties agree", ("MM",)),
+        ("price goes up", ("PR",)), ("nothing here", ())]),
+    "10/newlines.csv": (dict(multi_label=True), ("MM", "PR", "TE"), 24, [
+        ("a new clause was added", ("MM", "PR")), ("the parties agree", ("MM",))]),
+    "14/cp.csv": (dict(GERMAN, encoding="cp1252"), ("gut", "schlecht"), 12, [
+        ("Guter Tag; schön", "gut"), ('Er sagte "nein"', "schlecht")]),
+    "14/sep.csv": (GERMAN, ("gut", "schlecht"), 12, [("Guter Tag; schön", "gut")]),
+    "16/t.csv": ({}, ("a", "b"), 20, [("the text 0", "a"), ("the text 1", "b")]),
+    "16/t.tsv": ({}, ("a", "b"), 20, [("the text 0", "a"), ("the text 1", "b")]),
+    "32/quoted_labels.tsv": ({}, ("Art", "Law", 'Law, "hard" cases'), 16, [
+        ('He said "no" to it', 'Law, "hard" cases'), ("fine, thanks", "Art")]),
+    "41/bs.csv": ({}, ("a", "b"), 20, [('He said "no 0", then left', "a")]),
+    "41/trail.csv": ({}, ("a", "b"), 20, [("two 0", "a"), ("two 1", "b")]),
+}
+
+
+@pytest.mark.parametrize("name", READ)
+def test_a_report_is_read(name):
+    changes, labels, count, first = READ[name]
+    found, rows = read(REPORTS / name, **changes)
+    assert (found, len(rows), rows[:len(first)]) == (labels, count, first)
+
+
+MANY = dict(multi_label=True)
+# What is in the file, the settings, and the examples: the kinds of the reports in other spellings.
+FORMS = {
+    "line break in a quoted cell": (
+        "t.tsv", 'text\tlabel\n"a\nb ""c"""\tx\nd\ty\n', {}, [('a\nb "c"', "x"), ("d", "y")]),
+    "all cells quoted": ("t.tsv", '"text"\t"label"\n"a"\t"x"\n"b"\t"y"\n', {},
+                         [("a", "x"), ("b", "y")]),
+    "quotation marks that are text": (
+        "t.tsv", 'text\tlabel\n"a" b\tx\n"c"\ty\n"d "" e\ty\n', {},
+        [('"a" b', "x"), ('"c"', "y"), ('"d "" e', "y")]),
+    "quotation marks around a text that needs none": (
+        "t.tsv", 'text\tlabel\n"a"\tx\nb\ty\n', {}, [('"a"', "x"), ("b", "y")]),
+    "apostrophes as quotation marks": ("t.csv", "'text','label'\n'a, b','x'\n'c','y'\n", {},
+                                       [("a, b", "x"), ("c", "y")]),
+    "a space after the delimiter": ("t.csv", 'text, label\n"a, b", "x"\n"c", "y"\n', {},
+                                    [("a, b", "x"), ("c", "y")]),
+    "a space that belongs to a text": ("t.csv", 'text,label\na,x\n"b, ""c""",y\n', {},
+                                       [("a", "x"), ('b, "c"', "y")]),
+    "Excel's line with a delimiter of its own": ("t.csv", "sep=:\ntext:label\na, b:x\nc:y\n", {},
+                                                 [("a, b", "x"), ("c", "y")]),
+    "empty rows": ("t.csv", "\ntext,label\n,,\na,x\n\n,\nb,y\n , \n", {},
+                   [("a", "x"), ("b", "y")]),
+    "empty lines of JSON": ("t.jsonl", '{"text": "a", "label": "x"}\n\n'
+                            '{"text": "b", "label": "y"}\n', {}, [("a", "x"), ("b", "y")]),
+    "a list of objects": ("t.json", '[{"text": "a", "label": "x"},\n{"text": "b", "label": "y"}]',
+                          {}, [("a", "x"), ("b", "y")]),
+    "NDJSON": ("t.ndjson", '{"text": "a", "label": "x"}\n{"text": "b", "label": "y"}\n', {},
+               [("a", "x"), ("b", "y")]),
+    "integers as pandas writes them with gaps": (
+        "t.csv", "text,label\na,1\nb,1.0\nc,2\n", {}, [("a", "1"), ("b", "1"), ("c", "2")]),
+    "truth in several spellings": ("t.csv", "text,label\na,True\nb,true\nc,FALSE\n", {},
+                                   [("a", "True"), ("b", "True"), ("c", "FALSE")]),
+    "NumPy's lists": ("t.csv", "text,label\na,\"['x y' 'z']\"\nb,[]\n", MANY,
+                      [("a", ("x y", "z")), ("b", ())]),
+    "a set": ("t.csv", "text,label\na,\"{'x', 'y'}\"\nb,set()\n", MANY,
+              [("a", ("x", "y")), ("b", ())]),
+    "a list without quotation marks": ("t.csv", 'text,label\na,"[x y, z]"\nb,[z]\n', MANY,
+                                       [("a", ("x y", "z")), ("b", ("z",))]),
+    "0 and 1 of each label": (
+        "t.csv", 'text,label\na,"[1, 0, 1]"\nb,"[0, 0, 0]"\n', MANY,
+        [("a", ("label_0", "label_2")), ("b", ())]),
+    "NumPy's 0 and 1": ("t.csv", "text,label\na,[1. 0.]\nb,[0. 1.]\n", MANY,
+                        [("a", ("label_0",)), ("b", ("label_1",))]),
+    "labels called 0 and 1": ("t.csv", 'text,label\na,"[0, 1]"\nb,[1]\n', MANY,
+                              [("a", ("0", "1")), ("b", ("1",))]),
+    "columns of 0 and 1 with gaps": (
+        "t.csv", "text,x,y\na,1.0,0.0\nb,True,1\n", dict(MANY, label_column="x,y"),
+        [("a", ("x",)), ("b", ("x", "y"))]),
+    "fastText's first line without a label": (
+        "t.txt", "a\n__label__x b\nc __label__y\n", MANY,
+        [("a", ()), ("b", ("x",)), ("c", ("y",))]),
+}
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+@pytest.mark.parametrize("form", FORMS)
+def test_a_form_of_table(tmp_path, form, compressed):
+    name, content, changes, expected = FORMS[form]
+    path = tmp_path / (name + ".gz" if compressed else name)
+    path.write_bytes(gzip.compress(content.encode()) if compressed else content.encode())
+    assert read(path, **changes)[1] == expected
+
+
+def test_parquet(tmp_path, monkeypatch):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+    path = tmp_path / "train.parquet"
+    parquet.write_table(pyarrow.table({"text": ["a", "b"], "label": [["x"], ["x", "y"]]}), path)
+    assert read(path, **MANY) == (("x", "y"), [("a", ("x",)), ("b", ("x", "y"))])
+    assert custom.get_task(settings(tmp_path, **MANY)).files["train"] == "train.parquet"
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(UserError, match="train.parquet: .*pip install pyarrow"):
+        read(path, **MANY)
+
+
+REFUSED = {
+    "14/ru_cp1251.csv": (None, {}, "ru_cp1251.csv:2: .*--encoding=cp1251"),
+    "another separator": ("text,label\na,x;y\nb,y;z\n", MANY, "--label_separator=';'"),
+    "a list that does not end": ("text,label\na,\"['it's', 'x']\"\n", MANY,
+                                 "t.csv:2: column 'label': .* is not a list"),
+    "another number of 0 and 1": (
+        'text,label\na,"[1, 0]"\nb,"[0, 0]"\nc,"[1, 0, 0]"\nd,x\n',
+        dict(MANY, label_column="nothing"), "no column 'nothing'"),
+    "true and 1": ("text,label\na,true\nb,1\nc,0\n", {}, "column 'label' has 'true' and '1'"),
+    "not a .gz file": (b"\x1f\x8bno", {}, "t.csv: not a complete .gz file"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused_in_one_line(tmp_path, name):
+    content, changes, message = REFUSED[name]
+    path = REPORTS / name if content is None else tmp_path / "t.csv"
+    if content is not None:
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(UserError, match=message) as e:
+        read(path, **changes)
+    assert "\n" not in str(e.value)
+
+
+def test_the_order_of_equal_labels_does_not_depend_on_the_hash_seed():
+    code = ("import sys; sys.path.insert(0, %r)\nfrom xlnet.tasks import classification as c\n"
+            "print(c.sorted_names({'007', '07', '7', '0'}))" % str(ROOT))
+    found = {subprocess.run([sys.executable, "-c", code], check=True, capture_output=True,
+                            text=True, env=dict(os.environ, PYTHONHASHSEED=seed)).stdout
+             for seed in "12345"}
+    assert found == {"('0', '007', '07', '7')\n"}
+
+
+# ---- which file is which split
+
+def make(directory, *names, rows=20):
+    for name in names:
+        (directory / name).write_text("text,label\n" + "".join(
+            "%s %d,%s\n" % (name, i, "xy"[i % 2]) for i in range(rows)))
+
+
+@pytest.mark.parametrize("name", ["dev.csv", "valid.csv", "validation.csv", "val.csv", "eval.csv",
+                                  "validation-00000-of-00001.csv"])
+def test_names_of_the_validation_file(tmp_path, name):
+    make(tmp_path, "train.csv", name, "test.csv")
+    task = custom.get_task(settings(tmp_path))
+    assert task.files == {"train": "train.csv", "dev": name, "test": "test.csv"}
+    assert task.dev_share == 0.0
+    for group in (SpanSettings, TaggerSettings):
+        kind = custom.find_kind(settings(tmp_path, group))
+        found, held_out = custom._own_files(settings(tmp_path, group), kind)
+        assert (found["dev"], held_out) == (name, 0.0)
+
+
+def test_two_files_of_a_split_are_refused(tmp_path):
+    make(tmp_path, "train.csv", "dev.csv", "valid.csv")
+    with pytest.raises(UserError, match="dev.csv and valid.csv; .*--dev_file"):
+        custom.get_task(settings(tmp_path))
+
+
+def test_nothing_is_held_out_silently_while_tables_are_not_read(tmp_path, caplog):
+    make(tmp_path, "train.csv", "development.csv")
+    assert custom.get_task(settings(tmp_path)).dev_share == 0.1
+    assert "development.csv is not read" in caplog.text and "--dev_file" in caplog.text
+
+
+def test_a_missing_file_lists_the_names_that_are_read_and_those_that_are_there(tmp_path):
+    make(tmp_path, "development.csv")
+    with pytest.raises(UserError, match="train.csv.*found there: development.csv.*--train_file"):
+        custom.get_task(settings(tmp_path))
+
+
+def test_named_files(tmp_path):
+    make(tmp_path, "a1.csv", "a2.csv", "b.csv", "c.csv")
+    at = str(tmp_path / "%s")
+    task = custom.get_task(settings("", train_file=at % "a*.csv", eval_file=at % "b.csv",
+                                    test_file="%s, %s" % (at % "b.csv", at % "c.csv")))
+    rows = {split: parsing.read_rows(task, "", split, need_labels=True)
+            for split in ("train", "dev", "test")}
+    assert {split: len(found) for split, found in rows.items()} == {
+        "train": 40, "dev": 20, "test": 40}
+    assert [row.id for row in rows["train"]] == [str(i) for i in range(40)]
+    alone = custom.get_task(settings("", train_file=at % "a1.csv"))
+    assert (list(alone.files), alone.dev_share) == (["train"], 0.1)
+    over = custom.get_task(settings(tmp_path, train_file=at % "a1.csv", dev_file=at % "b.csv"))
+    assert over.files["dev"] == at % "b.csv" and "test" in over.files
+    with pytest.raises(UserError, match="dev_file: no such file: .*d.csv; found there: a1.csv"):
+        custom.get_task(settings("", train_file=at % "a1.csv", dev_file=at % "d.csv"))
+    with pytest.raises(UserError, match="dev_file and eval_file are the same setting"):
+        settings("", dev_file="b", eval_file="b").check()
+
+
+@pytest.mark.parametrize("group, content", [
+    (TaggerSettings, "Eva B-PER\nran O\n\nKoch B-PER\n"),
+    (SpanSettings, "context\tquestion\tanswer\na b\tq\ta\nb c\tq\tb\n")])
+def test_named_files_of_the_other_programs(tmp_path, group, content):
+    for name in ("a.txt", "b.txt", "c.txt"):
+        (tmp_path / name).write_text(content)
+    at = str(tmp_path / "%s.txt")
+    more = dict(id_column="question") if group is SpanSettings else {}
+    task = custom.get_task(settings("", group, train_file="%s,%s" % (at % "a", at % "b"),
+                                    validation_file=at % "c"))
+    assert [len(parsing.read_rows(task, "", split)) for split in ("train", "dev")] == [4, 2]
+    assert [row.id for row in parsing.read_rows(task, "", "train")] == list("0123")
+    assert not settings("", group, train_file="a", do_eval=True, **more).needs_data_dir
+
+
+def test_named_files_of_a_known_task_take_the_place_of_both_halves(tmp_path):
+    (tmp_path / "d.tsv").write_text("sentence1\tsentence2\tgold_label\na\tb\tneutral\n")
+    task = custom.get_task(settings("", task_name="mnli", dev_file=str(tmp_path / "d.tsv"),
+                                    do_train=False))
+    row, = parsing.read_rows(task, "", "dev")
+    assert row.label == "neutral"
+
+
+@pytest.mark.parametrize("changes, needs", [
+    (dict(), True), (dict(train_file="a"), False), (dict(train_file="a", do_eval=True), False),
+    (dict(do_train=False, do_eval=True, dev_file="a"), False),
+    (dict(do_train=False, do_eval=True, train_file="a"), True),
+    (dict(do_train=False, do_predict=True, test_file="a"), False),
+    (dict(do_train=False, do_predict=True, dev_file="a"), True)])
+def test_when_data_dir_is_needed(changes, needs):
+    assert settings("", **changes).needs_data_dir == needs
+
+
+def test_all_examples_of_one_file_are_evaluated_where_nothing_is_trained(tmp_path):
+    make(tmp_path, "new.csv")
+    task = custom.get_task(settings(tmp_path / "new.csv", do_train=False, do_eval=True),
+                           stored={"labels": ["x", "y"]})
+    assert len(parsing.read_rows(task, "", "dev")) == 20
+    assert [len(parsing.read_rows(custom.get_task(settings(tmp_path / "new.csv")), "", split))
+            for split in ("train", "dev")] == [18, 2]
+
+
+def test_what_is_held_out_is_stratified_keeps_equal_texts_together_and_follows_the_seed():
+    rows = [Row(str(i), (("text %d" % (i // 2), None),), "rare" if i >= 180 else "often")
+            for i in range(200)]
+    parts = [parsing.hold_out(rows, 0.2, seed) for seed in (1, 1, 2)]
+    for train, dev in parts:
+        assert not {row.pairs for row in train} & {row.pairs for row in dev}
+        assert [sum(row.label == label for row in dev) for label in ("often", "rare")] == [36, 4]
+    assert parts[0] == parts[1] and list(parts[0][1]) != list(parts[2][1])
+
+
+@pytest.mark.parametrize("group, name, content, more", [
+    (ClassifierSettings, "t.csv", "text,label\na,x\n,y\nb,y\n", {}),
+    (TaggerSettings, "t.txt", "Eva B-PER\nran O\n\nKoch\nran O\n\nBonn B-LOC\n", {}),
+    (SpanSettings, "t.csv", "context,question,answer,id\na b,q,a,1\n,q,b,2\na b,q,b,3\n", {}),
+])
+def test_faulty_rows_are_skipped_and_counted(tmp_path, caplog, group, name, content, more):
+    (tmp_path / name).write_text(content)
+    task = custom.get_task(settings(tmp_path / name, group, on_error="skip", dev_share=0.0, **more))
+    assert len(parsing.read_rows(task, "", "train")) == 2
+    assert "skipped" in caplog.text and name in caplog.text
+    with pytest.raises(UserError):
+        task = custom.get_task(settings(tmp_path / name, group, dev_share=0.0, **more))
+        parsing.read_rows(task, "", "train")
+
+
+def test_a_delimiter_of_tagged_files(tmp_path):
+    (tmp_path / "t.txt").write_text("New York|B-LOC\nis|O\n")
+    task = custom.get_task(settings(tmp_path / "t.txt", TaggerSettings, delimiter="|",
+                                    dev_share=0.0))
+    row, = parsing.read_rows(task, "", "train")
+    assert row.source.words == ("New York", "is")
+
+
+# ---- metrics
+
+def multi(*labels, **more):
+    kind = KINDS["multi_label"]
+    return Task("mine", ("t",), (), ("l",), labels, kind.default_metrics,
+                kind=type(kind)(**more))
+
+
+def test_metrics_are_scikit_learns_over_the_labels_that_occur():
+    rng = np.random.default_rng(0)
+    task = Task("mine", ("t",), (), ("l",), tuple("abcde"), ("macro_f1", "micro_f1"),
+                KINDS["classification"])
+    for _ in range(20):
+        values, truth = rng.random([12, 5]), rng.integers(0, 4, 12)
+        found = task.kind.evaluate(task, values, truth)
+        for average in ("macro", "micro"):
+            assert found[average + "_f1"] == pytest.approx(sklearn_metrics.f1_score(
+                truth, values.argmax(1), average=average, zero_division=0))
+    assert task.kind.evaluate(task, np.eye(5)[[0, 1]], [0, 1])["macro_f1"] == 1
+    for size in (1, 3):
+        several = multi(*"abc"[:size])
+        for _ in range(20):
+            values, truth = rng.random([9, size]), rng.integers(0, 2, [9, size])
+            decided = values >= 0.5
+            found = several.kind.evaluate(several, values, truth)
+            each = [sklearn_metrics.f1_score(truth[:, i], decided[:, i], zero_division=0)
+                    for i in range(size) if truth[:, i].any() or decided[:, i].any()]
+            assert found["macro_f1"] == pytest.approx(np.mean(each))
+            assert found["micro_f1"] == pytest.approx(sklearn_metrics.f1_score(
+                truth.ravel(), decided.ravel(), zero_division=0))
+
+
+def test_one_label_that_is_never_found_has_an_f1_of_0():
+    one = multi("a")
+    truth = np.zeros([40, 1])
+    truth[0] = 1
+    assert one.kind.evaluate(one, np.zeros([40, 1]), truth)["micro_f1"] == 0
+    assert "0.0000" in one.kind.table(one, np.zeros([40, 1]), truth, 0.5)
+
+
+def test_thresholds_of_labels():
+    task, values = multi("a", "b", thresholds="b:0.2"), np.array([[.4, .3], [.6, .1]])
+    assert task.kind.decide(task, values).tolist() == [[0, 1], [1, 0]]
+    for wrong, message in (("c:0.2", "no label 'c'"), ("a:2", "expected label:probability")):
+        with pytest.raises(UserError, match="label_thresholds: .*" + message):
+            multi("a", "b", thresholds=wrong).kind.decide(task, values)
+
+
+def test_a_metric_of_ones_own(tmp_path):
+    (tmp_path / "mine.py").write_text("def share(labels, predictions, probabilities):\n"
+                                      "    return probabilities[:, 1].mean()\n")
+    (tmp_path / "train.csv").write_text("text,label\na,x\nb,y\n")
+    own = "%s:share" % (tmp_path / "mine.py")
+    task = custom.get_task(settings(
+        tmp_path, metric=own + ",sklearn.metrics:cohen_kappa_score", dev_share=0.0))
+    values, truth = np.array([[.9, .1], [.2, .8], [.4, .6]]), np.array([0, 1, 0])
+    found = task.kind.evaluate(task, values, truth)
+    assert list(found)[:3] == [own, "sklearn.metrics:cohen_kappa_score", "accuracy"]
+    assert found[own] == pytest.approx(0.5)
+    assert found["sklearn.metrics:cohen_kappa_score"] == pytest.approx(
+        sklearn_metrics.cohen_kappa_score(truth, [0, 1, 1]))
+    for wrong in ("nowhere.py:f", "%s:other" % (tmp_path / "mine.py"), "no.such:f"):
+        with pytest.raises(UserError, match="metric: "):
+            custom.get_task(settings(tmp_path, metric=wrong, dev_share=0.0))
+
+
+@pytest.mark.parametrize("number", range(30))
+def test_measures_of_rankings_are_trec_evals(tmp_path, number):
+    """The golden values are those of pytrec_eval-terrier 0.5.11."""
+    case = json.loads((GOLDEN / "trec_eval.json").read_text())[number]
+    (tmp_path / "dev.run").write_text("".join(
+        "q Q0 %s 0 %s x\n" % item for item in case["run"].items()))
+    (tmp_path / "dev.qrels").write_text("".join(
+        "q 0 %s %d\n" % item for item in case["qrels"].items()))
+    (tmp_path / "queries.tsv").write_text("q\tquery\n")
+    (tmp_path / "documents.tsv").write_text("".join("%s\ttext\n" % name for name in case["run"]))
+    task = custom.with_metric(TASKS["ranking"], ",".join(case["measures"]))
+    rows = parsing.read_rows(task, str(tmp_path), "dev")
+    values = np.array([case["run"][row.id] for row in rows])
+    found = task.kind.evaluate(task, values, task.kind.truth(task, rows))
+    assert {name: found[name] for name in case["measures"]} == {
+        name: pytest.approx(value, abs=1e-6) for name, value in case["measures"].items()}
+
+
+# ---- what comes out
+
+def test_a_prediction_file_called_csv_has_commas(tmp_path):
+    task = TASKS["cola"]
+    rows = [Row("a, b", (("x", None),), None)]
+    prediction_files.write(str(tmp_path), task, "test", rows, np.array([[.4, .6]]), step=1,
+                           threshold=0.5, is_official=False, output=str(tmp_path / "p.csv"))
+    assert (tmp_path / "p.csv").read_text() == (
+        'id,label,p_0,p_1\n"a, b",1,0.400000,0.600000\n')
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory, quick_start):
+    """A model of the labels pos and neg."""
+    directory = tmp_path_factory.mktemp("first")
+    make_vocabulary(directory / "sp.model", json.loads(
+        (RELEASED / "xlnet_config.json").read_text())["n_token"])
+    done = start(directory, "a", directory / "model",
+                 spiece_model_file=directory / "sp.model",
+                 model_config_path=RELEASED / "xlnet_config.json")
+    assert done.returncode == 0, done.stderr
+    return directory
+
+
+def start(directory, name, model_dir, **flags):
+    flags = {**dict(task_name="custom", data_dir=REPORTS / "31" / (name + ".csv"),
+                    text_a_column="text", model_dir=model_dir, output_dir=directory / "records",
+                    train_steps=1, eval_steps=0, max_seq_length=16, train_batch_size=4,
+                    do_train=True, device="cpu"), **flags}
+    return command.run("run_classifier.py", *("--%s=%s" % item for item in flags.items()))
+
+
+@pytest.mark.usefixtures("quick_start")
+def test_a_classifier_of_other_labels_as_the_start(first, tmp_path):
+    begin = dict(init_checkpoint=first / "model")
+    done = start(tmp_path, "c", tmp_path / "c", **begin)
+    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
+    assert "neg, pos, this run has neg, neu, pos" in done.stderr and "--cls_scope" in done.stderr
+    assert not (tmp_path / "c").exists()
+    assert start(tmp_path, "c", tmp_path / "c", cls_scope="new", **begin).returncode == 0
+    done = start(tmp_path, "d", tmp_path / "d", **begin)
+    assert done.returncode == 0 and "neg, pos, this run has no, yes" in done.stdout + done.stderr
+
+
+@pytest.mark.usefixtures("quick_start")
+def test_a_file_with_other_columns_is_predicted_and_evaluated(first, tmp_path):
+    (tmp_path / "new.csv").write_text("words,kind\nfine box,pos\npoor box,neg\nbox,pos\n")
+    done = command.run("run_classifier.py", "--model_dir=%s" % (first / "model"), "--do_predict",
+                       "--do_eval", "--data_dir=%s" % (tmp_path / "new.csv"),
+                       "--text_a_column=words", "--label_column=kind", "--device=cpu",
+                       "--predict_file=%s" % (tmp_path / "new.csv"),
+                       "--predict_output=%s" % (tmp_path / "out.csv"))
+    assert done.returncode == 0, done.stderr
+    assert "(3 rows)" in done.stdout
+    assert len((tmp_path / "out.csv").read_text().splitlines()) == 4
