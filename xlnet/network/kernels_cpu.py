@@ -381,8 +381,8 @@ def _feed_forward(run, x, inner, outer, activation, drops=NO_DROPOUT):
 def column_sums(x: tf.Tensor) -> tf.Tensor:
     """x [...,D] over all but the last axis: [D].
 
-    `BiasAddGrad` takes half the time of `tf.reduce_sum`, but sums bfloat16 in bfloat16, and so loses
-    most of many small numbers.
+    `BiasAddGrad` takes half the time of `tf.reduce_sum`, but sums bfloat16 in bfloat16, and so
+    loses most of many small numbers.
     """
     if x.dtype == tf.bfloat16:
         return tf.reduce_sum(in_rows(x), axis=0)
