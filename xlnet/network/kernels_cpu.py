@@ -171,7 +171,7 @@ class _Inputs(NamedTuple):
 class _Block(NamedTuple):
     """Query positions start to stop, and the distances that they meet: low to high of R. is_all:
     there is no other block."""
-    index: int
+    number: int
     start: int
     stop: Any
     low: int
@@ -241,9 +241,9 @@ def _blocks(size, inputs, first_distance):
     step = max(size.rows, math.ceil(rows / count))
     # Row i reads the K distances from index Q - i on; `relative_shift` drops one before them.
     starts = range(0, rows, step)
-    return [_Block(index, start, min(start + step, rows), rows - min(start + step, rows),
+    return [_Block(number, start, min(start + step, rows), rows - min(start + step, rows),
                    rows - start + num_keys, rows <= step)
-            for index, start in enumerate(starts)], inputs
+            for number, start in enumerate(starts)], inputs
 
 
 def _rows(x, block):
@@ -326,7 +326,7 @@ class _Work:
     def _bits(self, block, p):
         if not self._drops.rate:
             return []
-        own = self._drops._replace(seed=fold_in(self._drops.seed, block.index))
+        own = self._drops._replace(seed=fold_in(self._drops.seed, block.number))
         return _random_bits(shape_of(p), own, self._run)
 
 

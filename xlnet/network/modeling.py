@@ -139,7 +139,7 @@ class LayerInputs(NamedTuple):
     sinusoids: Sinusoids
     key_segments: Optional[tf.Tensor]
     content: Stream
-    query: Optional[Stream]
+    query: Any
 
 
 def two_streams(net: Network, weights: Weights, inputs: LayerInputs,
@@ -211,7 +211,7 @@ class Outputs(NamedTuple):
     """sequence: float32 [B,P,D] of the query stream if there is one, else [B,Q,D] of the content
     stream. new_mems: list over layers of [B,M',D], or None. embedding_table: [V,D]."""
     sequence: tf.Tensor
-    new_mems: Optional[list[tf.Tensor]]
+    new_mems: Any
     embedding_table: tf.Tensor
 
 
