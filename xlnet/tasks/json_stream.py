@@ -13,6 +13,8 @@ import ijson
 _HALF = re.compile(r"(?<!\\)(?:\\\\)*(\\ud[89ab]..(?!\\ud[c-f]|\\ud\Z|\\u\Z|\\\Z|\Z)"
                    r"|(?<!\\ud[89ab]..)\\ud[c-f]..)", re.IGNORECASE | re.DOTALL)
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+# Brackets that a chunk may leave open: ijson's time and memory grow with the square of the depth.
+_DEEPEST = 1000
 _OVERLAP, _CONTEXT = 12, 64         # of chunks: escapes across their borders, and what is before
 
 
@@ -55,6 +57,8 @@ class _Bytes:
         if not size:
             return b""
         chunk = next(self._chunks, "")
+        if sum(map(chunk.count, "[{")) - sum(map(chunk.count, "]}")) > _DEEPEST:
+            raise ValueError("nested too deeply")
         text = self._before + chunk
         half = _SURROGATE.search(text) and _HALF.search(
             text, max(len(self._before) - _OVERLAP, 0))
