@@ -192,7 +192,7 @@ def test_a_run_goes_on_on_other_devices(place):
     (dict(metric="auc"), "metric: task custom has no auc (metrics: f1, precision, recall, "),
     (dict(scheme="bmes"), "train.txt:4: tag 'I-PER', expected O, or B, M, E, S before a label, as "
                           "in B-PER (scheme bmes)"),
-    (dict(data_dir="."), "has no file of split train, expected one of train.txt"),
+    (dict(data_dir="."), "no such file: ./train.txt"),
 ])
 def test_bad_input_is_refused_in_one_line(place, monkeypatch, changes, message):
     monkeypatch.chdir(place.directory)
