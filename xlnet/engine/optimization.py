@@ -185,8 +185,8 @@ class LossScale:
                 use_resource=True, aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA)
         with tf.variable_scope("loss_scale", reuse=tf.AUTO_REUSE):
             self._scale, self._good_steps = state("scale", FIRST_SCALE), state("good_steps", 0.)
-            self._updates: Any = state("updates", 0.) if counts_updates else None
-        self.updates = tf.identity(self._updates.read_value()) if counts_updates else None
+            self._updates = state("updates", 0.) if counts_updates else None
+        self.updates = None if self._updates is None else tf.identity(self._updates.read_value())
         self.value = tf.identity(self._scale.read_value())
 
     def update(self, is_valid: tf.Tensor) -> tf.Operation:
