@@ -136,7 +136,7 @@ class AdamW(tf.train.Optimizer):
         """The mean of all weights so far, older ones counting `average_decay` times less each
         step; dividing by the sum of these counts, there is nothing to start from."""
         decay, average = self._average_decay, self.get_slot(var, AVERAGE)
-        newest = (1. - decay) / (1. - decay ** self._updates)
+        newest = tf.where(self._updates > 1., (1. - decay) / (1. - decay ** self._updates), 1.)
         if self._is_valid is not None:
             newest = tf.where(self._is_valid, newest, 0.)
         with tf.control_dependencies([update]):
