@@ -193,12 +193,12 @@ def test_steps_that_overflow_are_not_counted(graph):
                                         scale)
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
-        for value in [np.inf] * 3 + [1.]:
+        for value in [np.inf] * 3 + [1e4]:
             session.run(train_op, {gradient: [value, -value]})
         found = {v.op.name: session.run(v) for v in tf.global_variables()}
     assert (found["global_step"], found[checkpoint.UPDATES]) == (4, 1)
     assert_close(found["kernel"], [.9, 1.1], rtol=1e-5)
-    assert_close(found["kernel/average"], [.9, 1.1], rtol=1e-5)
+    np.testing.assert_array_equal(found["kernel/average"], found["kernel"])
 
 
 @pytest.mark.parametrize("stored, is_counted", (

@@ -136,7 +136,7 @@ class AdamW(tf.train.Optimizer):
         """The mean of all weights so far, older ones counting `average_decay` times less each
         step; dividing by the sum of these counts, there is nothing to start from."""
         decay, average = self._average_decay, self.get_slot(var, AVERAGE)
-        newest = (1. - decay) / (1. - decay ** self._updates)
+        newest = tf.where(self._updates > 1., (1. - decay) / (1. - decay ** self._updates), 1.)
         if self._is_valid is not None:
             newest = tf.where(self._is_valid, newest, 0.)
         with tf.control_dependencies([update]):
@@ -185,8 +185,8 @@ class LossScale:
                 use_resource=True, aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA)
         with tf.variable_scope("loss_scale", reuse=tf.AUTO_REUSE):
             self._scale, self._good_steps = state("scale", FIRST_SCALE), state("good_steps", 0.)
-            self._updates: Any = state("updates", 0.) if counts_updates else None
-        self.updates = tf.identity(self._updates.read_value()) if counts_updates else None
+            self._updates = state("updates", 0.) if counts_updates else None
+        self.updates = None if self._updates is None else tf.identity(self._updates.read_value())
         self.value = tf.identity(self._scale.read_value())
 
     def update(self, is_valid: tf.Tensor) -> tf.Operation:
