@@ -47,15 +47,15 @@ def gradients_of(loss, names):
     return {name: tf.convert_to_tensor(g) for name, g in zip(names, gradients)}
 
 
-def check(case, fetches, loss):
-    """Compares `fetches` with out/ and the gradients of `loss` with out/grad/."""
+def check(case, fetches, loss, rtol=1e-5):
+    """Compares `fetches` with out/ and the gradients of `loss`, to `rtol`, with out/grad/."""
     wanted = case.group("out/grad/")
     gradients = gradients_of(loss, wanted) if wanted else {}
     values, gradients = load_and_run(case, (fetches, gradients))
     for name, value in values.items():
         assert_close(value, case["out/" + name], name)
     for name, value in gradients.items():
-        assert_close(value, wanted[name], "gradient of " + name)
+        assert_close(value, wanted[name], "gradient of " + name, rtol)
 
 
 @pytest.fixture(params=("inference", "training", "training in loops", "plain"))
@@ -154,7 +154,10 @@ def test_heads(graph, golden, config_name, kind_name):
         logits = kind.logits(nn, task, inputs, is_training=True)
         loss = kind.loss(nn, task, logits, inputs, LossOptions())
     total = tf.reduce_mean(loss)
-    check(case, {"logits": logits, "per_example_loss": loss, "total_loss": total}, total)
+    # Gradients of choices cancel, the more the more alike the choices are, and what is left has
+    # more rounding than elsewhere: 7e-6 with TensorFlow 2.18, up to 1.25e-5 with 2.21.
+    check(case, {"logits": logits, "per_example_loss": loss, "total_loss": total}, total,
+          rtol=2e-5 if kind_name == "multiple_choice" else 1e-5)
 
 
 @pytest.mark.parametrize("mode", ("train", "predict"))

@@ -269,7 +269,7 @@ ORDER = dict(rank=np.array([3, -1, 0, 2, 1], np.int32),
 def test_masks_of_an_order_made_by_hand():
     content, query = inspection.visibility(memory_length=2, **ORDER)
     expected = ["1101111", "1101000", "1101000", "1101111", "1101100"]
-    assert ["".join("01"[seen] for seen in row) for row in query] == expected
+    assert ["".join("01"[int(seen)] for seen in row) for row in query] == expected
     itself = np.eye(5, 7, 2, dtype=bool)
     np.testing.assert_array_equal(content, query | itself)
 
