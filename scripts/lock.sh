@@ -10,10 +10,8 @@ trap 'rm -rf "$tools"' EXIT
 "${PYTHON:-python3}" -m venv "$tools"
 "$tools/bin/python" -m pip install --quiet --disable-pip-version-check uv==0.13.9
 
-# From 0.2.2 on, sentencepiece cuts some ties in another way than tensorflow-text; tensorflow-hub, which
-# tensorflow-text 2.15 imports, brings a second Keras from 0.16 on.
-CONSTRAINTS='sentencepiece<0.2.2
-tensorflow-hub<0.16'
+# tensorflow-hub, which tensorflow-text 2.15 imports, brings a second Keras from 0.16 on.
+CONSTRAINTS='tensorflow-hub<0.16'
 
 # lock TENSORFLOW OLDEST_PYTHON INPUT OUTPUT [flags]
 lock() {

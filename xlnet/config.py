@@ -323,6 +323,8 @@ class RunConfig:
     def __post_init__(self) -> None:
         precision = self.precision or ("bf16" if self.use_bfloat16 else "fp32")
         object.__setattr__(self, "precision", precision)
+        if self.device not in (None, "cpu", "gpu", "xla"):
+            raise UserError("device is %r, expected None, cpu, gpu or xla" % (self.device,))
         for field in dataclasses.fields(NetworkSettings):
             check_limits(field, getattr(self, field.name))
         if not self.clamp_len:

@@ -13,7 +13,7 @@ from xlnet.network import kernels, kernels_cpu
 from xlnet.network.kernels import PLAIN, Biases, Dropout, Keys, mask_of
 
 DEVICES = ("cpu", "gpu", "loops")
-EXAMPLES = 400 if os.environ.get("XLNET_TEST_ALL") else 12
+EXAMPLES = 200 if os.environ.get("XLNET_TEST_ALL") else 12
 laws = settings(max_examples=EXAMPLES, deadline=None, derandomize=True)
 # Sizes small enough for several blocks of a few rows.
 SMALL_BLOCKS = {"cpu": kernels_cpu.BlockSize(3), "loops": kernels_cpu.BlockSize(2),

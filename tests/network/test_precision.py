@@ -63,15 +63,14 @@ def test_objectives(objective, device):
     def loss(precision):
         run = NetworkSettings(precision=precision, **NETWORK).run_config(
             True, mem_len=MEMORY, device=device)
-        ids, weights = objectives.targets(objective, {
-            name: tf.constant(value) for name, value in features.items()}, [3, 4])
+        batch = {name: tf.constant(value) for name, value in features.items()}
+        batch.update(objectives.targets(objective, batch, [3, 4]))
         with tf.variable_scope("model", reuse=tf.AUTO_REUSE):
             predictions = objectives.predict(
-                objective, CONFIG, run, {n: tf.constant(v) for n, v in features.items()},
-                [tf.constant(mems)], ids=ids, noise=objectives.Noise(tf.constant([1, 2]), 0),
+                objective, CONFIG, run, batch, [tf.constant(mems)], ids=batch["ids"], noise=objectives.Noise(tf.constant([1, 2]), 0),
                 mask_id=6, with_segments=True)
         # A sum of targets and of the segment's loss that neither hides in the other.
-        return tf.reduce_mean(predictions.losses * weights) + tf.reduce_mean(
+        return tf.reduce_mean(predictions.losses * batch["weights"]) + tf.reduce_mean(
             tf.nn.sparse_softmax_cross_entropy_with_logits(
                 labels=features["label"], logits=predictions.segment_logits))
     check(loss)

@@ -80,7 +80,8 @@ def _summary(net, sequence, summary_type, padding):
         if padding is None:
             return tf.reduce_mean(sequence, axis=1)
         real = 1. - tf.cast(padding, tf.float32)
-        return tf.matmul(real[:, None], sequence)[:, 0] / tf.reduce_sum(real, axis=1, keepdims=True)
+        count = tf.maximum(tf.reduce_sum(real, axis=1, keepdims=True), 1.)     # of padding alone: 0
+        return tf.matmul(real[:, None], sequence)[:, 0] / count
     if summary_type == "attn":
         return _attention_summary(net, sequence, padding)
     raise ValueError("summary_type is %r, expected last, first, mean or attn" % (summary_type,))
@@ -95,8 +96,7 @@ def _attention_summary(net, sequence, padding):
         q, k, v = (split_heads(dense(x, head_kernel(net, name)), config.n_head)
                    for name, x in (("q", query), ("k", sequence), ("v", sequence)))
         scores = tf.matmul(q, k, transpose_b=True) / config.d_head ** 0.5             # [B,N,1,Q]
-        mask = None if padding is None else mask_of(tf.cast(padding, tf.bool)[:, None],
-                                                    may_see_nothing=False)
+        mask = None if padding is None else mask_of(tf.cast(padding, tf.bool)[:, None])
         heads = tf.matmul(net.dropout(masked_softmax(scores, mask), net.run.dropatt), v)
         output = net.dropout(dense_back(merge_heads(heads)[:, 0], head_kernel(net, "o")),
                              net.run.dropout)

@@ -17,7 +17,7 @@ import tensorflow.compat.v1 as tf
 
 from xlnet.network.noise import bits16
 from xlnet.network.ops import dense, shape_of
-from xlnet.network.relative_shift import relative_shift, relative_shift_at
+from xlnet.network.relative_shift import relative_shift
 
 LAYER_NORM_EPSILON = 1e-12
 MASKED_SCORE = -1e30        # added to the score of a masked key; scores are always float32
@@ -50,13 +50,14 @@ def choose(device: str, is_training: bool, recompute: bool, d_inner: int) -> Ker
 
 
 def device_here() -> str:
-    """The device of `choose` on which operations are placed that are added to the graph here."""
-    scope = tf.no_op().device.lower()
-    if "tpu" in scope:
+    """What `choose` needs to know of the device that the open scopes of the graph name; without
+    one a GPU, if there is any."""
+    found = tf.DeviceSpec.from_string(tf.no_op().device).device_type or ""
+    if found.upper().startswith("TPU"):
         return "xla"
-    if "cpu" in scope:
-        return "cpu"
-    return "gpu" if "gpu" in scope or tf2.config.get_visible_devices("GPU") else "cpu"
+    if found:
+        return found.lower()
+    return "gpu" if tf2.config.get_visible_devices("GPU") else "cpu"
 
 
 # ---- dropout ----
@@ -118,7 +119,7 @@ class Biases(NamedTuple):
 
 
 class Mask(NamedTuple):
-    """What queries may not see: see `mask_of`.
+    """What queries may not see.
 
     bias: float32 [B or 1,1,T or 1,K], added to scores, `MASKED_SCORE` where masked. sees: float32
     [B or 1,1,T or 1,1], 0 for a query that sees no key; None: each sees some.
@@ -128,10 +129,8 @@ class Mask(NamedTuple):
 
 
 def mask_of(masked: tf.Tensor, may_see_nothing: bool = True) -> Mask:
-    """The `Mask` of bool [B or 1,T or 1,K], True where a query may not see a key.
-
-    may_see_nothing: whether a row of it may be True throughout.
-    """
+    """masked: bool [B or 1,T or 1,K], True where a query may not see a key; may_see_nothing: False
+    if each query is known to see some key, itself for one."""
     bias = tf.cast(masked, tf.float32)[:, None] * MASKED_SCORE
     if not may_see_nothing:
         return Mask(bias)
@@ -155,11 +154,8 @@ def relative_attention(q: tf.Tensor, keys: Keys, biases: Biases, mask: Optional[
     Returns:
       [B,N,T,H].
     """
-    def shift(scores):
-        if first_distance is None:
-            return relative_shift(scores, shape_of(keys.k)[2])
-        return relative_shift_at(scores, shape_of(keys.k)[2], first_distance)
-    scores = relative_scores(q, keys, biases, segments, shift)
+    scores = relative_scores(q, keys, biases, segments, shift=lambda by_distance: relative_shift(
+        by_distance, shape_of(keys.k)[2], first_distance))
     probabilities = tf.cast(masked_softmax(scores, mask), q.dtype)                   # [B,N,T,K]
     return tf.matmul(dropout(probabilities, drops), keys.v)
 

@@ -19,12 +19,7 @@ import tensorflow.compat.v1 as tf
 from xlnet.network.kernels import ACTIVATIONS, LAYER_NORM_EPSILON, NO_DROPOUT, Kernels
 from xlnet.network.noise import fold_in, hashed
 from xlnet.network.ops import dense, dense_back, in_rows, shape_of
-from xlnet.network.relative_shift import (
-    relative_shift,
-    relative_shift_at,
-    shift_back,
-    shift_back_at,
-)
+from xlnet.network.relative_shift import relative_shift, shift_back
 
 Pass = Callable[..., Any]       # elementwise work of a forward or backward pass
 
@@ -275,8 +270,7 @@ class _Work:
         q, q_r, k_r = self._of_block(block, inputs)
         score = tf.matmul(q, inputs.k, transpose_b=True)                             # [B,N,rows,K]
         by_distance = tf.matmul(q_r, k_r, transpose_b=True)                          # [B,N,rows,R']
-        score += (relative_shift(by_distance, self._num_keys) if self._first_distance is None else
-                  relative_shift_at(by_distance, self._num_keys, self._first_distance))
+        score += relative_shift(by_distance, self._num_keys, self._first_distance)
         score = tf.cast(score, tf.float32)
         if bias is not None:
             score += _rows(bias, block)
@@ -308,9 +302,7 @@ class _Work:
         dscore, dropped = self._score_gradient(                          # [B,N,rows,K]
             p, tf.matmul(dv_out, inputs.v, transpose_b=True), tf.cast(total, p.dtype),
             *self._bits(block, p))
-        by_distance = (                                                  # [B,N,rows,R']
-            shift_back(dscore, shape_of(k_r)[2]) if self._first_distance is None else
-            shift_back_at(dscore, shape_of(k_r)[2], self._first_distance))
+        by_distance = shift_back(dscore, shape_of(k_r)[2], self._first_distance)  # [B,N,rows,R']
         return _Inputs(
             q=tf.matmul(dscore, inputs.k),                               # [B,N,rows,H+S]
             q_r=tf.matmul(by_distance, k_r),                             # [B,N,rows,H]

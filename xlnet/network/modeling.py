@@ -12,6 +12,7 @@ N heads, H d_head, F d_inner, S segment ids, V vocabulary, L layers.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Optional
@@ -20,7 +21,7 @@ import tensorflow.compat.v1 as tf
 
 from xlnet.config import RunConfig, XLNetConfig
 from xlnet.network import ops
-from xlnet.network.kernels import Keys, Mask, mask_of
+from xlnet.network.kernels import Keys, Mask, device_here, mask_of
 from xlnet.network.noise import fold_in
 from xlnet.network.ops import count_to, dense, shape_of, split_heads
 from xlnet.network.parameters import Network, Weights, get_initializer, get_weight, layer_weights
@@ -101,7 +102,7 @@ def sinusoids_of(net: Network, batch: Any, length: Any, memory_length: Any, attn
         distances = tf.clip_by_value(distances, -clamp_len, clamp_len)
     angles = distances[:, None] * frequencies[None, :]                                # [R,D/2]
     sine, cosine = net.cast(tf.sin(angles))[None], net.cast(tf.cos(angles))[None]
-    if net.run.position_dropout == "row":   # as in the published code; B times the projections
+    if net.run.position_dropout == "row" and net.run.is_training:   # as in the published code
         sine, cosine = (net.dropout(tf.tile(half, [batch, 1, 1]), net.run.dropout)
                         for half in (sine, cosine))
     sign = None if direction is None else net.cast(1 - 2 * direction)[:, None, None, None]
@@ -115,14 +116,11 @@ def position_keys(net: Network, kernel: tf.Tensor, sinusoids: Sinusoids) -> tf.T
     return cosine + (sine if sinusoids.sign is None else sinusoids.sign * sine)
 
 
-# ---- a layer: attention to memory and content, then the feed-forward layer ----
+# ---- a layer of both streams ----
 
 class Stream(NamedTuple):
-    """What the query positions of the content or the query stream see.
-
-    mask: `Mask`, or None. segments: one-hot [B,1,T,S], or None. first_distance: see
-    `kernels.relative_attention`. weights: [B,T], 0 switches attention off, or None.
-    """
+    """What the query positions of a stream see; mask, segments and first_distance as in
+    `kernels.relative_attention`. weights: [B,T], 0 switches attention off, or None."""
     mask: Optional[Mask]
     segments: Optional[tf.Tensor]
     first_distance: Optional[tf.Tensor] = None
@@ -164,7 +162,7 @@ def two_streams(net: Network, weights: Weights, inputs: LayerInputs,
 
 def keys_of(net: Network, weights: Weights, memory: Optional[tf.Tensor], h: tf.Tensor,
             sinusoids: Sinusoids, segments: Optional[tf.Tensor] = None) -> Keys:
-    """Keys and values of [memory, h]; nothing is learned through the memory."""
+    """Keys and values of [memory, h]; no gradient reaches the memory."""
     def project(kernel):
         projected = dense(h, kernel)
         if memory is not None:
@@ -176,10 +174,9 @@ def keys_of(net: Network, weights: Weights, memory: Optional[tf.Tensor], h: tf.T
 
 def layer(net: Network, weights: Weights, x: tf.Tensor, keys: Keys, stream: Stream) -> tf.Tensor:
     """Attention, then the feed-forward layer, each added to its input and normalized: [B,T,D]."""
-    run, kernels = net.run, net.kernels
     q = split_heads(dense(x, weights.q), net.config.n_head)                       # [B,N,T,H]
-    heads = kernels.relative_attention(q, keys, weights.biases, stream.mask, stream.segments,
-                                       stream.first_distance, net.drops(run.dropatt))
+    heads = net.kernels.relative_attention(q, keys, weights.biases, stream.mask, stream.segments,
+                                           stream.first_distance, net.drops(net.run.dropatt))
     if stream.weights is not None:
         heads *= net.cast(stream.weights)[:, None, :, None]
     return after_attention(net, weights, x, heads)
@@ -238,13 +235,14 @@ def transformer_xl(config: XLNetConfig, run: RunConfig, *, input_ids: tf.Tensor,
       attn_type: "bi", or "uni" for the causal Transformer-XL.
       seed: uint64 [1], see `noise`, makes dropout a function of it. Needed if `run.is_training` and
         a rate > 0.
-      first_row: an int or a scalar, the index of batch element 0 in the batch that dropout masks
-        are computed for: a part of a batch has those that it has in the complete one. None: no
-        larger batch.
+      first_row: an int or a scalar, the index of batch element 0 in the global batch: a micro-batch
+        then has the dropout masks of its part of that. None: there is no larger batch.
 
     Returns:
       `Outputs`; new memories in the dtype of the matmuls.
     """
+    # Found out here: in the function of a layer the device's scope is lost.
+    run = dataclasses.replace(run, device=run.device or device_here())
     net = Network(config, run, seed, first_row)
     with tf.variable_scope("transformer"):
         batch, length = shape_of(input_ids)
@@ -254,7 +252,7 @@ def transformer_xl(config: XLNetConfig, run: RunConfig, *, input_ids: tf.Tensor,
         content, query_stream, key_segments = _streams(
             net, _over_keys(mask, length, memory_length, attn_type, run.same_length),
             seg_ids, query, length, memory_length)
-        # Target positions are shifted over all distances; "uni" alone has none to the right.
+        # Target positions read their distances from those to both sides.
         has_targets = query is not None and query.positions is not None
         sinusoids = sinusoids_of(net, batch, length, memory_length,
                                  "bi" if has_targets else attn_type, direction)
@@ -314,10 +312,10 @@ def _streams(net, mask, seg_ids, query, length, memory_length):
         rows, segments = (None if x is None else _rows_at(x, query.positions)
                           for x in (mask, segments if segments is None else segments[:, 0]))
         segments = None if segments is None else segments[:, None]                    # [B,1,P,S]
-    sees_memory = isinstance(memory_length, int) and memory_length > 0
-    return content, Stream(
-        None if rows is None else mask_of(rows, may_see_nothing=not sees_memory), segments,
-        None if query.positions is None else length - query.positions, query.weights), key_segments
+    first_distance = None if query.positions is None else tf.cast(
+        length, query.positions.dtype) - query.positions
+    return content, Stream(None if rows is None else mask_of(rows), segments, first_distance,
+                           query.weights), key_segments
 
 
 def _rows_at(x, positions):

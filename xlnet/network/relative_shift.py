@@ -1,39 +1,51 @@
 """From scores by distance to scores by key, and back (Transformer-XL, appendix B).
 
-Tensors only. Shape letters as in `modeling`; P rows that are some of the window's.
+Tensors only. Shape letters as in `modeling`.
 """
 
 from __future__ import annotations
+
+from typing import Optional
 
 import tensorflow.compat.v1 as tf
 
 from xlnet.network.ops import count_to, shape_of
 
 
-def relative_shift(x: tf.Tensor, num_keys: int) -> tf.Tensor:
+def relative_shift(x: tf.Tensor, num_keys: int,
+                   first_distance: Optional[tf.Tensor] = None) -> tf.Tensor:
     """Reads off, for query i and key j, the score at their distance (Transformer-XL, appendix B).
 
     Args:
-      x: [B,N,Q,R], scores of query i with the distance of index r; distance d has index K - d.
+      x: [B,N,T,R], scores of query i with the distance of index r; distance d has index K - d.
       num_keys: K.
+      first_distance: int [B,T], the index of the distance between each query and the first key.
+        None: the queries are the complete sequence, query i has Q - i.
 
     Returns:
-      [B,N,Q,K] with `y[i, j] = x[i, Q - i + j]`, as key j is M + i - j away from query i.
+      [B,N,T,K] with `y[i, j] = x[i, first_distance[i] + j]`, as key j is M + i - j away from
+      position i.
 
-    In memory, one row further is R cells on and the wanted column one to the left: after dropping
-    the first Q cells every row is R - 1 cells long and starts at its first wanted column. With
-    Q = 2, K = 2, R = 4: `a b c d | e f g h` -> drop 2 -> `c d e | f g h` -> `c d | f g`.
+    Of the complete sequence, in memory, one row further is R cells on and the wanted column one to
+    the left: after dropping the first Q cells every row is R - 1 cells long and starts at its first
+    wanted column. With Q = 2, K = 2, R = 4: `a b c d | e f g h` -> drop 2 -> `c d e | f g h` ->
+    `c d | f g`.
     """
+    if first_distance is not None:
+        return take(x, first_distance[:, :, None] + count_to(num_keys, first_distance.dtype))
     batch, heads, length, distances = shape_of(x)
     y = tf.reshape(x, [batch, heads, length * distances])[:, :, length:]          # [B,N,Q*(R-1)]
     return tf.reshape(y, [batch, heads, length, distances - 1])[..., :num_keys]   # [B,N,Q,K]
 
 
-def shift_back(y: tf.Tensor, distances: int) -> tf.Tensor:
-    """The gradient of `relative_shift`, the same steps backward: [B,N,Q,K] -> [B,N,Q,R].
+def shift_back(y: tf.Tensor, distances: int,
+               first_distance: Optional[tf.Tensor] = None) -> tf.Tensor:
+    """The gradient of `relative_shift`, the same steps backward: [B,N,T,K] -> [B,N,T,R].
 
     With Q = 2, K = 2, R = 4: `c d | f g` -> `c d 0 | f g 0` -> `0 0 c d | 0 f g 0`.
     """
+    if first_distance is not None:
+        return _back_at(y, distances, first_distance)
     batch, heads, length, num_keys = shape_of(y)
     x = tf.pad(y, [[0, 0], [0, 0], [0, 0], [0, distances - 1 - num_keys]])        # [B,N,Q,R-1]
     x = tf.reshape(x, [batch, heads, length * (distances - 1)])
@@ -41,20 +53,8 @@ def shift_back(y: tf.Tensor, distances: int) -> tf.Tensor:
     return tf.reshape(x, [batch, heads, length, distances])
 
 
-def relative_shift_at(x: tf.Tensor, num_keys: int, first_distance: tf.Tensor) -> tf.Tensor:
-    """`relative_shift` for some rows of the window, e.g. those of the prediction slots.
-
-    x [B,N,P,R] -> y [B,N,P,K] with `y[p, j] = x[p, first_distance[p] + j]`; `first_distance` int
-    [B,P] is Q - i for a row that stands at position i.
-    """
-    return take(x, first_distance[:, :, None] + count_to(num_keys, first_distance.dtype))
-
-
-def shift_back_at(y: tf.Tensor, distances: int, first_distance: tf.Tensor) -> tf.Tensor:
-    """The gradient of `relative_shift_at`: a shift back, with zeros where it did not read.
-
-    y [B,N,P,K] -> [B,N,P,R]. A row with first_distance 1 of K = 2, R = 4: `a b` -> `0 a b 0`.
-    """
+def _back_at(y, distances, first_distance):
+    """Zeros where nothing was read. With first_distance 1, K = 2, R = 4: `a b` -> `0 a b 0`."""
     num_keys = shape_of(y)[-1]
     index = count_to(distances, first_distance.dtype) - first_distance[:, :, None]     # [B,P,R]
     beyond = tf.cast(num_keys, index.dtype)
