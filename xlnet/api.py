@@ -59,8 +59,8 @@ class XLNetModel:
         """float32 [B,D]; "last", "first", "mean" or "attn". Padding counts, as in the reference."""
         with tf.variable_scope("model", reuse=tf.AUTO_REUSE):
             return heads.summarize(self._config, self._run, self._sequence,
-                                      summary_type=summary_type, use_proj=use_summ_proj,
-                                      seed=self._seed)
+                                   summary_type=summary_type, use_proj=use_summ_proj,
+                                   seed=self._seed)
 
     def get_new_memory(self) -> list[tf.Tensor]:
         """List over layers of [M',B,D], to be given as `mems` with the next segment; bfloat16 with

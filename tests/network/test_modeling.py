@@ -311,7 +311,7 @@ def test_summaries_leave_padding_out(graph, kind):
     run = xlnet.RunConfig(**RUN)
     bare = heads.summarize(tiny(), run, tf.constant(sequence), summary_type=kind)
     full = heads.summarize(tiny(), run, tf.constant(padded), summary_type=kind,
-                              padding=tf.constant(padding))
+                           padding=tf.constant(padding))
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
         assert_close(*session.run([full, bare]))

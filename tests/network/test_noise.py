@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
-from xlnet.network import kernels_cpu, noise
+from xlnet.network import kernels_cpu, noise, ops
 
 SHAPE = 6, 12, 128, 64
 

@@ -83,8 +83,8 @@ def bits16(shape: Sequence[Any], seed: tf.Tensor,
 def hashed(shape: Sequence[Any], seed: tf.Tensor, first_row: Any) -> tf.Tensor:
     """Random uint32 of `shape` = [rows, ...], less than 2^32 of them in a row.
 
-    Each is a hash of the seed, its row and its place in the row, so that a loop over elements
-    (`kernels_cpu.loop`) has its own number wherever it stands, at a sixth of what `bits16` takes there.
+    Each is a hash of the seed, its row and its index in the row, so that a loop over elements
+    (`kernels_cpu.loop`) can compute it, at a sixth of what `bits16` takes there.
 
     Args:
       seed: uint64 [1]. first_row: a scalar, the index of the first row in the global batch.

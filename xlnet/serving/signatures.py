@@ -93,5 +93,5 @@ class Signatures:
                 config, run, input_ids=features["input_ids"], seg_ids=features["segment_ids"],
                 mask=padding[:, None] > 0).sequence
         vector = heads.summarize(config, run, sequence, summary_type="mean", padding=padding,
-                                    use_proj=False)
+                                 use_proj=False)
         return Signature({"text_a": texts}, {"vector": vector})

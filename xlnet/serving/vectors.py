@@ -38,7 +38,7 @@ def build(config: XLNetConfig, network: NetworkSettings) -> tuple[Tensors, Tenso
         for pooling in POOLINGS:
             outputs[_name(layer, pooling)] = sequence if pooling == "none" else \
                 heads.summarize(config, run, sequence, summary_type=pooling, padding=padding,
-                                   use_proj=False)
+                                use_proj=False)
     return inputs, outputs
 
 
