@@ -20,7 +20,7 @@ from xlnet.engine import training
 from xlnet.finetuning.model import TrainedModel
 from xlnet.models import layout
 from xlnet.models.task_model import TaskModel
-from xlnet.network import kernels
+from xlnet.network import parameters
 from xlnet.pretraining import model as pretraining_model
 from xlnet.records import feature_spec
 from xlnet.tasks.registry import KINDS
@@ -84,7 +84,7 @@ def _batch(task, settings, is_fixed):
 
 
 def _fetches(model, features):
-    with unittest.mock.patch.object(kernels, "device_here", lambda: "gpu"):
+    with unittest.mock.patch.object(parameters, "device_here", lambda: "gpu"):
         spec = model.model_fn(features)
     step = training.step_of_graph()
     return [spec.train_op, step.stop, *step.scalars().values()]

@@ -58,7 +58,7 @@ class Converted:
         run = xlnet.RunConfig(False, **RUN)
         ids, segments, padding = self.texts()
         sequence = modeling.transformer_xl(self.config, run, input_ids=ids, seg_ids=segments,
-                                           hidden=padding[:, None] > 0).sequence
+                                           mask=padding[:, None] > 0).sequence
         return heads.Layers(run, scope, sequence, padding, lambda: heads.summarize(
             self.config, run, sequence, padding=padding))
 

@@ -129,8 +129,8 @@ def _read_text(name):
     def read(folder):
         settings = config.CorpusSettings(input_glob="", save_dir="", sp_path="")
         path = str(folder / name)
-        return [tuple(line[1:]) for line in reading.read_chunk(
-            reading.cut([path], files.size(path))[0], settings, collections.Counter())]
+        return [tuple(line[1:]) for chunk in reading.cut([path], files.size(path))
+                for line in reading.read_chunk(chunk, settings, collections.Counter())]
     return read
 
 

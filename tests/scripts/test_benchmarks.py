@@ -21,7 +21,7 @@ from work import WORKS, Work
 
 from xlnet import config as settings
 from xlnet.errors import UserError
-from xlnet.network import kernels
+from xlnet.network import parameters
 
 ON_GPU = os.environ.get("XLNET_TEST_GPU") == "1"
 RUN = [sys.executable, str(ROOT / "benchmarks" / "run.py"), "--works=infer", "--n_layer=1",
@@ -49,7 +49,7 @@ def test_operations_are_those_of_the_graph(graph, name, recompute):
 @pytest.mark.parametrize("name", ("pretrain", "finetune512"))
 def test_operations_on_a_gpu(graph, monkeypatch, name):
     """All rows of attention are one block there."""
-    monkeypatch.setattr(kernels, "device_here", lambda: "gpu")
+    monkeypatch.setattr(parameters, "device_here", lambda: "gpu")
     config = base(n_layer=2)
     time_xlnet.build(WORKS[name], settings.XLNetConfig(**config),
                      dict(precision="bf16", recompute=False))
@@ -124,7 +124,7 @@ def test_operators_are_counted_with_what_they_read_and_write(capsys):
                             dict(precision="fp32", recompute=False), warm_up=1)
     found = operators.shares(stats)
     assert 7 <= found["MatMul"].count + found["FusedMatMul"].count <= 10
-    assert found["BatchMatMulV2"].count == 5    # content, r_w, position, segment; and the values
+    assert found["BatchMatMulV2"].count == 4    # content, position, segment; and the values
     gathered, = [share for name, share in found.items() if name.startswith("GatherV2")]
     assert gathered.written >= 2 * 16 * 8 * 4 and gathered.seconds > 0
     operators.show(stats, top=3)

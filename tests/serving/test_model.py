@@ -80,7 +80,7 @@ def test_labels(kept):
         assert answer.label == row["label"]
         assert answer.probability == max(answer.probabilities.values())
         for name, value in answer.probabilities.items():
-            assert value == pytest.approx(float(row["p_" + name]), abs=1e-6)
+            assert value == pytest.approx(float(row["p_" + name]), abs=3e-6)
     np.testing.assert_allclose(found.model.probabilities(pairs),
                                [list(answer.probabilities.values()) for answer in answers])
     assert found.model.classify(pairs[1])[2] == pytest.approx(answers[1][2])
@@ -98,7 +98,7 @@ def test_any_number_of_labels(kept):
     np.testing.assert_allclose(
         found.model.probabilities(texts),
         [[float(row["p_" + name]) for name in found.model.labels] for row in found.table()],
-        atol=1e-6)
+        atol=3e-6)
     assert found.model.classify(texts[0], threshold=0).labels == found.model.labels
 
 
@@ -107,7 +107,7 @@ def test_scores(kept):
     found, texts = kept("regression"), FILES["regression"][1].split("\n")[:-1]
     scores = found.model.score(texts)
     assert scores.dtype == np.float32
-    np.testing.assert_allclose(scores, [float(row["score"]) for row in found.table()], atol=1e-6)
+    np.testing.assert_allclose(scores, [float(row["score"]) for row in found.table()], atol=3e-6)
     assert found.model.score(texts[1]) == pytest.approx(scores[1])
 
 
@@ -119,13 +119,13 @@ def test_choices(kept):
     for answer, row in zip(answers, found.table()):
         assert answer.label == row["label"] == "abc"[answer.number]
         assert answer.probabilities == pytest.approx(
-            [float(row["p_" + name]) for name in "abc"], abs=1e-6)
+            [float(row["p_" + name]) for name in "abc"], abs=3e-6)
     one = found.model.choose(texts[1], choices[1], questions[1])
     assert (one.number, one.probabilities) == (answers[1].number,
                                                pytest.approx(answers[1].probabilities))
     fewer = found.model.choose(texts[1], choices[1][:2], questions[1])
     assert fewer.probabilities == pytest.approx(
-        [p / sum(one.probabilities[:2]) for p in one.probabilities[:2]], abs=1e-6)
+        [p / sum(one.probabilities[:2]) for p in one.probabilities[:2]], abs=3e-6)
     with pytest.raises(xlnet.UserError, match="text 0: 4 answers, expected at most 3"):
         found.model.choose("a", ["b", "c", "e", "f"], "d")
 
@@ -140,7 +140,7 @@ def test_ranks(kept):
         assert [each.score for each in documents] == sorted(
             (each.score for each in documents), reverse=True)
         for each in documents:
-            assert each.score == pytest.approx(scores[query, names[query][each.number]], abs=1e-6)
+            assert each.score == pytest.approx(scores[query, names[query][each.number]], abs=3e-6)
     best = found.model.rank("sol", ["mitel", "rokmi"])
     assert [each.number for each in best] == [each.number for each in ranked[1]]
 
@@ -174,12 +174,12 @@ def test_answers(kept):
     answers = found.model.answer(*zip(*asked))
     for id, (_, context), answer in zip("123", asked, answers):
         assert answer.text == official[id]
-        assert answer.null_probability == pytest.approx(null[id], abs=1e-6)
+        assert answer.null_probability == pytest.approx(null[id], abs=3e-6)
         assert answer.start is None if not answer.text else \
             context[answer.start:answer.end] == answer.text
         assert [span.text for span in answer.best] == [best["text"] for best in n_best[id]]
         assert [span.probability for span in answer.best] == pytest.approx(
-            [best["probability"] for best in n_best[id]], abs=1e-6)
+            [best["probability"] for best in n_best[id]], abs=3e-6)
         assert all(context[span.start:span.end] == span.text for span in answer.best)
     (question, context), (other, _) = asked[:2]
     assert [each.text for each in found.model.answer([question, other], context)] == [

@@ -21,7 +21,6 @@ from xlnet.network.relative_shift import relative_shift
 
 LAYER_NORM_EPSILON = 1e-12
 MASKED_SCORE = -1e30        # added to the score of a masked key; scores are always float32
-LOOPS_FROM = 1024           # d_inner from which loops save more than it takes to compile them
 
 
 class Kernels(NamedTuple):
@@ -30,34 +29,6 @@ class Kernels(NamedTuple):
     feed_forward: Callable[..., tf.Tensor]
     layer_norm: Callable[..., tf.Tensor]
     dropout: Callable[..., tf.Tensor]
-
-
-def choose(device: str, is_training: bool, recompute: bool, d_inner: int) -> Kernels:
-    """The forms for a run.
-
-    Args:
-      device: "cpu" or "gpu", for TensorFlow's operations one by one; "xla": compiled, as on a TPU.
-      recompute: whether the backward pass computes attention probabilities again.
-      d_inner: width of the feed-forward layer.
-    """
-    if device == "xla":
-        return PLAIN
-    from xlnet.network import kernels_cpu
-    return kernels_cpu.tuned(
-        blocks=kernels_cpu.CPU_BLOCKS if device == "cpu" else kernels_cpu.GPU_BLOCKS,
-        in_loops=device == "cpu" and is_training and d_inner >= LOOPS_FROM,
-        is_training=is_training, recompute=recompute)
-
-
-def device_here() -> str:
-    """What `choose` needs to know of the device that the open scopes of the graph name; without
-    one a GPU, if there is any."""
-    found = tf.DeviceSpec.from_string(tf.no_op().device).device_type or ""
-    if found.upper().startswith("TPU"):
-        return "xla"
-    if found:
-        return found.lower()
-    return "gpu" if tf2.config.get_visible_devices("GPU") else "cpu"
 
 
 # ---- dropout ----

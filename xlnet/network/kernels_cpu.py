@@ -318,8 +318,10 @@ class _Work:
     def _bits(self, block, p):
         if not self._drops.rate:
             return []
-        own = self._drops._replace(seed=fold_in(self._drops.seed, block.number))
-        return _random_bits(shape_of(p), own, self._run)
+        drops = self._drops         # the first block's mask is that of the plain form
+        if block.number:
+            drops = drops._replace(seed=fold_in(drops.seed, block.number))
+        return _random_bits(shape_of(p), drops, self._run)
 
 
 @functools.cache

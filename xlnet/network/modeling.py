@@ -12,7 +12,6 @@ N heads, H d_head, F d_inner, S segment ids, V vocabulary, L layers.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Optional
@@ -21,7 +20,7 @@ import tensorflow.compat.v1 as tf
 
 from xlnet.config import RunConfig, XLNetConfig
 from xlnet.network import ops
-from xlnet.network.kernels import Keys, Mask, device_here, mask_of
+from xlnet.network.kernels import Keys, Mask, mask_of
 from xlnet.network.noise import fold_in
 from xlnet.network.ops import count_to, dense, shape_of, split_heads
 from xlnet.network.parameters import Network, Weights, get_initializer, get_weight, layer_weights
@@ -241,8 +240,6 @@ def transformer_xl(config: XLNetConfig, run: RunConfig, *, input_ids: tf.Tensor,
     Returns:
       `Outputs`; new memories in the dtype of the matmuls.
     """
-    # Found out here: in the function of a layer the device's scope is lost.
-    run = dataclasses.replace(run, device=run.device or device_here())
     net = Network(config, run, seed, first_row)
     with tf.variable_scope("transformer"):
         batch, length = shape_of(input_ids)
@@ -256,7 +253,8 @@ def transformer_xl(config: XLNetConfig, run: RunConfig, *, input_ids: tf.Tensor,
         has_targets = query is not None and query.positions is not None
         sinusoids = sinusoids_of(net, batch, length, memory_length,
                                  "bi" if has_targets else attn_type, direction)
-        weights, run_layer = layer_weights(net, seg_ids is not None), _layer_function(config, run)
+        weights, run_layer = layer_weights(
+            net, seg_ids is not None), _layer_function(config, net.run)
         new_mems = []
         for i in range(config.n_layer):
             memory = mems[i] if mems else None

@@ -6,16 +6,19 @@ Shape letters as in `modeling`.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Optional
 
+import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from xlnet.config import RunConfig, XLNetConfig
-from xlnet.network import kernels
+from xlnet.network import kernels, kernels_cpu
 from xlnet.network.kernels import NO_DROPOUT, Biases, Dropout
 from xlnet.network.noise import fold_in
 
+LOOPS_FROM = 1024           # d_inner from which loops save more than it takes to compile them
 DTYPES = {"fp32": tf.float32, "bf16": tf.bfloat16, "fp16": tf.float16}
 
 
@@ -32,13 +35,13 @@ class Network:
     def __init__(self, config: XLNetConfig, run: RunConfig, seed: Optional[tf.Tensor],
                  first_row: Any = None):
         self.config = config
-        self.run = run
+        # Found out here, once: in the function of a layer the scope of the device is lost.
+        self.run = dataclasses.replace(run, device=run.device or device_here())
         self.seed = seed
         self.first_row = first_row
         assert run.precision, "a RunConfig has a precision from its making on"
         self.dtype = DTYPES[run.precision]
-        self.kernels = kernels.choose(run.device or kernels.device_here(), run.is_training,
-                                      run.recompute, config.d_inner)
+        self.kernels = choose(self.run.device, run.is_training, run.recompute, config.d_inner)
         self._dropouts = 0
 
     def variable(self, name: str, shape: Sequence[int],
@@ -61,6 +64,33 @@ class Network:
         assert self.seed is not None, "dropout in training needs a seed"
         self._dropouts += 1
         return Dropout(rate, fold_in(self.seed, self._dropouts), self.first_row)
+
+
+def choose(device: str, is_training: bool, recompute: bool, d_inner: int) -> kernels.Kernels:
+    """The forms for a run.
+
+    Args:
+      device: "cpu" or "gpu", for TensorFlow's operations one by one; "xla": compiled, as on a TPU.
+      recompute: whether the backward pass computes attention probabilities again.
+      d_inner: width of the feed-forward layer.
+    """
+    if device == "xla":
+        return kernels.PLAIN
+    return kernels_cpu.tuned(
+        blocks=kernels_cpu.CPU_BLOCKS if device == "cpu" else kernels_cpu.GPU_BLOCKS,
+        in_loops=device == "cpu" and is_training and d_inner >= LOOPS_FROM,
+        is_training=is_training, recompute=recompute)
+
+
+def device_here() -> str:
+    """What `choose` needs to know of the device that the open scopes of the graph name; without
+    one a GPU, if there is any."""
+    found = tf.DeviceSpec.from_string(tf.no_op().device).device_type or ""
+    if found.upper().startswith("TPU"):
+        return "xla"
+    if found:
+        return found.lower()
+    return "gpu" if tf2.config.get_visible_devices("GPU") else "cpu"
 
 
 def get_initializer(run: RunConfig) -> tf.initializers.Initializer:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
-import types
+import runpy
 from typing import Callable
 
 import numpy as np
@@ -151,13 +151,9 @@ def own(name: str) -> Metric:
     try:
         if place.endswith(".py"):
             files.require_file(place, "metric")
-            module = types.ModuleType("metric")
-            module.__file__ = place
-            with open(place, "rb") as f:
-                exec(compile(f.read(), place, "exec"), module.__dict__)
+            function = runpy.run_path(place)[function_name]
         else:
-            module = importlib.import_module(place)
-        function = getattr(module, function_name)
+            function = getattr(importlib.import_module(place), function_name)
         needed = [parameter for parameter in inspect.signature(function).parameters.values()
                   if parameter.default is parameter.empty
                   and parameter.kind is parameter.POSITIONAL_OR_KEYWORD]

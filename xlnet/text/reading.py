@@ -128,6 +128,8 @@ def cut(paths: Sequence[str], chunk_bytes: Optional[int] = None,
     chunk_bytes = chunk_bytes or _chunk_bytes(sum(sizes))
     chunks = []
     for path, size in zip(paths, sizes):
+        if not size and path.endswith(".gz"):
+            raise UserError("%s: is empty, expected gzip data" % path)
         form = look(path, json_field, encoding) if size else Form()
         step = size if form.is_whole else chunk_bytes
         chunks += [Chunk(path, begin, min(begin + step, size), form)
