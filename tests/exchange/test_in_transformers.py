@@ -109,7 +109,7 @@ def test_our_classifier_answers_there_as_here(graph, python, tmp_path, activatio
         sequence = modeling.transformer_xl(
             config, run, input_ids=tf.constant(ids, tf.int32),
             seg_ids=tf.constant(segments, tf.int32),
-            hidden=tf.constant(padding)[:, None] > 0).sequence
+            mask=tf.constant(padding)[:, None] > 0).sequence
         logits = heads.classification(run, heads.summarize(config, run, sequence),
                                       tf.zeros([3], tf.int32), num_classes=3,
                                       scope="classification_custom").logits

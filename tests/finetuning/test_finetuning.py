@@ -290,7 +290,7 @@ def test_segments_remember_the_ones_before(graph):
             part = text[:, 3 * number:3 * number + 3]
             outputs = modeling.transformer_xl(
                 config, run, input_ids=tf.constant(part), seg_ids=tf.zeros_like(part), mems=mems,
-                hidden=tf.constant(part == 0)[:, None])
+                mask=tf.constant(part == 0)[:, None])
             mems = [mem * (part != 0)[..., None].astype(np.float32) for mem in outputs.new_mems]
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())

@@ -74,7 +74,7 @@ class Pretrained:
             inputs = (tf.placeholder(tf.int32, [1, length]),
                       tf.placeholder(tf.bool, [1, length, length]),
                       tf.placeholder(tf.int32, [1, None]))
-            outputs = self._network(inputs[0], hidden=inputs[1], positions=inputs[2])
+            outputs = self._network(inputs[0], mask=inputs[1], positions=inputs[2])
             said = tf.nn.log_softmax(heads.lm_logits(outputs.sequence, outputs.embedding_table))
             session = tf.Session(graph=graph)
             session.run([v.assign(self.weights[v.op.name]) for v in tf.global_variables()])

@@ -311,7 +311,7 @@ def one_layer(ids, memory, slots):
     with tf.variable_scope("model", reuse=tf.AUTO_REUSE):
         return [modeling.transformer_xl(
             config, xlnet.RunConfig(False, False, False, 0., 0., init_std=0.3), input_ids=ids,
-            mems=[memory], hidden=hidden, query=query).sequence[0]
+            mems=[memory], mask=hidden, query=query).sequence[0]
             for query in (None, modeling.Query(positions=tf.constant(slots[None], tf.int32)))]
 
 
