@@ -6,7 +6,7 @@
 #
 # TENSORFLOW=2.15 or 2.21 chooses the TensorFlow; without it, that of .venv stays, and a new .venv gets
 # the newest. PYTHON=... chooses the Python of a new .venv; without it, that is the newest that fits.
-# VENV=... is another directory than .venv.
+# VENV=... is another directory than .venv. Status 4: no Python fits.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 venv=${VENV:-.venv}
@@ -48,7 +48,7 @@ find_python() {
     echo "setup.sh: TensorFlow ${TENSORFLOW:-2.15 to 2.21} needs Python ${pythons##* } to" \
         "${pythons%% *}; found:${found:- none}; get one (uv python install ${pythons%% *}, conda," \
         "pyenv) or set PYTHON=/path/to/python" >&2
-    return 1
+    return 4
 }
 
 make_venv() {

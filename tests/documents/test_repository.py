@@ -1,6 +1,8 @@
 """What stands around the code: release notes, citation, container, templates."""
 
+import os
 import re
+import shutil
 import subprocess
 
 import badges
@@ -56,6 +58,35 @@ def test_workflows_and_templates_are_read(yaml):
     for path in (ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.md"):
         _, head, body = path.read_text(encoding="utf-8").split("---\n", 2)
         assert {"name", "about", "labels"} == set(yaml.safe_load(head)) and body.strip()
+
+
+@pytest.mark.parametrize("setup_of_other, smoke, tests, changes, status, said", (
+    (0, 0, 0, {}, 0, ""),
+    (0, 1, 0, {}, 1, "smoke suite on TensorFlow 2.15 failed"),
+    (0, 0, 1, {}, 1, ""),
+    (4, 0, 0, {}, 0, "left out: no Python fits"),
+    (4, 0, 0, {"CI_OTHER": "2.15"}, 1, "setup for TensorFlow 2.15 failed"),
+    (1, 0, 0, {}, 1, "setup for TensorFlow 2.15 failed"),
+    (1, 1, 0, {"CI_OTHER": "no"}, 0, "")))
+def test_the_status_of_ci_is_that_of_all_and_its_last_line_the_tests(
+        tmp_path, setup_of_other, smoke, tests, changes, status, said):
+    """With programs that do nothing in the places of those that it starts."""
+    for path, text in {
+            "scripts/setup.sh": "[ -z \"$VENV\" ] || exit %d" % setup_of_other,
+            "scripts/run_tests.sh": "case $* in @*) exit %d ;; esac\necho all $*; exit %d" % (
+                smoke, tests),
+            ".venv/bin/python": "[ \"$1\" != -c ] || echo 2.21"}.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text("#!/bin/bash\n%s\n" % text)
+        (tmp_path / path).chmod(0o755)
+    (tmp_path / ".ci").mkdir()
+    shutil.copy(ROOT / ".ci" / "run", tmp_path / ".ci" / "run")
+    done = subprocess.run([tmp_path / ".ci" / "run", "-x"], text=True, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+                          env={"PATH": os.environ["PATH"], **changes})
+    assert done.returncode == status and said in done.stdout, done.stdout
+    assert ".ci/run: " not in done.stdout or said
+    assert done.stdout.endswith("\nall -x\n")
 
 
 def instructions():

@@ -99,6 +99,32 @@ def test_when_training_ends(tmp_path, batches, max_steps, stop_at, last):
     assert hook.seen == list(range(1, last + 1))
 
 
+def test_a_run_that_has_all_its_steps_trains_no_more(tmp_path):
+    """As TensorFlow's, which returns before it makes a session."""
+    estimator, saved, hook = Estimator(count, str(tmp_path)), Saved(tmp_path), Steps()
+
+    def train(max_steps, hook):
+        estimator.train(lambda: tf.data.Dataset.range(9).map(float_of), max_steps=max_steps,
+                        hooks=[hook])
+    train(3, saved)
+    train(3, hook)
+    train(2, hook)
+    assert hook.seen == []
+    train(5, hook)
+    assert hook.seen == [4, 5]
+
+
+class Saved(tf.train.SessionRunHook):
+    """Saves a checkpoint at the end."""
+
+    def __init__(self, directory):
+        self._prefix = str(directory / "model.ckpt")
+
+    def end(self, session):
+        tf.get_collection(tf.GraphKeys.SAVERS)[0].save(
+            session, self._prefix, global_step=tf.train.get_global_step())
+
+
 def float_of(number):
     return tf.cast(number, tf.float32)
 

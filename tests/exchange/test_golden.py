@@ -96,7 +96,9 @@ def test_tasks(graph, converted, name, kind, columns):
     task = Task("custom", text_a=("text",), text_b=(), label=("label",), metrics=(), kind=kind,
                 labels=tuple("ABCD"[:model["out/logits"].shape[-1]]), **columns)
     with training.model_scope():
-        logits = kind.logits(model.layers(task.head), task, {}, False)
+        padding = 1 - model["in/attention_mask"]
+        logits = kind.logits(model.layers(task.head), task, {"input_mask": tf.constant(
+            padding.reshape(len(padding), -1), tf.float32)}, False)
     assert_close(model.run(logits)[0], model["out/logits"])
 
 
@@ -177,7 +179,9 @@ def test_each_gelu_is_computed_as_it_is(graph, tmp_path, theirs, ours, expected)
     task = Task("custom", text_a=("text",), text_b=(), label=("label",), metrics=(), kind=kind,
                 labels=tuple("ABCD"))
     with training.model_scope():
-        logits = kind.logits(model.layers(task.head), task, {}, False)
+        padding = 1 - model["in/attention_mask"]
+        logits = kind.logits(model.layers(task.head), task, {"input_mask": tf.constant(
+            padding.reshape(len(padding), -1), tf.float32)}, False)
     assert_close(model.run(logits)[0], model[expected])
     conversion.to_huggingface(str(model.directory), str(tmp_path / "back"))
     assert json.loads((tmp_path / "back" / "config.json").read_text())["ff_activation"] == theirs

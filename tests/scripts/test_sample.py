@@ -243,7 +243,7 @@ def setup(clone, tmp_path, pythons, **environment):
         (tmp_path / "bin" / name).chmod(0o755)
     done = subprocess.run(["bash", "scripts/run_sample.sh"], cwd=clone, capture_output=True,
                           text=True, env=dict(environment, PATH=str(tmp_path / "bin")))
-    assert done.returncode in (1, 2) and not done.stdout and not (clone / ".venv").exists()
+    assert done.returncode in (1, 2, 4) and not done.stdout and not (clone / ".venv").exists()
     return done.stderr
 
 

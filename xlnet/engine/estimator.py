@@ -14,6 +14,8 @@ from typing import Any, NamedTuple, Optional
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
+from xlnet.engine import checkpoint
+
 
 class ModeKeys:
     """What a `model_fn` is called for."""
@@ -66,9 +68,11 @@ class Estimator:
         Args:
           input_fn: function that returns this host's batches, one for each replica of the host in
             turn.
-          max_steps: the last step.
+          max_steps: the last step; does nothing if the newest checkpoint is of this step or later.
           hooks: called in this order.
         """
+        if checkpoint.step_of(self.model_dir) >= max_steps:
+            return self
         strategy = self._config.train_distribute or tf2.distribute.get_strategy()
         with tf.Graph().as_default(), strategy.scope():
             tf.set_random_seed(self._config.tf_random_seed)
