@@ -85,6 +85,9 @@ FORMS = {
         [('"a" b', "x"), ('"c"', "y"), ('"d "" e', "y")]),
     "quotation marks around a text that needs none": (
         "t.tsv", 'text\tlabel\n"a"\tx\nb\ty\n', {}, [('"a"', "x"), ("b", "y")]),
+    "quotation marks at the beginning and at the end of other lines": (
+        "t.tsv", 'id\ttext\tlabel\n1\t"a\tx\n2\tb\ty\n3\tc"\ty\n', {},
+        [('"a', "x"), ("b", "y"), ('c"', "y")]),
     "apostrophes as quotation marks": ("t.csv", "'text','label'\n'a, b','x'\n'c','y'\n", {},
                                        [("a, b", "x"), ("c", "y")]),
     "a space after the delimiter": ("t.csv", 'text, label\n"a, b", "x"\n"c", "y"\n', {},

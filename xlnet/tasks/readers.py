@@ -22,7 +22,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Optional
 
-from xlnet import files
+from xlnet import files, tables
 from xlnet.errors import UserError
 from xlnet.tasks import decoding, faults, json_stream, row_store
 from xlnet.tasks.task import Task
@@ -214,11 +214,10 @@ class _Dialect(NamedTuple):
     escapechar: Optional[str] = None
     skipped: int = 0
 
-    def reader(self, lines, strict):
-        csv.field_size_limit(_LONGEST_CELL)
+    def options(self):
         options = self._asdict()
         del options["skipped"]
-        return csv.reader(lines, strict=strict, **options)
+        return options
 
 
 def _read_tsv(task, path, lines, header, skips):
@@ -268,80 +267,30 @@ def _refined(path, lines, dialect):
 def _fits(lines, dialect):
     """Whether all rows of a file are CSV of this dialect and as wide as the first."""
     widths = set()
-    try:
-        for row in dialect.reader((line + "\n" for line in itertools.islice(
-                lines, dialect.skipped, None)), strict=True):
-            if any(row):
-                widths.add(len(row))
-    except csv.Error:
-        return False
+    for _, row in tables.rows(itertools.islice(enumerate(lines), dialect.skipped, None),
+                              **dialect.options()):
+        if isinstance(row, str):
+            return False
+        if any(row):
+            widths.add(len(row))
     return len(widths) < 2
 
 
-_QUOTED_CELL = r'"(?:[^"]|"")*"'
-_CELLS = re.compile(r'(?:{0}|[^"\t]*)(?:\t(?:{0}|[^"\t]*))*'.format(_QUOTED_CELL))
-_NEEDS_QUOTES = re.compile(r'""|[\t\n]')
-
-
 def _is_quoted(path, lines):
-    """Whether the cells of a .tsv file are quoted where they need it, as pandas and spreadsheet
-    programs write them. A file that has a quotation mark in a cell without quotation marks around
-    it is not, and neither is one whose quoted cells do not need it: GLUE's files are such."""
-    begun, start, has_needed, has_unquoted = "", 0, False, False
-    for number, line in enumerate(lines, 1):
-        if not begun and '"' not in line:
-            has_unquoted = has_unquoted or bool(line.strip())
-            continue
-        start = start if begun else number
-        begun = begun + "\n" + line if begun else line
-        if begun.count('"') % 2 and number - start < _LINES_OF_A_ROW:
-            continue                # a line break in a cell
-        if not _CELLS.fullmatch(begun):
-            if has_needed:
-                _log.warning("note: %s: quotation marks are read as text, as line %d has one in a "
-                             "cell without quotation marks around it", path, start)
-            return False
-        cells = re.findall(_QUOTED_CELL, begun)
-        has_needed = has_needed or any(_NEEDS_QUOTES.search(cell[1:-1]) for cell in cells)
-        has_unquoted = has_unquoted or len(cells) <= begun.count("\t") or len(cells) == 1
-        begun = ""
-    return not begun and (has_needed or not has_unquoted)
+    found, line = tables.is_quoted(lines)
+    if line is not None:
+        _log.warning("note: %s: quotation marks are read as text, as line %d has one in a cell "
+                     "without quotation marks around it", path, line)
+    return found
 
 
 def _quoted_rows(path, lines, dialect, skips):
     """Yields the line that each row begins at, and the row, or its fault where it is no CSV."""
-    to_come = itertools.islice(lines, dialect.skipped, None)
-    again: collections.deque[str] = collections.deque()     # lines behind a fault
-    row_lines: list[str] = []
-
-    def take():
-        while (line := again.popleft() if again else next(to_come, None)) is not None:
-            row_lines.append(line)
-            yield line + "\n"
-
-    start, is_done = 1 + dialect.skipped, False
-    while not is_done:
-        try:
-            for row in dialect.reader(take(), strict=True):
-                yield start, row
-                start += len(row_lines)
-                row_lines.clear()
-            is_done = True
-        except csv.Error as e:
-            fault = _csv_fault(e)
-            if not skips:
-                faults.refuse([("%s:%d" % (path, start), fault)])
-            yield start, fault
-            again.extendleft(reversed(row_lines[1:]))
-            row_lines.clear()
-            start += 1
-
-
-def _csv_fault(error):
-    if "field limit" in str(error):
-        return "a cell of more than %s characters; is a quotation mark before it not closed?" \
-            % "{:,}".format(_LONGEST_CELL)
-    return "not CSV: %s" % error
+    numbered = itertools.islice(enumerate(lines, 1), dialect.skipped, None)
+    for number, row in tables.rows(numbered, **dialect.options()):
+        if isinstance(row, str) and not skips:
+            faults.refuse([("%s:%d" % (path, number), row)])
+        yield number, row
 
 
 def _table(task, path, header, rows, skips):
@@ -405,8 +354,6 @@ def _has_texts(task, names):
 
 
 _DELIMITERS = (",", ";", "\t", "|")
-_LINES_OF_A_ROW = 50        # at most, of the first one; more than any line of names has
-_LONGEST_CELL = 1 << 24     # [characters]
 _EXCELS_LINE = re.compile(r'"?sep=(.)"?\1*', re.IGNORECASE)
 
 
@@ -414,7 +361,7 @@ def _find_dialect(task, path, lines, header, usual):
     """The dialect with which the first line is the names of the columns, or has as many cells as
     a `header`; the usual delimiter where there is none, or several. The first line may be Excel's
     `sep=;`, which names the delimiter."""
-    beginning = lines.first(_LINES_OF_A_ROW)
+    beginning = lines.first(tables.LINES_OF_A_ROW)
     skipped = next(i for i, line in enumerate(beginning) if line.strip())
     named = _EXCELS_LINE.fullmatch(beginning[skipped])
     skipped += bool(named)
@@ -437,8 +384,8 @@ def _find_dialect(task, path, lines, header, usual):
 def _first_quoted(lines, dialect):
     """The cells of the first row, as CSV of this dialect; none where it is no CSV."""
     try:
-        return next(dialect.reader((line + "\n" for line in lines[dialect.skipped:]),
-                                   strict=False), [])
+        return next(csv.reader((line + "\n" for line in lines[dialect.skipped:]),
+                               **dialect.options()), [])
     except csv.Error:
         return []
 
@@ -577,7 +524,7 @@ def _read_plain(task, path, lines, header, skips):
 
 def _is_fasttext(lines):
     """Whether one of the first lines has a label as fastText writes it, and none has columns."""
-    first = lines.first(_LINES_OF_A_ROW)
+    first = lines.first(tables.LINES_OF_A_ROW)
     return any(map(_FASTTEXT_LABEL.search, first)) and not any("\t" in line for line in first)
 
 
