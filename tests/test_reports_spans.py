@@ -142,6 +142,8 @@ def test_predictions_are_the_file_with_a_column_more(name, flags):
     ("Eva lives here.\nTom works there.\n", ["Eva lives here .", "Tom works there ."], [0, 3, "X"]),
     ("One is short.\n\nAnother one has more words.\n",
      ["One is short .", "Another one has more words ."], [0, 3, "X"]),
+    ("Eva Koch lives.\n\nTom Hall sings.\n", ["Eva Koch lives .", "Tom Hall sings ."],
+     [0, 3, "X"]),
     ("我在北京工作\n", ["我 在 北 京 工 作"], [0, 1, "X"]),
     ('{"text": "In Bonn"}\n', ["In Bonn"], [0, 2, "X"]),
     ('{"tokens": ["In", "New York"], "ner_tags": [0, 3]}\n', ["In New York"], "B-X"),

@@ -227,6 +227,11 @@ def test_quotation_marks_between_tabs(tmp_path, name, content, expected):
     assert documents(read(write(tmp_path / name, content))[0]) == [[text] for text in expected]
 
 
+def test_a_byte_order_mark_is_no_text_where_the_encoding_is_given(tmp_path):
+    path = write(tmp_path / "a.txt", b"\xef\xbb\xbfA\n")
+    assert [line.text for line in read(path, encoding="utf8")[0]] == ["A"]
+
+
 @pytest.mark.parametrize("content, reason", [
     ('id,text\n1,"hello there\n2,plain\n', "not CSV"),
     ('id,text\n1,"a" b\n2,plain\n', "not CSV"),
@@ -258,6 +263,7 @@ def test_text_of_another_encoding(tmp_path, name, content):
 
 @pytest.mark.parametrize("name, content, message", [
     ("a.csv", b"id,body\n1,A\n", "no column 'text' .json_field.; the first line is 'id,body'"),
+    ("a.txt", "hello".encode("utf-16"), "UTF-16.*iconv"),
     ("a.parquet", b"PAR1\x15", "a Parquet file"), ("a.zst", b"\x28\xb5\x2f\xfd\0", "zstd")])
 def test_a_form_that_is_not_read_is_refused(tmp_path, name, content, message):
     with pytest.raises(UserError, match=message):

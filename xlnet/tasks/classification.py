@@ -199,10 +199,10 @@ def unknown_label(task: Task, name: str) -> Optional[str]:
 
 
 def _plain(name):
-    """What spellings of one label have in common: of 1, 1.0 and 01 the number, of True, TRUE and
-    true the lower case."""
-    if re.fullmatch(r"-?\d+(\.0*)?", name, re.ASCII):
-        return str(int(name.partition(".")[0]))
+    """What spellings of one label have in common: of 1 and 1.0 the number, of True, TRUE and true
+    the lower case. 01 is a code, which is not 1."""
+    if re.fullmatch(r"-?(0|[1-9]\d*)\.0*", name, re.ASCII):
+        return name.partition(".")[0]
     return name.lower() if name.lower() in ("true", "false") else name
 
 

@@ -122,6 +122,8 @@ def extension(path: str) -> str:
     return os.path.splitext(path[:-len(".gz")] if path.endswith(".gz") else path)[1][1:].lower()
 
 
+_IN_QUOTES = re.compile(r'"[^"]*("|\Z)')
+
 # Forms that are not read, and what turns them into one that is.
 _PANDAS = "python -c \"import pandas; pandas.read_excel('%s').to_csv('%s.csv', index=False)\""
 FOREIGN = ("xlsx", "xls", "ods")
@@ -172,7 +174,8 @@ def _lines(path, file, encoding=None, skips=False):
     start = lines.start()
     if not start:
         raise UserError("%s: the file is empty" % path)
-    if "\r" in start and "\n" not in start:
+    # Excel for the Mac wrote line feeds in quoted cells.
+    if "\r" in start and "\r\n" not in start and "\n" not in _IN_QUOTES.sub("", start):
         _note(path, "with lines that end in a carriage return")
         return _OldMacLines(path, file, encoding, skips)
     return lines
@@ -411,8 +414,9 @@ def _table_of_values(values, where):
         if isinstance(value, dict):
             columns.update(dict.fromkeys(value))
     if not columns:
-        faults.refuse((where(place), value if isinstance(value, str) else "an object without keys")
-                      for place, value in values())
+        faults.refuse([(where(place), value if isinstance(value, str) else "an object without keys")
+                       for place, value in values()]
+                      or [(where(1), "expected a JSON object, found none")])
     return Table(list(columns), (
         (place, list(map(value.get, columns)) if isinstance(value, dict) else value)
         for place, value in values()), where)
@@ -523,9 +527,11 @@ def _read_plain(task, path, lines, header, skips):
 
 
 def _is_fasttext(lines):
-    """Whether one of the first lines has a label as fastText writes it, and none has columns."""
+    """Whether one of the first lines has a label as fastText writes it, and none has columns; a
+    label at the beginning of the first line is no name of a column."""
     first = lines.first(tables.LINES_OF_A_ROW)
-    return any(map(_FASTTEXT_LABEL.search, first)) and not any("\t" in line for line in first)
+    return bool(_FASTTEXT_LABEL.match(first[0])) or any(
+        map(_FASTTEXT_LABEL.search, first)) and not any("\t" in line for line in first)
 
 
 def _read_fasttext(task, path, lines):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import collections
 import contextlib
 import csv
@@ -71,6 +72,9 @@ def look(path: str, field: str, encoding: Optional[str] = None) -> Form:
             if head.startswith(start):
                 raise UserError("%s: %s; expected text, JSON, CSV or .gz of these; %s" % (
                     path, what, "convert it to JSON lines" if start == b"PAR1" else "unpack it"))
+        if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            raise UserError("%s: UTF-16, expected UTF-8; convert it with iconv -f utf-16 -t utf-8"
+                            % path)
         is_packed = name.endswith(".gz") or head.startswith(_GZIP)
         if head.startswith(_GZIP):
             f.seek(0)
