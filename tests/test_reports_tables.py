@@ -409,6 +409,17 @@ def test_a_metric_of_ones_own(tmp_path):
             custom.get_task(settings(tmp_path, metric=wrong, dev_share=0.0))
 
 
+@pytest.mark.parametrize("body, message", [
+    ("raise KeyError('gone')", "KeyError: 'gone' .*mine.py, line 2"),
+    ("return 'high'", "ValueError: could not convert"), ("return labels", "TypeError: only ")])
+def test_a_metric_that_fails_is_named(tmp_path, body, message):
+    (tmp_path / "mine.py").write_text("def share(labels, predictions):\n    %s\n" % body)
+    own = "%s:share" % (tmp_path / "mine.py")
+    task = custom.with_metric(TASKS["rte"], own)
+    with pytest.raises(UserError, match="metric: '.*mine.py:share': " + message):
+        task.kind.evaluate(task, np.array([[.9, .1], [.2, .8]]), np.array([0, 1]))
+
+
 @pytest.mark.parametrize("number", range(30))
 def test_measures_of_rankings_are_trec_evals(tmp_path, number):
     """The golden values are those of pytrec_eval-terrier 0.5.11."""

@@ -43,6 +43,12 @@ def is_quoted(lines: Iterable[str], is_cut: bool = False) -> tuple[bool, Optiona
     return (is_cut or not begun) and (has_needed or not has_unquoted), None
 
 
+def dialect(delimiter: str, is_quoted: bool) -> dict[str, Any]:
+    """Arguments of `csv.reader` for cells with or without quotation marks around them."""
+    return {"delimiter": delimiter,
+            "quoting": csv.QUOTE_MINIMAL if is_quoted else csv.QUOTE_NONE}
+
+
 def rows(lines: Iterable[tuple[Any, str]], **dialect: Any) -> Iterator[tuple]:
     """Yields the place of the line that each row begins at, and its cells, or, a str, its fault;
     behind a fault the next line begins a row.

@@ -121,8 +121,8 @@ def _delimiter(path, text, field, extension, is_cut, is_quoted) -> Optional[str]
     is_named = extension in (".csv", ".tsv")
     for delimiter in ",\t;|":
         with contextlib.suppress(csv.Error):
-            quoting = csv.QUOTE_NONE if delimiter == "\t" and not is_quoted else csv.QUOTE_MINIMAL
-            rows = csv.reader(io.StringIO(text.rstrip()), delimiter=delimiter, quoting=quoting)
+            rows = csv.reader(io.StringIO(text.rstrip()), **tables.dialect(
+                delimiter, delimiter != "\t" or is_quoted))
             names = next(rows, [])
             if is_named and field in map(str.strip, names) or field in names and _has_width(
                     names, list(itertools.islice(rows, _LINES_TRIED)), is_cut):

@@ -8,7 +8,6 @@ chunk that is read, `begin` and `end`, and is told what is wrong, `add(offset, r
 from __future__ import annotations
 
 import codecs
-import csv
 import html
 import json
 import re
@@ -133,9 +132,7 @@ def _from_table(texts, field, form, faults):
     """CSV, a document a row, in the column `field`; cells in quotation marks may hold newlines."""
     names: list[str] = []
     good = ((offset, text) for offset, text in texts if text is not None)
-    for offset, row in tables.rows(
-            good, delimiter=form.delimiter,
-            quoting=csv.QUOTE_MINIMAL if form.is_quoted else csv.QUOTE_NONE):
+    for offset, row in tables.rows(good, **tables.dialect(form.delimiter, form.is_quoted)):
         if isinstance(row, str):
             faults.add(offset, "not CSV", row)
         elif not names:
