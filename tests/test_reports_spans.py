@@ -259,6 +259,16 @@ def test_answers_in_another_unicode_form_are_found(caplog):
         assert squad_files.place_of(row)[:2] == expected, (context, text)
 
 
+@pytest.mark.parametrize("cells, expected", [
+    (["b", "2.0"], ((squad_files.Answer("b", 2),), None)),
+    (["b", 2.0], ((squad_files.Answer("b", 2),), None)),
+    (["b", "2.5"], (None, 'answer_start "2.5", expected a whole number')),
+    (["{'text': ['b'], 'answer_start': [2]}"], (None, "an object as text, '{'text': ['b'], 'ans"))])
+def test_answers_as_pandas_writes_them(cells, expected):
+    found, fault = squad_files.parse_answers(cells)
+    assert found == expected[0] and (fault or "").startswith(expected[1] or "")
+
+
 @pytest.mark.parametrize("form", ("lines", "list", "data", "objects"))
 def test_hugging_faces_flat_squad(tmp_path, form):
     content = (REPORTS / "18" / "flat.jsonl").read_text()

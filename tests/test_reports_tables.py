@@ -131,6 +131,9 @@ FORMS = {
                            [("a", ("[x]", "[y]")), ("b", ("[x] z",))]),
     "fastText's labels with tabs": ("t.txt", "__label__x\ta\n__label__y\tb\n", {},
                                     [("a", "x"), ("b", "y")]),
+    "numbers of answers as pandas writes them with gaps": (
+        "t.csv", "text,x,y,label\na,n,m,1.0\nb,n,m,2.0\n", dict(choice_columns="x,y"),
+        [("a", "1"), ("b", "2")]),
     "columns of 0 and 1 with gaps": (
         "t.csv", "text,x,y\na,1.0,0.0\nb,True,1\n", dict(MANY, label_column="x,y"),
         [("a", ("x",)), ("b", ("x", "y"))]),
