@@ -197,6 +197,19 @@ def test_refused_in_one_line(tmp_path, name):
     assert "\n" not in str(e.value)
 
 
+@pytest.mark.parametrize("content, texts", [
+    ('{"text": "a"}\n{"text": "b"}\n', ["a", "b"]), ("text,n\n\"a, b\",1\n", ["a, b"]),
+    ("n;text\n1;a\n", ["a"]), ("n\ttext\n1\ta\n", ["a"]),
+    ("{a} text\nb\n", ["{a} text", "b"]), ('{"n": 1}\n', ['{"n": 1}']),
+    ("a, text\nb\n", ["a, text", "b"])])
+def test_a_file_without_a_form_in_its_name_is_predicted(tmp_path, content, texts):
+    (tmp_path / "new.txt").write_text(content)
+    task = custom.get_task(settings("", do_train=False, do_predict=True),
+                           stored={"labels": ["x", "y"]})
+    rows = parsing.read_to_predict(task, str(tmp_path / "new.txt"))
+    assert [row.pairs[0][0] for row in rows] == texts
+
+
 def test_an_empty_list_of_json(tmp_path):
     (tmp_path / "t.json").write_text("[]")
     with pytest.raises(UserError, match="t.json: item 1: expected a JSON object, found none"):

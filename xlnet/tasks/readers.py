@@ -352,7 +352,7 @@ def _names(cells):
 
 def _has_texts(task, names):
     """Whether the columns of the texts are among the names of a file's columns."""
-    return {*task.text_a, *task.text_b, *task.choices} <= {
+    return not isinstance(names, str) and {*task.text_a, *task.text_b, *task.choices} <= {
         task.renamed.get(name, name) for name in names}
 
 
@@ -505,15 +505,21 @@ def _flat(value, depth=1):
 
 def _read_plain(task, path, lines, header, skips):
     """A text on each line; tabs part the texts of a pair, or the answers of a choice. Or fastText's
-    lines, an article of RACE, or a table that names its columns."""
+    lines, an article of RACE, JSON lines or a table that name the columns."""
     if _is_fasttext(lines):
         return _read_fasttext(task, path, lines)
     if task.tree == "race" and lines.start().startswith("{"):
         return Table(_race_columns(task), [(path, row) for row in _race_questions(
             path, "\n".join(lines))], str)
-    names = _names(lines.first(1)[0].split("\t"))
-    if len(names) > 1 and _has_texts(task, names):
-        return _read_tsv(task, path, lines, header, skips)
+    start = next(filter(str.strip, lines))
+    if start.startswith("{") and _has_texts(task, _parse_json(start)):
+        _note(path, "as JSON lines")
+        return FORMS["jsonl"](task, path, lines, header, skips)
+    for delimiter in _DELIMITERS:
+        names = start.split(delimiter)
+        # Prose has a space after a comma.
+        if len(names) > 1 and _has_texts(task, names if delimiter == "," else _names(names)):
+            return _read_tsv(task, path, lines, header, skips)
     # Texts that several columns are joined to stand joined in such a file.
     columns = [*task.text_a[:1], *task.text_b[:1], *task.choices]
     joined = [*task.text_a[1:], *task.text_b[1:]]
