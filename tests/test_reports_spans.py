@@ -142,6 +142,8 @@ def test_predictions_are_the_file_with_a_column_more(name, flags):
     ("Eva lives here.\nTom works there.\n", ["Eva lives here .", "Tom works there ."], [0, 3, "X"]),
     ("One is short.\n\nAnother one has more words.\n",
      ["One is short .", "Another one has more words ."], [0, 3, "X"]),
+    ("Eva Koch lives.\n\nTom Hall sings.\n", ["Eva Koch lives .", "Tom Hall sings ."],
+     [0, 3, "X"]),
     ("我在北京工作\n", ["我 在 北 京 工 作"], [0, 1, "X"]),
     ('{"text": "In Bonn"}\n', ["In Bonn"], [0, 2, "X"]),
     ('{"tokens": ["In", "New York"], "ner_tags": [0, 3]}\n', ["In New York"], "B-X"),
@@ -255,6 +257,16 @@ def test_answers_in_another_unicode_form_are_found(caplog):
     for context, text, start, expected in cases:
         row = rows[0]._replace(pairs=((context, "?"),), label=(squad_files.Answer(text, start),))
         assert squad_files.place_of(row)[:2] == expected, (context, text)
+
+
+@pytest.mark.parametrize("cells, expected", [
+    (["b", "2.0"], ((squad_files.Answer("b", 2),), None)),
+    (["b", 2.0], ((squad_files.Answer("b", 2),), None)),
+    (["b", "2.5"], (None, 'answer_start "2.5", expected a whole number')),
+    (["{'text': ['b'], 'answer_start': [2]}"], (None, "an object as text, '{'text': ['b'], 'ans"))])
+def test_answers_as_pandas_writes_them(cells, expected):
+    found, fault = squad_files.parse_answers(cells)
+    assert found == expected[0] and (fault or "").startswith(expected[1] or "")
 
 
 @pytest.mark.parametrize("form", ("lines", "list", "data", "objects"))

@@ -85,6 +85,15 @@ FORMS = {
         [('"a" b', "x"), ('"c"', "y"), ('"d "" e', "y")]),
     "quotation marks around a text that needs none": (
         "t.tsv", 'text\tlabel\n"a"\tx\nb\ty\n', {}, [('"a"', "x"), ("b", "y")]),
+    "quotation marks at the beginning and at the end of other lines": (
+        "t.tsv", 'id\ttext\tlabel\n1\t"a\tx\n2\tb\ty\n3\tc"\ty\n', {},
+        [('"a', "x"), ("b", "y"), ('c"', "y")]),
+    "lines that end in CR, with line feeds in cells": (
+        "t.csv", 'text,label\r"a\nb",x\rc,y\r', {}, [("a\nb", "x"), ("c", "y")]),
+    "a byte order mark, and the encoding": ("t.csv", "\ufefftext,label\na,x\nb,y\n",
+                                            dict(encoding="UTF8"), [("a", "x"), ("b", "y")]),
+    "codes with zeros before them": ("t.csv", "text,label\na,01\nb,1\nc,2\n", {},
+                                     [("a", "01"), ("b", "1"), ("c", "2")]),
     "apostrophes as quotation marks": ("t.csv", "'text','label'\n'a, b','x'\n'c','y'\n", {},
                                        [("a, b", "x"), ("c", "y")]),
     "a space after the delimiter": ("t.csv", 'text, label\n"a, b", "x"\n"c", "y"\n', {},
@@ -118,6 +127,13 @@ FORMS = {
                         [("a", ("label_0",)), ("b", ("label_1",))]),
     "labels called 0 and 1": ("t.csv", 'text,label\na,"[0, 1]"\nb,[1]\n', MANY,
                               [("a", ("0", "1")), ("b", ("1",))]),
+    "labels in brackets": ("t.csv", 'text,label\na,"[x],[y]"\nb,[x] z\n', MANY,
+                           [("a", ("[x]", "[y]")), ("b", ("[x] z",))]),
+    "fastText's labels with tabs": ("t.txt", "__label__x\ta\n__label__y\tb\n", {},
+                                    [("a", "x"), ("b", "y")]),
+    "numbers of answers as pandas writes them with gaps": (
+        "t.csv", "text,x,y,label\na,n,m,1.0\nb,n,m,2.0\n", dict(choice_columns="x,y"),
+        [("a", "1"), ("b", "2")]),
     "columns of 0 and 1 with gaps": (
         "t.csv", "text,x,y\na,1.0,0.0\nb,True,1\n", dict(MANY, label_column="x,y"),
         [("a", ("x",)), ("b", ("x", "y"))]),
@@ -157,6 +173,15 @@ REFUSED = {
         'text,label\na,"[1, 0]"\nb,"[0, 0]"\nc,"[1, 0, 0]"\nd,x\n',
         dict(MANY, label_column="nothing"), "no column 'nothing'"),
     "true and 1": ("text,label\na,true\nb,1\nc,0\n", {}, "column 'label' has 'true' and '1'"),
+    "lists of 0 and 1 of two lengths": (
+        'text,label\na,"[1, 0, 1]"\nb,"[0, 1]"\n', MANY, "of 0 and 1 of different lengths"),
+    "lists in a list": ("text,label\na,\"[['x'], ['y']]\"\n", MANY, "is not a list"),
+    "brackets in some cells": ('text,label\na,[x]\nb,"[x], y"\n', MANY,
+                               r"labels 'x' and '\[x\]'"),
+    "a threshold without a label": ("text,label\na,x\n", dict(MANY, label_thresholds="x=0.3"),
+                                    "'x=0.3', expected label:probability"),
+    "a byte that is not of the encoding": (
+        b"text,label\n\xff,x\n", dict(encoding="utf-8"), "t.csv:2: not UTF-8"),
     "not a .gz file": (b"\x1f\x8bno", {}, "t.csv: not a complete .gz file"),
 }
 
@@ -170,6 +195,25 @@ def test_refused_in_one_line(tmp_path, name):
     with pytest.raises(UserError, match=message) as e:
         read(path, **changes)
     assert "\n" not in str(e.value)
+
+
+@pytest.mark.parametrize("content, texts", [
+    ('{"text": "a"}\n{"text": "b"}\n', ["a", "b"]), ("text,n\n\"a, b\",1\n", ["a, b"]),
+    ("n;text\n1;a\n", ["a"]), ("n\ttext\n1\ta\n", ["a"]),
+    ("{a} text\nb\n", ["{a} text", "b"]), ('{"n": 1}\n', ['{"n": 1}']),
+    ("a, text\nb\n", ["a, text", "b"])])
+def test_a_file_without_a_form_in_its_name_is_predicted(tmp_path, content, texts):
+    (tmp_path / "new.txt").write_text(content)
+    task = custom.get_task(settings("", do_train=False, do_predict=True),
+                           stored={"labels": ["x", "y"]})
+    rows = parsing.read_to_predict(task, str(tmp_path / "new.txt"))
+    assert [row.pairs[0][0] for row in rows] == texts
+
+
+def test_an_empty_list_of_json(tmp_path):
+    (tmp_path / "t.json").write_text("[]")
+    with pytest.raises(UserError, match="t.json: item 1: expected a JSON object, found none"):
+        read(tmp_path / "t.json")
 
 
 def test_the_order_of_equal_labels_does_not_depend_on_the_hash_seed():
@@ -379,6 +423,17 @@ def test_a_metric_of_ones_own(tmp_path):
     for wrong in ("nowhere.py:f", "%s:other" % (tmp_path / "mine.py"), "no.such:f"):
         with pytest.raises(UserError, match="metric: "):
             custom.get_task(settings(tmp_path, metric=wrong, dev_share=0.0))
+
+
+@pytest.mark.parametrize("body, message", [
+    ("raise KeyError('gone')", "KeyError: 'gone' .*mine.py, line 2"),
+    ("return 'high'", "ValueError: could not convert"), ("return labels", "TypeError: only ")])
+def test_a_metric_that_fails_is_named(tmp_path, body, message):
+    (tmp_path / "mine.py").write_text("def share(labels, predictions):\n    %s\n" % body)
+    own = "%s:share" % (tmp_path / "mine.py")
+    task = custom.with_metric(TASKS["rte"], own)
+    with pytest.raises(UserError, match="metric: '.*mine.py:share': " + message):
+        task.kind.evaluate(task, np.array([[.9, .1], [.2, .8]]), np.array([0, 1]))
 
 
 @pytest.mark.parametrize("number", range(30))

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from helpers.vocabulary import train_tiny_model
 
+from xlnet import tables
 from xlnet.errors import UserError
 from xlnet.tasks import custom, decoding, encoding, known, parsing, row_store
 from xlnet.tasks.decoding import Lines
@@ -205,7 +206,7 @@ def test_csv_goes_on_behind_a_fault(tmp_path):
 
 def test_a_quotation_mark_that_is_not_closed_costs_one_cell(tmp_path, monkeypatch):
     """Not the rest of the file, however long that is."""
-    monkeypatch.setattr(parsing.readers, "_LONGEST_CELL", 100)
+    monkeypatch.setattr(tables, "LONGEST_CELL", 100)
     path = tmp_path / "x.csv"
     path.write_text('sentence,label\nfine,1\n"open,0\n' + "fine,1\n" * 50)
     with pytest.raises(UserError, match="x.csv:3: a cell of more than 100 characters; is a "

@@ -205,6 +205,46 @@ def test_the_form_is_found_by_content(tmp_path, name, content, kind, expected, c
     assert os.path.basename(path) in reading.in_words(reading.cut([str(path)]), settings())
 
 
+@pytest.mark.parametrize("content", [
+    "text, more text, and\nsecond, with two, commas\n\nthird\n",
+    "a list of words: letter, word,text\nIt has a, b, c.\n\nthird\n",
+    "title|text\nsecond|x\n\nthird\n", "a\ttext\nb\tc\td\n\nthird\n",
+    "{}\nvoid main() {\n}\n\nthird\n", 'How to use it.\n{"a": 1}\nThen more.\n\nthird\n',
+    "[1] A reference.\n[2] Another.\n\nthird\n", "<doctor> To be.\n\nthird\n"])
+def test_plain_text_that_begins_as_other_forms_do(tmp_path, content):
+    path = write(tmp_path / "a.txt", content)
+    assert reading.look(str(path), "text").kind == reading.TEXT
+    assert [line.text for line in read(path)[0]] == content.replace("\n\n", "\n").splitlines()
+
+
+@pytest.mark.parametrize("name, content, expected", [
+    ("a.tsv", 'id\ttext\n1\t"hello there\n2\tplain "q"\n3\tend"\n',
+     ['"hello there', 'plain "q"', 'end"']),
+    ("a.txt", 'id\ttext\n1\t"hello there\n2\tplain\n3\tend"\n',
+     ['"hello there', "plain", 'end"']),
+    ("a.tsv", 'id\ttext\n1\t"hello ""there"""\n2\tplain\n', ['hello "there"', "plain"])])
+def test_quotation_marks_between_tabs(tmp_path, name, content, expected):
+    assert documents(read(write(tmp_path / name, content))[0]) == [[text] for text in expected]
+
+
+def test_a_byte_order_mark_is_no_text_where_the_encoding_is_given(tmp_path):
+    path = write(tmp_path / "a.txt", b"\xef\xbb\xbfA\n")
+    assert [line.text for line in read(path, encoding="utf8")[0]] == ["A"]
+
+
+@pytest.mark.parametrize("content, reason", [
+    ('id,text\n1,"hello there\n2,plain\n', "not CSV"),
+    ('id,text\n1,"a" b\n2,plain\n', "not CSV"),
+    ("id,text\n1,Well, yes\n2,plain\n", "wrong number of columns"),
+    ("id,text\n1\n2,plain\n", "wrong number of columns")])
+def test_rows_that_are_not_of_the_table(tmp_path, content, reason):
+    path = write(tmp_path / "a.csv", content)
+    with pytest.raises(UserError, match="a.csv, line 2: "):
+        read(path)
+    lines, skipped = read(path, on_error="skip")
+    assert (documents(lines), skipped) == ([["plain"]], {reason: 1})
+
+
 @pytest.mark.parametrize("name, content", [
     ("a.txt", "Größe\nüber\n\nschön\n"), ("a.jsonl", '{"text": "Größe\\nüber"}\n{"text": "schön"}'),
     ("a.json", '[{"text": "Größe\\nüber"}, {"text": "schön"}]'),
@@ -223,6 +263,7 @@ def test_text_of_another_encoding(tmp_path, name, content):
 
 @pytest.mark.parametrize("name, content, message", [
     ("a.csv", b"id,body\n1,A\n", "no column 'text' .json_field.; the first line is 'id,body'"),
+    ("a.txt", "hello".encode("utf-16"), "UTF-16.*iconv"),
     ("a.parquet", b"PAR1\x15", "a Parquet file"), ("a.zst", b"\x28\xb5\x2f\xfd\0", "zstd")])
 def test_a_form_that_is_not_read_is_refused(tmp_path, name, content, message):
     with pytest.raises(UserError, match=message):
@@ -329,7 +370,7 @@ def test_a_record_longer_than_chunks_is_parsed_once(tmp_path, monkeypatch, split
     path.write_text("".join(json.dumps({"text": "Novel %d. %s" % (n, "It goes on. " * 4000)}) + "\n"
                             for n in range(3)), encoding="utf-8")
     lines, _ = read(path, 4096, split=split, heldout_share=0.001)
-    assert len(parsed) == 4, "three, and the first one to know the form"
+    assert len(parsed) == 5, "three, and the first two to know the form"
     assert sum(line.begins_document for line in lines) == 3
 
 

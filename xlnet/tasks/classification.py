@@ -198,11 +198,11 @@ def unknown_label(task: Task, name: str) -> Optional[str]:
     return "unknown label '%s' (labels: %s)" % (name, ", ".join(task.labels))
 
 
-def _plain(name):
-    """What spellings of one label have in common: of 1, 1.0 and 01 the number, of True, TRUE and
-    true the lower case."""
-    if re.fullmatch(r"-?\d+(\.0*)?", name, re.ASCII):
-        return str(int(name.partition(".")[0]))
+def plain(name: str) -> str:
+    """What spellings of one label have in common: of 1 and 1.0 the number, of True, TRUE and true
+    the lower case. 01 is a code, which is not 1."""
+    if re.fullmatch(r"-?(0|[1-9]\d*)\.0*", name, re.ASCII):
+        return name.partition(".")[0]
     return name.lower() if name.lower() in ("true", "false") else name
 
 
@@ -215,7 +215,7 @@ def one_spelling(names: set, where: str) -> set:
     """
     by_plain: dict[str, list[str]] = {}
     for name in sorted(names, key=lambda name: (len(name), name)):
-        by_plain.setdefault(_plain(name), []).append(name)
+        by_plain.setdefault(plain(name), []).append(name)
     for word, number in (("true", "1"), ("false", "0")):
         if word in by_plain and number in by_plain:
             raise UserError("%s has '%s' and '%s'; expected one of them for the same label" % (
@@ -231,8 +231,7 @@ def as_known(task: Task, name: str) -> str:
     """The label of the task that `name` is another spelling of; the name where there is none."""
     if not task.labels or name in task.labels:
         return name
-    plain = _plain(name)
-    return next((label for label in task.labels if _plain(label) == plain), name)
+    return next((label for label in task.labels if plain(label) == plain(name)), name)
 
 
 def _is_list(name, names):

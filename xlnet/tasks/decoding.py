@@ -43,6 +43,8 @@ class Lines:
                  skips: bool = False):
         self._path = path
         self._file = file
+        if encoding and codecs.lookup(encoding).name == "utf-8":
+            encoding = None
         self._encoding = encoding or _shown(path, self._read(0))
         self._on_error = "strict"
         try:
@@ -101,8 +103,7 @@ class Lines:
             yield text
 
     def _codec(self):
-        name = self._encoding or "utf-8"
-        return "utf-8-sig" if codecs.lookup(name).name == "utf-8" else name
+        return self._encoding or "utf-8-sig"
 
     def _read(self, place):
         self._file.seek(place)              # others may read the file at the same time

@@ -9,6 +9,7 @@ import functools
 import importlib
 import inspect
 import runpy
+import traceback
 from typing import Callable
 
 import numpy as np
@@ -164,5 +165,10 @@ def own(name: str) -> Metric:
                         "module:function" % (name, type(e).__name__, e)) from None
 
     def metric(task, decisions, labels, values):
-        return function(labels, decisions, *([values] if len(needed) > 2 else []))
+        try:
+            return float(function(labels, decisions, *([values] if len(needed) > 2 else [])))
+        except Exception as e:
+            frame = traceback.extract_tb(e.__traceback__)[-1]
+            raise UserError("metric: '%s': %s: %s (%s, line %d)" % (
+                name, type(e).__name__, e, frame.filename, frame.lineno or 0)) from e
     return metric

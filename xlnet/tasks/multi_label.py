@@ -74,7 +74,14 @@ class MultiLabel(Kind):
             _log.info("%s has lists of 0 and 1: the labels are called %s to %s", where,
                       _NUMBERED % 0, _NUMBERED % (length - 1))
             return tuple(_NUMBERED % i for i in range(length))
+        if any(len(set(label)) < len(label) for label in found):
+            raise UserError("%s has lists of 0 and 1 of different lengths; expected one for each "
+                            "label, or the names of the labels" % where)
         names = {name for label in found for name in label}
+        bare = sorted(name for name in names if "[%s]" % name in names)
+        if bare:
+            raise UserError("%s has the labels '%s' and '[%s]'; labels in brackets are read in a "
+                            "list alone: ['[%s]']" % (where, *bare[:1] * 3))
         if not names:
             raise UserError("%s holds no label; expected one or more" % where)
         if max(map(len, found)) == 1:
@@ -198,8 +205,8 @@ class MultiLabel(Kind):
         """
         found = dict.fromkeys(task.class_names, threshold)
         for part in filter(None, self.thresholds.split(",")):
-            name, _, number = map(str.strip, part.rpartition(":"))
-            if name not in found:
+            name, colon, number = map(str.strip, part.rpartition(":"))
+            if colon and name not in found:
                 raise UserError("label_thresholds: no label '%s'%s (labels: %s)" % (
                     name, did_you_mean(name, found), ", ".join(found)))
             if not re.fullmatch(r"0?\.\d+|[01](\.0*)?", number, re.ASCII):
@@ -259,6 +266,8 @@ def _parse_list(text):
     if not re.fullmatch(r"""\[.*\]|\((?=['"\d]).*\)|\{(?=['"\d]).*\}|set\(\)""", text, re.DOTALL):
         return None
     inside, items = text[1:-1].strip() if text != "set()" else "", []
+    if text[0] == "[" and inside[:1] not in "'\"[" and re.search(r"\].*\[", inside, re.DOTALL):
+        return None                 # labels in brackets
     if re.fullmatch(r"[\d.\s]+", inside):
         return inside.split()       # as NumPy writes numbers
     while inside:

@@ -12,7 +12,7 @@ from typing import Any, Optional
 import numpy as np
 
 from xlnet.tasks import encoding, metrics, parsing
-from xlnet.tasks.classification import Classification
+from xlnet.tasks.classification import Classification, plain
 from xlnet.tasks.kind import THRESHOLD, Kind, LossOptions
 from xlnet.tasks.readers import to_text
 from xlnet.tasks.results import Choice
@@ -57,6 +57,8 @@ class MultipleChoice(Classification):
     def _find_names(self, task, found, count, path):
         """How the file names its answers: by their columns, by letters, by numbers from 1, or from
         0 where some row has it; None: in none of these ways."""
+        if not found & set(task.choices):
+            found = set(map(plain, found))
         for names in (task.choices, string.ascii_uppercase[:count], string.ascii_lowercase[:count],
                       map(str, range(1, count + 1)), map(str, range(count))):
             names = tuple(names)

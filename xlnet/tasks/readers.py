@@ -22,7 +22,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Optional
 
-from xlnet import files
+from xlnet import files, tables
 from xlnet.errors import UserError
 from xlnet.tasks import decoding, faults, json_stream, row_store
 from xlnet.tasks.task import Task
@@ -122,6 +122,8 @@ def extension(path: str) -> str:
     return os.path.splitext(path[:-len(".gz")] if path.endswith(".gz") else path)[1][1:].lower()
 
 
+_IN_QUOTES = re.compile(r'"[^"]*("|\Z)')
+
 # Forms that are not read, and what turns them into one that is.
 _PANDAS = "python -c \"import pandas; pandas.read_excel('%s').to_csv('%s.csv', index=False)\""
 FOREIGN = ("xlsx", "xls", "ods")
@@ -172,7 +174,8 @@ def _lines(path, file, encoding=None, skips=False):
     start = lines.start()
     if not start:
         raise UserError("%s: the file is empty" % path)
-    if "\r" in start and "\n" not in start:
+    # Excel for the Mac wrote line feeds in quoted cells.
+    if "\r" in start and "\r\n" not in start and "\n" not in _IN_QUOTES.sub("", start):
         _note(path, "with lines that end in a carriage return")
         return _OldMacLines(path, file, encoding, skips)
     return lines
@@ -214,11 +217,10 @@ class _Dialect(NamedTuple):
     escapechar: Optional[str] = None
     skipped: int = 0
 
-    def reader(self, lines, strict):
-        csv.field_size_limit(_LONGEST_CELL)
+    def options(self):
         options = self._asdict()
         del options["skipped"]
-        return csv.reader(lines, strict=strict, **options)
+        return options
 
 
 def _read_tsv(task, path, lines, header, skips):
@@ -268,80 +270,30 @@ def _refined(path, lines, dialect):
 def _fits(lines, dialect):
     """Whether all rows of a file are CSV of this dialect and as wide as the first."""
     widths = set()
-    try:
-        for row in dialect.reader((line + "\n" for line in itertools.islice(
-                lines, dialect.skipped, None)), strict=True):
-            if any(row):
-                widths.add(len(row))
-    except csv.Error:
-        return False
+    for _, row in tables.rows(itertools.islice(enumerate(lines), dialect.skipped, None),
+                              **dialect.options()):
+        if isinstance(row, str):
+            return False
+        if any(row):
+            widths.add(len(row))
     return len(widths) < 2
 
 
-_QUOTED_CELL = r'"(?:[^"]|"")*"'
-_CELLS = re.compile(r'(?:{0}|[^"\t]*)(?:\t(?:{0}|[^"\t]*))*'.format(_QUOTED_CELL))
-_NEEDS_QUOTES = re.compile(r'""|[\t\n]')
-
-
 def _is_quoted(path, lines):
-    """Whether the cells of a .tsv file are quoted where they need it, as pandas and spreadsheet
-    programs write them. A file that has a quotation mark in a cell without quotation marks around
-    it is not, and neither is one whose quoted cells do not need it: GLUE's files are such."""
-    begun, start, has_needed, has_unquoted = "", 0, False, False
-    for number, line in enumerate(lines, 1):
-        if not begun and '"' not in line:
-            has_unquoted = has_unquoted or bool(line.strip())
-            continue
-        start = start if begun else number
-        begun = begun + "\n" + line if begun else line
-        if begun.count('"') % 2 and number - start < _LINES_OF_A_ROW:
-            continue                # a line break in a cell
-        if not _CELLS.fullmatch(begun):
-            if has_needed:
-                _log.warning("note: %s: quotation marks are read as text, as line %d has one in a "
-                             "cell without quotation marks around it", path, start)
-            return False
-        cells = re.findall(_QUOTED_CELL, begun)
-        has_needed = has_needed or any(_NEEDS_QUOTES.search(cell[1:-1]) for cell in cells)
-        has_unquoted = has_unquoted or len(cells) <= begun.count("\t") or len(cells) == 1
-        begun = ""
-    return not begun and (has_needed or not has_unquoted)
+    found, line = tables.is_quoted(lines)
+    if line is not None:
+        _log.warning("note: %s: quotation marks are read as text, as line %d has one in a cell "
+                     "without quotation marks around it", path, line)
+    return found
 
 
 def _quoted_rows(path, lines, dialect, skips):
     """Yields the line that each row begins at, and the row, or its fault where it is no CSV."""
-    to_come = itertools.islice(lines, dialect.skipped, None)
-    again: collections.deque[str] = collections.deque()     # lines behind a fault
-    row_lines: list[str] = []
-
-    def take():
-        while (line := again.popleft() if again else next(to_come, None)) is not None:
-            row_lines.append(line)
-            yield line + "\n"
-
-    start, is_done = 1 + dialect.skipped, False
-    while not is_done:
-        try:
-            for row in dialect.reader(take(), strict=True):
-                yield start, row
-                start += len(row_lines)
-                row_lines.clear()
-            is_done = True
-        except csv.Error as e:
-            fault = _csv_fault(e)
-            if not skips:
-                faults.refuse([("%s:%d" % (path, start), fault)])
-            yield start, fault
-            again.extendleft(reversed(row_lines[1:]))
-            row_lines.clear()
-            start += 1
-
-
-def _csv_fault(error):
-    if "field limit" in str(error):
-        return "a cell of more than %s characters; is a quotation mark before it not closed?" \
-            % "{:,}".format(_LONGEST_CELL)
-    return "not CSV: %s" % error
+    numbered = itertools.islice(enumerate(lines, 1), dialect.skipped, None)
+    for number, row in tables.rows(numbered, **dialect.options()):
+        if isinstance(row, str) and not skips:
+            faults.refuse([("%s:%d" % (path, number), row)])
+        yield number, row
 
 
 def _table(task, path, header, rows, skips):
@@ -400,13 +352,11 @@ def _names(cells):
 
 def _has_texts(task, names):
     """Whether the columns of the texts are among the names of a file's columns."""
-    return {*task.text_a, *task.text_b, *task.choices} <= {
+    return not isinstance(names, str) and {*task.text_a, *task.text_b, *task.choices} <= {
         task.renamed.get(name, name) for name in names}
 
 
 _DELIMITERS = (",", ";", "\t", "|")
-_LINES_OF_A_ROW = 50        # at most, of the first one; more than any line of names has
-_LONGEST_CELL = 1 << 24     # [characters]
 _EXCELS_LINE = re.compile(r'"?sep=(.)"?\1*', re.IGNORECASE)
 
 
@@ -414,7 +364,7 @@ def _find_dialect(task, path, lines, header, usual):
     """The dialect with which the first line is the names of the columns, or has as many cells as
     a `header`; the usual delimiter where there is none, or several. The first line may be Excel's
     `sep=;`, which names the delimiter."""
-    beginning = lines.first(_LINES_OF_A_ROW)
+    beginning = lines.first(tables.LINES_OF_A_ROW)
     skipped = next(i for i, line in enumerate(beginning) if line.strip())
     named = _EXCELS_LINE.fullmatch(beginning[skipped])
     skipped += bool(named)
@@ -437,8 +387,8 @@ def _find_dialect(task, path, lines, header, usual):
 def _first_quoted(lines, dialect):
     """The cells of the first row, as CSV of this dialect; none where it is no CSV."""
     try:
-        return next(dialect.reader((line + "\n" for line in lines[dialect.skipped:]),
-                                   strict=False), [])
+        return next(csv.reader((line + "\n" for line in lines[dialect.skipped:]),
+                               **dialect.options()), [])
     except csv.Error:
         return []
 
@@ -464,8 +414,9 @@ def _table_of_values(values, where):
         if isinstance(value, dict):
             columns.update(dict.fromkeys(value))
     if not columns:
-        faults.refuse((where(place), value if isinstance(value, str) else "an object without keys")
-                      for place, value in values())
+        faults.refuse([(where(place), value if isinstance(value, str) else "an object without keys")
+                       for place, value in values()]
+                      or [(where(1), "expected a JSON object, found none")])
     return Table(list(columns), (
         (place, list(map(value.get, columns)) if isinstance(value, dict) else value)
         for place, value in values()), where)
@@ -554,15 +505,21 @@ def _flat(value, depth=1):
 
 def _read_plain(task, path, lines, header, skips):
     """A text on each line; tabs part the texts of a pair, or the answers of a choice. Or fastText's
-    lines, an article of RACE, or a table that names its columns."""
+    lines, an article of RACE, JSON lines or a table that name the columns."""
     if _is_fasttext(lines):
         return _read_fasttext(task, path, lines)
     if task.tree == "race" and lines.start().startswith("{"):
         return Table(_race_columns(task), [(path, row) for row in _race_questions(
             path, "\n".join(lines))], str)
-    names = _names(lines.first(1)[0].split("\t"))
-    if len(names) > 1 and _has_texts(task, names):
-        return _read_tsv(task, path, lines, header, skips)
+    start = next(filter(str.strip, lines))
+    if start.startswith("{") and _has_texts(task, _parse_json(start)):
+        _note(path, "as JSON lines")
+        return FORMS["jsonl"](task, path, lines, header, skips)
+    for delimiter in _DELIMITERS:
+        names = start.split(delimiter)
+        # Prose has a space after a comma.
+        if len(names) > 1 and _has_texts(task, names if delimiter == "," else _names(names)):
+            return _read_tsv(task, path, lines, header, skips)
     # Texts that several columns are joined to stand joined in such a file.
     columns = [*task.text_a[:1], *task.text_b[:1], *task.choices]
     joined = [*task.text_a[1:], *task.text_b[1:]]
@@ -576,9 +533,11 @@ def _read_plain(task, path, lines, header, skips):
 
 
 def _is_fasttext(lines):
-    """Whether one of the first lines has a label as fastText writes it, and none has columns."""
-    first = lines.first(_LINES_OF_A_ROW)
-    return any(map(_FASTTEXT_LABEL.search, first)) and not any("\t" in line for line in first)
+    """Whether one of the first lines has a label as fastText writes it, and none has columns; a
+    label at the beginning of the first line is no name of a column."""
+    first = lines.first(tables.LINES_OF_A_ROW)
+    return bool(_FASTTEXT_LABEL.match(first[0])) or any(
+        map(_FASTTEXT_LABEL.search, first)) and not any("\t" in line for line in first)
 
 
 def _read_fasttext(task, path, lines):

@@ -23,6 +23,7 @@ from xlnet.tasks.task import Row, Task
 _log = logging.getLogger(__name__)
 
 _NAMES_SHOWN = 10
+_OBJECT = re.compile(r"\[?\{\s*['\"](text|answer_start)['\"]\s*:")        # as text
 
 # start: of the text in its context; None: not given.
 Answer = collections.namedtuple("Answer", "text start")
@@ -169,6 +170,9 @@ def parse_answers(cells: list) -> tuple:
     """
     if not cells or cells[0] is None:
         return None, "no answers"
+    if isinstance(cells[0], str) and _OBJECT.match(cells[0]):
+        return None, "an object as text, '%.40s', expected an answer; write JSON lines, which " \
+            "have objects: to_json(PATH, orient='records', lines=True)" % cells[0]
     listed = cells[0] if isinstance(cells[0], list) else [cells[0]]
     start, fault = _parse_start(cells[1] if len(cells) > 1 else None)
     found = []
@@ -192,9 +196,10 @@ def _parse_start(value):
     """(int or None, fault or None)"""
     if value is None or value == "":
         return None, None
-    if isinstance(value, bool) or not re.fullmatch(r"-?\d{1,99}", str(value)):
+    found = re.fullmatch(r"(-?\d{1,99})(\.0*)?", str(value))      # pandas: 9.0 where rows have gaps
+    if isinstance(value, bool) or not found:
         return None, "answer_start %s, expected a whole number" % json.dumps(value)
-    return int(value), None
+    return int(found[1]), None
 
 
 # ---- where answers stand

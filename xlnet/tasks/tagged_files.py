@@ -151,11 +151,11 @@ def _is_text(path, rows, has_blank):
         # A line of several words that are written next to each other is longer than a word.
         longest = 3 if is_unspaced(rows[0].strip()) else 15
         return sum(len(row.strip()) for row in rows) > longest * len(rows)
-    if len(rows) > 1 and has_blank:
-        return False
     if len(rows) == 1 or 2 * sum(
             len(row[-1]) > 1 and row[-1][-1] in ".!?…。！？।" for row in cells) > len(rows):
         return True
+    if has_blank:
+        return False
     raise UserError("%s: %d lines of %d words each may be sentences or a word a line with its "
                     "columns; give --predict_form=text or --predict_form=conll" % (
                         path, len(rows), width))

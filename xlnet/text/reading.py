@@ -14,6 +14,7 @@ no line longer than `LONGEST_LINE`, is ever held whole.
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import dataclasses
 import glob
@@ -335,7 +336,8 @@ class _Faults:
 
     def __init__(self, path, begin, end, settings, skipped, form):
         self.path, self.begin, self.end, self.form = path, begin, end, form
-        self.encoding = settings.encoding
+        is_utf8 = codecs.lookup(settings.encoding or "utf-8").name == "utf-8"
+        self.encoding = None if is_utf8 else settings.encoding
         self._skip = settings.on_error == "skip"
         self._skipped = skipped
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import codecs
 import collections
 import contextlib
 import csv
 import gzip
 import io
+import itertools
 import json
 import os
 import re
@@ -14,11 +16,11 @@ import zlib
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Optional
 
-from xlnet import files
+from xlnet import files, tables
 from xlnet.errors import UserError
 
 _LOOKED_AT = 1 << 16         # [bytes] of the unpacked file
-_LINES_TRIED = 20            # of them, until one is a JSON object
+_LINES_TRIED = 20            # of them
 _GZIP = b"\x1f\x8b"
 _UNREAD = {b"PAR1": "a Parquet file", b"\x28\xb5\x2f\xfd": "packed with zstd",
            b"BZh": "packed with bzip2", b"\xfd7zXZ": "packed with xz", b"PK\x03\x04": "a zip file"}
@@ -38,11 +40,13 @@ class Form(NamedTuple):
       is_packed: whether it is a .gz file.
       ends_in_cr: whether lines end in a carriage return alone.
       delimiter: between the cells of a TABLE.
+      is_quoted: whether its cells stand in quotation marks where they need it.
     """
     kind: str = TEXT
     is_packed: bool = False
     ends_in_cr: bool = False
     delimiter: str = ""
+    is_quoted: bool = True
 
     @property
     def is_whole(self) -> bool:
@@ -68,6 +72,9 @@ def look(path: str, field: str, encoding: Optional[str] = None) -> Form:
             if head.startswith(start):
                 raise UserError("%s: %s; expected text, JSON, CSV or .gz of these; %s" % (
                     path, what, "convert it to JSON lines" if start == b"PAR1" else "unpack it"))
+        if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            raise UserError("%s: UTF-16, expected UTF-8; convert it with iconv -f utf-16 -t utf-8"
+                            % path)
         is_packed = name.endswith(".gz") or head.startswith(_GZIP)
         if head.startswith(_GZIP):
             f.seek(0)
@@ -77,18 +84,22 @@ def look(path: str, field: str, encoding: Optional[str] = None) -> Form:
     text = head.decode(encoding or "utf-8-sig", "replace")
     text = text.replace("\r", "\n") if ends_in_cr else text
     extension = os.path.splitext(name[:-3] if name.endswith(".gz") else name)[1]
-    delimiter = _delimiter(path, text, field, extension)
+    is_cut = len(head) == _LOOKED_AT
+    is_quoted, _ = tables.is_quoted(text.split("\n")[:-1 if is_cut else None], is_cut)
+    delimiter = _delimiter(path, text, field, extension, is_cut, is_quoted)
     kind = TABLE if delimiter else _kind(text.lstrip(), extension)
-    return Form(kind, is_packed, ends_in_cr, delimiter or "")
+    return Form(kind, is_packed, ends_in_cr, delimiter or "", delimiter != "\t" or is_quoted)
 
 
 def _kind(text, extension):
-    lines = text.split("\n")[:_LINES_TRIED]
+    lines = [line for line in text.split("\n")[:_LINES_TRIED] if line.strip()] or [""]
     if _ARRAY.match(text):
         return JSON
-    if any(map(_is_object, lines)) or extension in (".jsonl", ".ndjson"):
+    are_objects = list(map(_is_object, lines))
+    # Where others are not, a line of JSON is one of a text.
+    if 2 * sum(are_objects) >= len(lines) or extension in (".jsonl", ".ndjson"):
         return RECORDS
-    if _OBJECT.match(text):          # over several lines; or its first line is longer than `text`
+    if _OBJECT.match(text) and not are_objects[0]:    # over several lines, or a long one
         return JSON if len(lines) > 1 else RECORDS
     if re.match(r"<doc\s[^\n]*>\s*\n", text):
         return ARTICLES
@@ -102,20 +113,31 @@ def _is_object(line):
         return False
 
 
-def _delimiter(path, text, field, extension) -> Optional[str]:
-    """The delimiter with which the first line names the column `field`; None of other files."""
+def _delimiter(path, text, field, extension, is_cut, is_quoted) -> Optional[str]:
+    """The delimiter with which the first line names the column `field`; None of other files.
+
+    Prose has commas, too: without the name of a table the rows are as wide as the first one.
+    """
     is_named = extension in (".csv", ".tsv")
     for delimiter in ",\t;|":
         with contextlib.suppress(csv.Error):
-            rows = csv.reader(io.StringIO(text), delimiter=delimiter)
-            names = [name.strip() for name in next(rows, [])]
-            if field in names and (is_named or 1 < len(names) == len(next(rows, []))):
+            rows = csv.reader(io.StringIO(text.rstrip()), **tables.dialect(
+                delimiter, delimiter != "\t" or is_quoted))
+            names = next(rows, [])
+            if is_named and field in map(str.strip, names) or field in names and _has_width(
+                    names, list(itertools.islice(rows, _LINES_TRIED)), is_cut):
                 return delimiter
     if is_named and text.strip() and _kind(text.lstrip(), "") == TEXT:
         raise UserError("%s: no column '%s' (json_field); the first line is '%.200s'; name the "
                         "column with --json_field, or rename a file that is no table to .txt" % (
                             path, field, text.split("\n")[0].strip()))
     return None
+
+
+def _has_width(names, rows, is_cut):
+    """Whether rows have a cell for each of several names; is_cut: the last may not be complete."""
+    return len(names) > 1 and bool(rows) and names == list(map(str.strip, names)) and all(
+        len(row) == len(names) for row in (rows[:-1] if is_cut else rows))
 
 
 def in_words(found: Iterable[tuple[str, Form]], field: str, text_format: str) -> str:

@@ -8,7 +8,6 @@ chunk that is read, `begin` and `end`, and is told what is wrong, `add(offset, r
 from __future__ import annotations
 
 import codecs
-import csv
 import html
 import json
 import re
@@ -17,6 +16,7 @@ from typing import Any, NamedTuple
 
 import regex
 
+from xlnet import tables
 from xlnet.character_classes import HAN_OR_KANA
 from xlnet.config import InputSettings
 from xlnet.text.recognition import ARTICLES, RECORDS, TABLE, Form
@@ -24,7 +24,6 @@ from xlnet.text.sentences import sentences_and_joints
 from xlnet.tokenization import is_text
 
 _LOOKED_AT = 1 << 12         # [bytes] for the first character of JSON
-_LONGEST_CELL = 1 << 24      # [characters]
 LONGEST_LINE = 1 << 20       # [bytes] some 200,000 words: beyond any paragraph, far below memory
 
 
@@ -47,7 +46,7 @@ def events_of(texts: Iterable[Any], settings: InputSettings, faults: Any,
     if form.kind == RECORDS:
         return _from_records(texts, settings.json_field, faults)
     if form.kind == TABLE:
-        return _from_table(texts, settings.json_field, form.delimiter, faults)
+        return _from_table(texts, settings.json_field, form, faults)
     if form.kind == ARTICLES:
         return _from_articles(texts)
     if settings.text_format == "lines":
@@ -129,27 +128,21 @@ def from_json(f: Any, settings: InputSettings, faults: Any) -> Iterator[Any]:
             faults.add(number + 1, "not JSON", "not JSON: %s" % str(e).split("\n")[0])
 
 
-def _from_table(texts, field, delimiter, faults):
+def _from_table(texts, field, form, faults):
     """CSV, a document a row, in the column `field`; cells in quotation marks may hold newlines."""
-    offsets: list[int] = []
-
-    def lines():
-        for offset, text in texts:
-            if text is not None:
-                offsets.append(offset)
-                yield text + "\n"
-
-    csv.field_size_limit(_LONGEST_CELL)
     names: list[str] = []
-    try:
-        for row in csv.reader(lines(), delimiter=delimiter):
-            if not names:
-                names = [name.strip() for name in row]
-            elif any(row):
-                yield from _document(dict(zip(names, row)), field, offsets[0], faults)
-            offsets.clear()
-    except csv.Error as e:
-        faults.add(offsets[0], "not CSV", "not CSV: %s" % e)
+    good = ((offset, text) for offset, text in texts if text is not None)
+    for offset, row in tables.rows(good, **tables.dialect(form.delimiter, form.is_quoted)):
+        if isinstance(row, str):
+            faults.add(offset, "not CSV", row)
+        elif not names:
+            names = [name.strip() for name in row]
+        elif any(row):
+            if len(row) < len(names) or any(row[len(names):]):
+                faults.add(offset, "wrong number of columns", "%d column(s), expected %d" % (
+                    len(row), len(names)))
+            else:
+                yield from _document(dict(zip(names, row)), field, offset, faults)
 
 
 def _from_articles(texts):

@@ -1,0 +1,87 @@
+"""Rows of cells between delimiters: which quotation marks belong to cells, and what is no CSV."""
+
+from __future__ import annotations
+
+import collections
+import csv
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, Optional
+
+LONGEST_CELL = 1 << 24      # [characters]
+LINES_OF_A_ROW = 50         # at most, of one whose quotation marks are looked at
+_QUOTED_CELL = r'"(?:[^"]|"")*"'
+_CELLS = re.compile(r'(?:{0}|[^"\t]*)(?:\t(?:{0}|[^"\t]*))*'.format(_QUOTED_CELL))
+_NEEDS_QUOTES = re.compile(r'""|[\t\n]')
+
+
+def is_quoted(lines: Iterable[str], is_cut: bool = False) -> tuple[bool, Optional[int]]:
+    """Whether cells between tabs are quoted where they need it, as pandas and spreadsheet programs
+    write them; and the line that says no where others say yes.
+
+    A file that has a quotation mark in a cell without quotation marks around it is not, neither is
+    one whose quoted cells do not need it, nor one whose line breaks in quotation marks all end a
+    row as wide as the first line: GLUE's files are such. is_cut: there are more lines.
+    """
+    begun, start, has_needed, has_unquoted, tabs = "", 0, False, False, None
+    for number, line in enumerate(lines, 1):
+        tabs = line.count("\t") if tabs is None and line.strip() else tabs
+        if not begun and '"' not in line:
+            has_unquoted = has_unquoted or bool(line.strip())
+            continue
+        start = start if begun else number
+        begun = begun + "\n" + line if begun else line
+        if begun.count('"') % 2 and number - start < LINES_OF_A_ROW:
+            continue                # a line break in a cell
+        if not _CELLS.fullmatch(begun) or tabs and "\n" in begun and all(
+                each.count("\t") == tabs for each in begun.split("\n")):
+            return False, start if has_needed else None
+        cells = re.findall(_QUOTED_CELL, begun)
+        has_needed = has_needed or any(_NEEDS_QUOTES.search(cell[1:-1]) for cell in cells)
+        has_unquoted = has_unquoted or len(cells) <= begun.count("\t") or len(cells) == 1
+        begun = ""
+    return (is_cut or not begun) and (has_needed or not has_unquoted), None
+
+
+def dialect(delimiter: str, is_quoted: bool) -> dict[str, Any]:
+    """Arguments of `csv.reader` for cells with or without quotation marks around them."""
+    return {"delimiter": delimiter,
+            "quoting": csv.QUOTE_MINIMAL if is_quoted else csv.QUOTE_NONE}
+
+
+def rows(lines: Iterable[tuple[Any, str]], **dialect: Any) -> Iterator[tuple]:
+    """Yields the place of the line that each row begins at, and its cells, or, a str, its fault;
+    behind a fault the next line begins a row.
+
+    Args:
+      lines: (place, text without the line feed).
+      dialect: arguments of `csv.reader`.
+    """
+    csv.field_size_limit(LONGEST_CELL)
+    to_come = iter(lines)
+    again: collections.deque[tuple[Any, str]] = collections.deque()     # lines behind a fault
+    taken: list[tuple[Any, str]] = []                                   # of a row
+
+    def take():
+        while (line := again.popleft() if again else next(to_come, None)) is not None:
+            taken.append(line)
+            yield line[1] + "\n"
+
+    is_done = False
+    while not is_done:
+        try:
+            for row in csv.reader(take(), strict=True, **dialect):
+                yield taken[0][0], row
+                taken.clear()
+            is_done = True
+        except csv.Error as e:
+            yield taken[0][0], _fault(e)
+            again.extendleft(reversed(taken[1:]))
+            taken.clear()
+
+
+def _fault(error):
+    if "field limit" in str(error):
+        return "a cell of more than %s characters; is a quotation mark before it not closed?" \
+            % "{:,}".format(LONGEST_CELL)
+    return "not CSV: %s" % error
