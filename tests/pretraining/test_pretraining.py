@@ -47,7 +47,7 @@ def held_out(printed):
 @pytest.mark.parametrize("objective", ("causal", "masked"))
 def test_other_objectives_learn(place, objective):
     # Causal, num_predict is not read: more than a window has.
-    extra = dict(same_length=True, eval_mem_len=24, num_predict=85) if objective == "causal" else \
+    extra = dict(same_length=True, num_predict=85) if objective == "causal" else \
         dict(num_predict=10)
     done = train(place, objective, objective=objective, next_segment_loss=0.5,
                  eval_record_info_dir=place / "heldout", **dict(HELD, train_steps=60, eval_steps=30,

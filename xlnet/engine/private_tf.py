@@ -10,7 +10,6 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-import tensorflow.compat.v1 as tf
 from tensorflow.python.eager import context
 from tensorflow.python.framework import kernels, op_def_registry, ops
 
