@@ -45,7 +45,7 @@ def test_the_functions_of_a_graph(graph):
     tf2.function(lambda x: tf.reduce_sum(x))(tf.placeholder(tf.float32, [3, 4]))
     function, = private_tf.function_graphs(graph).values()
     assert [tensor.shape.as_list() for tensor in (*function.inputs, *function.outputs)] == [[3, 4],
-                                                                                          []]
+                                                                                            []]
 
 
 def test_a_host_that_is_none_does_not_answer():
