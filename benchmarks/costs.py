@@ -85,8 +85,3 @@ def activations(config, work, recompute=False, size=FLOAT):
 def state_bytes(config):
     """Weights, gradients and Adam's two moments, all float32."""
     return 4 * FLOAT * parameters(config)
-
-
-def communication(config, devices):
-    """Bytes that each device sends in a step: a ring adds up the float32 gradients."""
-    return 2 * (devices - 1) / devices * FLOAT * parameters(config)

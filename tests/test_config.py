@@ -121,7 +121,6 @@ def test_a_run_config_from_flags():
     (config.OptimizationSettings, dict(train_steps=0), "train_steps is 0, expected at least 1"),
     (config.PretrainingSettings, dict(same_length=True), "it belongs to --objective=causal"),
     (config.ClassifierSettings, {}, "nothing to do"),
-    (config.ClassifierSettings, dict(do_train=True, mixout=1.0), "expected 0 <= mixout < 1"),
     (config.ClassifierSettings, dict(do_train=True, patience=1, eval_steps=0),
      "patience needs --eval_steps"),
     (config.ClassifierSettings, dict(do_train=True, dev_share=1.0),

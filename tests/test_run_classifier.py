@@ -384,6 +384,8 @@ def test_bad_flags_exit_with_status_2(place, trained, monkeypatch, arguments, ch
 
 
 def test_flags_without_a_meaning_are_noted(place):
-    done = place.run("--shuffle_buffer=2048", "--iterations=500")
+    done = place.run("--shuffle_buffer=2048", "--iterations=500", "--high_only", "--mixout=0.7")
+    for name in ("high_only", "mixout"):
+        assert "note: --%s is not used: " % name in done.stderr
     assert "note: --shuffle_buffer is not used: the training rows are shuffled" in done.stderr
     assert "note: --iterations is not used" in done.stderr

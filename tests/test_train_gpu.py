@@ -6,8 +6,9 @@ import shutil
 
 import numpy as np
 import pytest
+from helpers import command
 from helpers.paths import RELEASED
-from helpers.pretraining import TINY, losses, train, weights
+from helpers.pretraining import TINY, flags_of, losses, train, weights
 
 from xlnet.engine import checkpoint
 
@@ -230,20 +231,36 @@ def test_a_run_ends_where_the_loss_is_nan(place, trained, learning_rate, is_over
                 ) == is_over, done.stderr
 
 
-def test_records_are_verified_before_training(place, trained):
+def test_records_are_verified(place):
     shutil.copytree(place / "train", place / "spoilt")
     path = place / "spoilt" / "stream-00001-of-00004.tfrecord"
     content = bytearray(path.read_bytes())
     content[-50] ^= 1
     path.write_bytes(content)
-    done = train(place, "unverified", record_info_dir=place / "spoilt", verify_records=True)
+
+    def verify(directory):
+        return command.run("scripts/inspect_records.py", "--record_info_dir=%s" % directory,
+                           "--verify")
+    done = verify(place / "spoilt")
     assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
     assert re.search(r"spoilt/stream-00001-of-00004.tfrecord: record \d+ is damaged; manifest.json "
                      "says sha256 .*, found ", done.stderr)
-    assert not (place / "unverified").exists()
-    done = train(place, "whole", eval_record_info_dir=place / "heldout", verify_records=True)
+    done = verify(place / "heldout")
+    assert done.returncode == 0 and done.stdout.count("\n") == 1, done
+    assert "agree with their checksums" in done.stdout
+
+
+def test_settings_of_earlier_versions_are_noted(place, trained, tmp_path):
+    """As flags, one of them without a value, in a preset, and in the run that resumes."""
+    kept = place / "whole" / "pretraining.json"
+    kept.write_text(json.dumps(dict(json.loads(kept.read_text()), keep_every=5, eval_mem_len=3)))
+    (tmp_path / "old.json").write_text(json.dumps({"keep_every": 5}))
+    done = command.run("train_gpu.py", *flags_of(
+        place, "whole", eval_record_info_dir=place / "heldout", config=tmp_path / "old.json",
+        eval_mem_len=3), "--verify_records")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("agree with their checksums") == 2
+    for start in ("--eval_mem_len", "--verify_records", "config .*/old.json: keep_every"):
+        assert re.search("^note: %s is not used: " % start, done.stderr, re.MULTILINE), done.stderr
 
 
 def test_a_model_directory_keeps_its_architecture(place, trained):

@@ -35,6 +35,9 @@ _PATHS = re.compile(
     r"(.*_)?(dir|file|path|glob|checkpoints?|config|png|html|source|target|first|second|model|runs"
     r"|output|zip)")
 
+# Settings without effect that were switches: they may be given without a value.
+_SWITCHES = frozenset(("high_only", "middle_only", "track_mean", "verify_records"))
+
 # What other programs call a setting: names of ours, of which a program's first one is meant.
 _HABITS = {
     "batch_size": "train_batch_size", "per_device_train_batch_size": "train_batch_size",
@@ -71,7 +74,8 @@ def run(main: Callable[..., object], *groups: type,
     Args:
       main: called with one object per group; its return value is ignored.
       groups: settings dataclasses (see `config`); names shared by two groups are one flag.
-      no_longer_needed: flags of the reference's command line `{name: why}` that are noted only.
+      no_longer_needed: flags of the reference's command line, and of earlier versions,
+        `{name: why}` that are noted only; so are their names in a preset.
       about: the text above the flags in `--help`.
       first: of a program with many flags the names of those that matter first: `--help` is about
         these, and `--helpfull` about all, by need. Without them both show all.
@@ -160,7 +164,7 @@ def _run(main, groups, no_longer_needed, console):
         raise flags.Error("unexpected argument '%s'; flags are written --name=value" % stray[0])
     _take_renamed(fields)
     _expand("config")
-    _take_preset(fields)
+    _take_preset(fields, no_longer_needed)
     for name in filter(_PATHS.fullmatch, fields):
         _expand(name)
     _require(fields)
@@ -238,6 +242,7 @@ def _define(groups, no_longer_needed):
             flags.DEFINE_float(limits["renamed"].name, None, "the older name of --" + name)
     for name, why in no_longer_needed.items():
         flags.DEFINE_string(name, None, "not used: " + why)
+        FLAGS[name].boolean = name in _SWITCHES
     flags.DEFINE_string("config", None, _CONFIG_HELP)
 
 
@@ -268,7 +273,7 @@ def _in_new_units(name, old, value):
     return new
 
 
-def _take_preset(fields):
+def _take_preset(fields, no_longer_needed):
     """Gives flags the values of the JSON file `--config`, unless they, or others that say the
     same, stood on the command line."""
     if not FLAGS.config:
@@ -282,6 +287,10 @@ def _take_preset(fields):
         if name in older and type(value) in (int, float):
             name, value = older[name], _in_new_units(
                 older[name], fields[older[name]].metadata["renamed"], value)
+        if name in no_longer_needed:
+            _log.warning("note: config %s: %s is not used: %s", FLAGS.config, name,
+                         no_longer_needed[name])
+            continue
         if name not in fields:
             raise UserError("config %s: unknown setting '%s'%s"
                             % (FLAGS.config, name, did_you_mean(name, fields)))

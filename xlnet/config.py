@@ -588,16 +588,12 @@ class PretrainingSettings(RunSettings):
         False, "do not train: compute held-out loss and perplexity of init_checkpoint, or of the "
                "newest checkpoint in model_dir, on eval_record_info_dir, or else record_info_dir; "
                "targets are sampled as when it was trained, unless flags say otherwise")
-    verify_records: bool = setting(False, "read all records before training and compare them with "
-                                          "their checksums")
     objective: str = setting("permutation", "what is predicted: tokens in a random order (XLNet), "
                              "the next token (Transformer-XL), masked tokens (as BERT)",
                              choices=("permutation", "causal", "masked"))
     next_segment_loss: float = setting(0.0, "weight of the loss of judging whether segment B "
                                             "continues A; 0: not judged", minimum=0.0)
     same_length: bool = setting(False, "objective causal: every position sees mem_len others")
-    eval_mem_len: Optional[int] = setting(None, "mem_len of held-out evaluation; mem_len if not "
-                                                "given", minimum=0)
     mem_len: int = setting(384, "positions remembered from earlier windows [tokens]", minimum=0)
     perm_size: int = setting(256, "tokens permuted among themselves [tokens]", minimum=1)
     num_predict: int = setting(85, "tokens predicted in a window", minimum=1)
@@ -607,8 +603,6 @@ class PretrainingSettings(RunSettings):
     mask_alpha: int = setting(6, "targets lie evenly: about one of each mask_alpha / mask_beta "
                                  "n-grams in a row is one", minimum=1)
     mask_beta: int = setting(1, "see mask_alpha", minimum=1)
-    keep_every: int = setting(0, "steps whose multiples keep their checkpoint for good; 0: none",
-                              minimum=0)
     on_error: str = as_in(InputSettings, "on_error", help="damaged records: fail, or read the next "
                           "whole one in the place of each, and count them")
     on_nan: str = setting("stop", "a loss or gradient that is NaN or infinite: stop, and name the "
@@ -708,8 +702,6 @@ class TaskSettings(RunSettings, TextSettings):
         instead_of="train_steps")
     freeze_layers: int = setting(0, "freeze the embeddings and this many of the lowest layers; "
                                     "0: none", minimum=0)
-    mixout: float = rate(0.0, "chance that a weight of a dense kernel is its pretrained value in a "
-                              "training step; needs init_checkpoint")
     class_weights: Optional[str] = setting(None, "weights of the labels in the loss: balanced, or "
                                                  "label:weight,...")
     label_smoothing: float = share(0.0, "probability spread evenly over all labels")

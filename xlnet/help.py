@@ -27,15 +27,15 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "Records": (
         "save_dir", "record_info_dir", "eval_record_info_dir", "output_dir", "for_config",
         "seq_len", "reuse_len", "num_streams", "bi_data", "use_eod", "num_passes", "bsz_per_host",
-        "tokens_dir", "overwrite", "overwrite_data", "verify_records"),
+        "tokens_dir", "overwrite", "overwrite_data"),
     "Model and checkpoints": (
-        "model_dir", "init_checkpoint", "model_config_path", "save_steps", "max_save", "keep_every",
+        "model_dir", "init_checkpoint", "model_config_path", "save_steps", "max_save",
         "allow_changes", "use_checkpoint", "cls_scope"),
     "Steps and batches": (
         "train_batch_size", "train_steps", "epochs", "grad_accum_steps", "seed", "log_steps"),
     "What is predicted while pretraining": (
         "num_predict", "mask_mode", "mask_alpha", "mask_beta", "perm_size", "mem_len",
-        "eval_mem_len", "same_length", "next_segment_loss"),
+        "same_length", "next_segment_loss"),
     "Length of texts": (
         "max_seq_length", "padding", "long_document", "max_segments", "doc_stride",
         "max_query_length"),
@@ -44,7 +44,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
         "lr_layer_decay_rate", "weight_decay", "clip", "adam_epsilon", "average_decay",
         "legacy_optimizer", "on_nan"),
     "Against overfitting": (
-        "dropout", "dropatt", "position_dropout", "label_smoothing", "class_weights", "mixout",
+        "dropout", "dropatt", "position_dropout", "label_smoothing", "class_weights",
         "freeze_layers"),
     "What the task learns": (
         "summary_type", "use_summ_proj", "ranking_loss", "pairs_per_query", "tagged_pieces",

@@ -1,4 +1,4 @@
-"""Pages of the site that are made from the code: programs, settings, presets, errors, API.
+"""Pages of the site that are made from the code: programs, settings, presets, API.
 
 Each function returns Markdown; `all_pages` says where it stands in the site.
 """
@@ -9,62 +9,12 @@ import json
 import re
 from collections.abc import Sequence
 
-import messages
 import programs
 from place import ROOT
 
 from xlnet import config, help
 
 FLAGS_PAGE = "reference/flags.md"
-
-# What to do about an error, by where it comes from: a title, advice, and paths in xlnet/ whose
-# messages it is about. The first that fits counts.
-ADVICE = (
-    ("Flags and settings",
-     "The line names the flag, what was found and what is expected. `--helpfull` of the program "
-     "and [all flags](flags.md) say what each one means. A preset (`--config`) is checked as the "
-     "command line is.", ("cli.py", "config.py", "presets.py")),
-    ("Disk, memory, what the system says",
-     "The line names the file or the device. Nothing half written stays behind; the same command "
-     "goes on when there is room: [out of memory](../how_to/out_of_memory.md), [stopped, killed, "
-     "gone wrong](../how_to/resume.md).", ("failures.py", "files.py", "engine/memory.py")),
-    ("Text and vocabulary",
-     "Text is UTF-8, or as `--encoding` says; `--on_error=skip` leaves bad lines out and counts "
-     "them: [prepare data of any "
-     "size](../how_to/prepare_data.md). How text is cleaned goes with the vocabulary: [a new "
-     "language](../tutorials/new_language.md).", ("text/", "tokenization.py", "offsets.py",
-                                                  "encodings.py")),
-    ("Records",
-     "Records say what they hold in `manifest.json`; make them anew with `data_utils.py` where "
-     "they do not fit: [files](files.md), [records of the authors' program]"
-     "(../how_to/legacy_records.md).", ("records/", "batches/", "pretraining/")),
-    ("Questions and their files", "[Answer questions on texts](../how_to/answer.md) describes the "
-     "files.", ("tasks/squad_files.py", "tasks/question_windows.py", "tasks/span")),
-    ("Tags and their files", "[Find entities](../how_to/tag.md) describes the files and schemes.",
-     ("tasks/tag", "tasks/schemes.py", "tasks/entity_metrics.py", "tasks/word_encoding.py")),
-    ("Tables, labels and tasks",
-     "The line names the file and its row; a file is checked whole before a model is built: [your "
-     "own file](../how_to/own_file.md), [known tasks](../how_to/known_tasks.md), [rank documents]"
-     "(../how_to/rank.md).", ("tasks/", "finetuning/")),
-    ("Model directories and checkpoints",
-     "A model directory belongs to one run and one task; begin in another one, and give this one "
-     "as `--init_checkpoint`: [stopped, killed, gone wrong](../how_to/resume.md), [checkpoint "
-     "tools](../how_to/checkpoint_tools.md).", ("models/", "engine/checkpoint", "engine/kept",
-                                                "lock.py", "engine/saving.py")),
-    ("Devices and training",
-     "The banner at the start says what was found: [from one GPU to several hosts]"
-     "(../tutorials/several_gpus.md), [gone wrong](../how_to/resume.md).", ("engine/",)),
-    ("Models of other libraries", "[From and to Hugging Face](../how_to/convert.md) says what can "
-     "be converted.", ("exchange/",)),
-    ("From Python, exported, served",
-     "[From Python](../how_to/python.md), [serving](../tutorials/serving.md), [fill in blanks, "
-     "write on](../how_to/fill_and_generate.md).", ("serving/",)),
-    ("Pictures and tables", "[Look inside](../how_to/look_inside.md), [look at the records]"
-     "(../how_to/look_at_records.md).", ("views/",)),
-    ("The network", "[The network from Python](network.md).", ("network/", "api.py")),
-    ("Programs", "[Each program's page](../programs/index.md) has its flags and examples.",
-     ("programs/",)),
-)
 
 API = (
     ("load.md", "load: a trained model", (
@@ -87,7 +37,6 @@ def all_pages() -> "dict[str, str]":
     pages[FLAGS_PAGE] = ranked(2, flags_page(files))
     pages["reference/model_config.md"] = model_config_page()
     pages["reference/presets.md"] = ranked(0.5, presets_page())
-    pages["reference/errors.md"] = ranked(4, errors_page())     # else longer pages stand before it
     pages.update(("reference/api/" + name, api_page(title, names)) for name, title, names in API)
     return pages
 
@@ -259,37 +208,6 @@ def presets_page() -> str:
     return "\n".join(parts)
 
 
-# ---- errors ----
-
-def errors_page() -> str:
-    groups: dict[tuple, list] = {(title, advice): [] for title, advice, _ in ADVICE}
-    for message in messages.of_code():
-        groups[advice_for(message.module)].append(message)
-    parts = ["# Errors, by their words\n\nA program that was given something wrong ends with one "
-             "line: where, what was found, what was expected; its status is 1, of flags 2. These "
-             "are the lines of the code, with `%s` for names, numbers and what was found. Search "
-             "the page, or the site, for the words of yours.\n" % messages.ANYTHING]
-    for (title, advice), found in groups.items():
-        if found:
-            parts.append("## %s\n\n%s\n\n%s\n" % (title, advice, "\n".join(
-                "- %s <small>(%s)</small>" % (code(message.text), message.module)
-                for message in found)))
-    return "\n".join(parts)
-
-
-def advice_for(module: str):
-    """Title and advice of the messages of a module.
-
-    Raises:
-      KeyError: there is none in `ADVICE`.
-    """
-    inside = module[len("xlnet/"):]
-    for title, advice, paths in ADVICE:
-        if inside.startswith(paths):
-            return title, advice
-    raise KeyError("%s has messages; say in ADVICE what to do about them" % module)
-
-
 # ---- Python ----
 
 def api_page(title, names) -> str:
@@ -316,7 +234,3 @@ def table(header, rows) -> str:
 def escaped(text: str) -> str:
     """Plain words as Markdown."""
     return re.sub(r"([\\`*_\[\]])", r"\\\1", text).replace("<", "&lt;")
-
-
-def code(text: str) -> str:
-    return "`%s`" % text.replace("`", "'")

@@ -4,16 +4,13 @@ import re
 
 import blocks
 import hooks
-import messages
 import pages
 import programs
 import pytest
 import try_commands
 from helpers.paths import ROOT
 
-from xlnet import XLNetConfig, config, files, tokenization
-from xlnet.errors import UserError
-from xlnet.tasks import known
+from xlnet import config
 
 MARKDOWN = sorted(path.relative_to(ROOT).as_posix() for path in [
     *ROOT.glob("*.md"), *ROOT.glob(".github/**/*.md"),
@@ -85,35 +82,6 @@ def test_a_row_says_default_values_unit_and_meaning(made):
     assert "| `relu`, `gelu`, `gelu\\_erf`" not in made["reference/model_config.md"]
     assert "`ff_activation` | **required** | `relu`, `gelu`, `gelu_erf` |" in made[
         "reference/model_config.md"]
-
-
-def raised(function, *args, **options):
-    with pytest.raises(UserError) as error:
-        function(*args, **options)
-    return str(error.value)
-
-
-def test_errors_are_found_by_their_words(made, tmp_path):
-    texts = [message.text for message in messages.of_code()]
-    (tmp_path / "list.json").write_text("[]")
-    for said in (
-            raised(XLNetConfig, json_path=str(tmp_path / "none.json")),
-            raised(XLNetConfig, n_layers=3),
-            raised(files.read_json, str(tmp_path / "list.json"), "config"),
-            raised(tokenization.Tokenizer, str(tmp_path / "none.model")),
-            raised(known.find_task, "sst-5"),
-            raised(config.OptimizationSettings(warmup_steps=9, train_steps=3).check)):
-        fitting = [text for text in texts if len(text) > 15 and re.fullmatch(
-            ".*".join(re.escape(part) for part in text.split(messages.ANYTHING)), said, re.DOTALL)]
-        assert fitting, said
-        assert any(text.replace("`", "'") in made["reference/errors.md"] for text in fitting)
-    assert "unknown label '…' (labels: …)" in texts         # of a row, told beside None
-    assert "{file}: permission denied; change the rights, or …" in texts
-
-
-def test_a_module_without_advice_is_named():
-    with pytest.raises(KeyError, match="xlnet/new/module.py has messages; say in ADVICE"):
-        pages.advice_for("xlnet/new/module.py")
 
 
 def test_links_and_marks_as_the_site_shows_them():

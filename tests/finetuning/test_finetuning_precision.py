@@ -58,11 +58,9 @@ def test_steps_that_overflow_are_passed_over(place, monkeypatch):
 
 
 def test_options_go_together(place):
-    """Long texts with memory in float16, mixout of the layers that are not frozen, recomputing."""
+    """Long texts with memory in float16, frozen layers, recomputing."""
     loss, held_out = train(
         place, "together", precision="fp16", long_document="memory", max_seq_length=8,
-        max_segments=2, recompute=True, mixout=0.5, freeze_layers=1, train_steps=1, log_steps=1,
+        max_segments=2, recompute=True, freeze_layers=1, train_steps=1, log_steps=1,
         init_checkpoint=str(RELEASED))
     assert np.isfinite(loss + [held_out]).all()
-    kept = {name for name in weights(place.path("together")) if name.endswith("/pretrained")}
-    assert len(kept) == 7 and all("/layer_1/" in name for name in kept)

@@ -9,7 +9,6 @@ import types
 
 import numpy as np
 import pytest
-import run_ablation
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 from helpers import command
@@ -48,7 +47,7 @@ def held_out(printed):
 @pytest.mark.parametrize("objective", ("causal", "masked"))
 def test_other_objectives_learn(place, objective):
     # Causal, num_predict is not read: more than a window has.
-    extra = dict(same_length=True, eval_mem_len=24, num_predict=85) if objective == "causal" else \
+    extra = dict(same_length=True, num_predict=85) if objective == "causal" else \
         dict(num_predict=10)
     done = train(place, objective, objective=objective, next_segment_loss=0.5,
                  eval_record_info_dir=place / "heldout", **dict(HELD, train_steps=60, eval_steps=30,
@@ -322,12 +321,12 @@ def test_the_program_takes_the_preset(place, tmp_path, monkeypatch, path):
     preset = json.loads(path.read_text())
     about = preset.pop("about")
     flags = {"record_info_dir": tmp_path / "records", "model_dir": tmp_path / "model"}
-    if path.parent.name == "ablation":      # the rest is run_ablation.py's
-        flags.update(run_ablation.RUN, num_predict=run_ablation.SEQ_LEN // about["k"])
+    if path.parent.name == "ablation":      # which has only what differs from row to row
+        flags.update(model_config_path="configs/model/tiny.json", train_batch_size=8, perm_size=64,
+                     num_predict=128 // about["k"])
     run = dict(flags, **preset)
     describe_records(place, tmp_path / "records", run["train_batch_size"],
-                     seq_len=run.get("seq_len", run_ablation.SEQ_LEN),
-                     reuse_len=run.get("reuse_len", run_ablation.REUSE_LEN),
+                     seq_len=run.get("seq_len", 128), reuse_len=run.get("reuse_len", 64),
                      bi_data=run.get("bi_data", True))
     flags.update(n_token=Manifest.read(str(tmp_path / "records")).vocab_size, use_tpu=False,
                  device="cpu")      # neither a TPU nor GPUs are looked for

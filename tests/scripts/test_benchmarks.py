@@ -93,13 +93,6 @@ def test_parameters_are_those_of_the_released_models():
     assert costs.parameters(large) == 360268800 + 32000
 
 
-def test_scaling_is_what_the_program_writes():
-    """The formulas have not changed since."""
-    done = subprocess.run([sys.executable, str(ROOT / "benchmarks" / "scaling.py")],
-                          capture_output=True, text=True, check=True)
-    assert done.stdout == (ROOT / "benchmarks" / "scaling.md").read_text(encoding="utf-8")
-
-
 def test_benchmark_prints_its_table():
     """A rival that cannot do the work, here a Python that has none, has a row that says why."""
     rivals = ["--%s=%s" % (name, sys.executable) for name in ("huggingface", "kerashub")]

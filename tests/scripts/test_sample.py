@@ -1,4 +1,4 @@
-"""The sample: made, trained on by scripts/run_sample.sh and run_ablation.py; vocabularies of it."""
+"""The sample: made, trained on by scripts/run_sample.sh; vocabularies of it."""
 
 import collections
 import hashlib
@@ -11,7 +11,6 @@ from importlib import metadata
 
 import pytest
 import recipes
-import run_ablation
 import run_sample
 from helpers import command
 from helpers.paths import ROOT
@@ -143,8 +142,7 @@ def stages(small_sample, monkeypatch, quick_start):
             arguments = ("--num_workers=1",)    # forking here copies TensorFlow's threads' locks
         ended = command.run(program, *arguments, *("--%s=%s" % item for item in flags.items()))
         assert ended.returncode == 0, (title, ended.stderr)
-    for script in (run_sample, run_ablation):
-        monkeypatch.setattr(script, "stage", stage)
+    monkeypatch.setattr(run_sample, "stage", stage)
     monkeypatch.chdir(ROOT)
     return done
 
@@ -170,28 +168,6 @@ def test_the_main_job(stages, tmp_path, capsys):
     right = sum(labels[row[0]] == row[1] for row in predicted[1:])
     assert table["test accuracy, fine-tuned from the pretrained model"] == "%.3f" % (
         right / len(labels))
-
-
-def test_ablations(stages, tmp_path, capsys):
-    """Each on the records that it asks for, with the table of held-out losses."""
-    run_ablation.main(run_ablation.AblationSettings(
-        names="k7,no_bidirectional", out_dir=str(tmp_path), train_steps=2))
-    header, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")]
-                        for line in capsys.readouterr().out.splitlines() if line.startswith("|")]
-    assert header[:2] == ["ablation", "held-out nats"]
-    assert [row[0] for row in rows] == [
-        "XLNet-Base, K = 7 (row 3)", "row 4 without bidirectional data (row 7)"]
-    trained = [flags for program, flags in stages if program == "train_gpu.py"]
-    for row, name, flags in zip(rows, ("k7", "no_bidirectional"), trained):
-        losses = read_rows(tmp_path / name / "held_out.tsv")
-        assert row[1] == "%.4f" % float(losses[-1][1]) and 6 < float(row[1]) < 8
-        kept = json.loads((tmp_path / name / "pretraining.json").read_text())
-        manifest = json.loads((ROOT / flags["record_info_dir"] / "manifest.json").read_text())
-        assert (kept["mask_alpha"], kept["num_predict"], manifest["bi_data"]) == (
-            (7, 18, True) if name == "k7" else (6, 21, False))
-    refused = command.run("scripts/run_ablation.py", "--names=k5")
-    assert refused.returncode == 1 and refused.stderr.startswith(
-        "run_ablation.py: names: no ablation 'k5' (there are denoising, k6, k7, ")
 
 
 def test_a_stage_that_fails_ends_the_script(capfd):

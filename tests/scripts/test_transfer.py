@@ -1,4 +1,4 @@
-"""scripts/run_transfer.py: the whole comparison in small, and the parts that it is made of."""
+"""benchmarks/run_transfer.py: the whole comparison in small, and the parts that it is made of."""
 
 import json
 import random

@@ -25,8 +25,8 @@ Comparison = collections.namedtuple("Comparison", "matched missing unexpected")
 
 RELEASED_NAME = "xlnet_model.ckpt"   # the prefix of a checkpoint without a step
 UPDATES = "loss_scale/updates"   # of weights and averages, where they are not the global step
-PRETRAINED = "pretrained"    # <kernel>/pretrained: the values that mixout falls back to
 
+# "pretrained" are those of runs with mixout, which versions up to 0.2.0 have.
 _SLOT = re.compile(r"/(Adam(_1)?|adam_[mv]|average|pretrained)$"
                    r"|^(global_step|beta[12]_power|(.*/)?loss_scale/.*)$")
 # Output layers that stand beside the network, as in the authors' checkpoints; up to version 0.1.0
@@ -200,13 +200,13 @@ def write(saver: tf.train.Saver, session: tf.Session, directory: str, step: int)
     note_newest(directory)
 
 
-def keep_some(directory: str, max_save: int, keep_every: int,
+def keep_some(directory: str, max_save: int,
               is_needed: Callable[[int], bool] = lambda step: False) -> None:
-    """Removes all but the last `max_save` checkpoints (0: none), those of steps that `keep_every`
-    divides (0: none of them), and those that a function of the step says are needed."""
+    """Removes all but the last `max_save` checkpoints (0: removes none) and those that a function
+    of the step says are needed."""
     prefixes = all_prefixes(directory)
     for step, prefix in prefixes[:-max_save] if max_save else []:
-        if (not keep_every or step % keep_every) and not is_needed(step):
+        if not is_needed(step):
             _remove(prefix)
     note_newest(directory)
 
@@ -340,8 +340,6 @@ def warm_start(prefix: str, config: XLNetConfig,
     places = places_of(names(prefix))
     tf.train.init_from_checkpoint(prefix, {
         places[name]: by_name[name] for name in comparison.matched})
-    kept = {places[name]: by_name.get("%s/%s" % (name, PRETRAINED)) for name in comparison.matched}
-    tf.train.init_from_checkpoint(prefix, {name: v for name, v in kept.items() if v is not None})
     log("started from %s: %d of %d variables" % (prefix, len(comparison.matched), len(variables)))
     for kind, found in (("not in the checkpoint, started fresh", comparison.missing),
                         ("only in the checkpoint, not used", comparison.unexpected)):

@@ -148,7 +148,7 @@ def _words(settings, used):
     if settings.device == "cpu":
         return words
     why = gpus.why_none()
-    if gpus.in_machine() or gpus.driver_version():
+    if gpus.device_files():
         _log.warning("note: training on the CPU: %s", why)
     return "%s; no GPU: %s" % (words, why)
 

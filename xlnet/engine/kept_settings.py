@@ -20,20 +20,20 @@ _MAY_CHANGE = frozenset((
     "model_dir", "output_dir", "model_config_path", "init_checkpoint", "spiece_model_file",
     "task_name", "uncased", "keep_accents", "seq_len", "reuse_len", "bi_data",
     # how long, and how often something is done on the way
-    "train_steps", "epochs", "save_steps", "eval_steps", "log_steps", "max_save", "keep_every",
+    "train_steps", "epochs", "save_steps", "eval_steps", "log_steps", "max_save",
     "on_nan", "on_error", "patience", "num_trials", "learning_rates",
     # the same numbers in another place or order
     "num_hosts", "num_core_per_host", "use_tpu", "tpu_name", "device", "xla",
     "tf32", "deterministic", "grad_accum_steps", "recompute", "eval_batch_size",
     "padding", "data_workers", "overwrite_data",
     # what is done before or after training
-    "verify_records", "do_train", "do_eval", "do_predict", "do_prepro", "do_export", "export_dir",
+    "do_train", "do_eval", "do_predict", "do_prepro", "do_export", "export_dir",
     "eval_all_ckpt", "use_checkpoint", "n_best_size", "predict_split", "predict_file",
     "predict_form", "predict_dir", "predict_output", "allow_changes", "test_file"))
 
 # What evaluations on the way depend on, and nothing else.
 _OF_EVALUATIONS = frozenset((
-    "eval_record_info_dir", "eval_mem_len", "eval_split", "metric", "predict_threshold",
+    "eval_record_info_dir", "eval_split", "metric", "predict_threshold",
     "ranking_cutoff", "highest_grade", "label_thresholds", "dev_file", "validation_file",
     "eval_file"))
 

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any, Optional
+from typing import Any
 
-import numpy as np
-import tensorflow.compat.v1 as tf
 from tensorflow.python.eager import context
-from tensorflow.python.framework import constant_op, kernels, op_def_registry, ops
+from tensorflow.python.framework import kernels, op_def_registry, ops
 
 
 def check_host_answers(name: str, seconds: int) -> None:
@@ -43,51 +41,6 @@ def gradients_forgotten() -> Iterator[None]:
     finally:
         for name in [name for name in registry if name not in before]:
             del registry[name]
-
-
-@contextlib.contextmanager
-def constants_shared() -> Iterator[None]:
-    """Inside, a graph has one node for a small constant, however often it is asked for.
-
-    `constant_op._constant_impl`: what all conversions of Python's numbers and lists come to. Each
-    makes a node: two of five in a training step's graph, where nothing merges them afterwards.
-    """
-    create = constant_op._constant_impl
-    made: dict[Any, Any] = {}       # from graph, devices, number format and value to a tensor
-
-    def shared(value, dtype, shape, name, **checks):
-        graph, content = ops.get_default_graph(), _content(value)
-        if shape is not None or content is None or not _is_free(graph):
-            return create(value, dtype, shape, name, **checks)
-        devices = (spec.display_name for spec in graph._device_function_stack.peek_objs())
-        key = graph, tuple(devices), dtype and tf.as_dtype(dtype), content
-        if key not in made:
-            with graph.control_dependencies(None):      # else all others would wait for them too
-                made[key] = create(value, dtype, shape, name, **checks)
-        return made[key]
-
-    constant_op._constant_impl = shared
-    try:
-        yield
-    finally:
-        constant_op._constant_impl = create
-
-
-def _content(value: Any) -> Optional[tuple]:
-    """What tells a small constant from others, None for all that is not one."""
-    if type(value) in (bool, int, float):
-        return type(value), repr(value)         # 0.0 and -0.0 are equal, but not the same
-    if type(value) in (list, tuple) and all(type(one) is int for one in value):
-        return tuple(value)
-    if isinstance(value, (np.ndarray, np.generic)) and value.size <= 16:
-        return value.dtype.str, value.shape, value.tobytes()
-    return None
-
-
-def _is_free(graph: Any) -> bool:
-    """Whether what is added to the graph belongs neither to a loop nor beside another operation."""
-    return not (context.executing_eagerly() or graph._get_control_flow_context()
-                or any(graph._colocation_stack.peek_objs()))
 
 
 def registered_kernels(op_type: str) -> list[Any]:

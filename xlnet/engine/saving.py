@@ -38,7 +38,7 @@ class Saving(tf.train.SessionRunHook):
     Args:
       model_dir, devices: of the run. beside: what else is kept beside a checkpoint.
       is_due: function of the step, whether it is saved.
-      max_save, keep_every: see `checkpoint.keep_some`.
+      max_save: see `checkpoint.keep_some`.
       after_save: called with the step, on the chief, after a checkpoint was written, unless the run
         is told to stop; cut off if it is told so meanwhile.
       is_needed: function of the step, whether its checkpoint stays beside the last `max_save`.
@@ -48,15 +48,14 @@ class Saving(tf.train.SessionRunHook):
 
     def __init__(self, model_dir: str, devices: distribution.Devices, *,
                  beside: tuple[Beside, ...], is_due: Callable[[int], bool], max_save: int,
-                 keep_every: int, after_save: Callable[[int], None],
-                 is_needed: Callable[[int], bool], start_step: int, save_start: bool):
+                 after_save: Callable[[int], None], is_needed: Callable[[int], bool],
+                 start_step: int, save_start: bool):
         self._model_dir = model_dir
         self._start_step = start_step
         self._beside = beside
         self._is_chief = devices.is_chief
         self._is_due = is_due
         self._max_save = max_save
-        self._keep_every = keep_every
         self._after_save = after_save
         self._is_needed = is_needed
         self._save_start = save_start
@@ -116,7 +115,7 @@ class Saving(tf.train.SessionRunHook):
         checkpoint.write(self._saver, session, self._model_dir, self._step)
         if not self._is_told:
             self._stop.cuts_off(lambda: self._after_save(self._step))
-        checkpoint.keep_some(self._model_dir, self._max_save, self._keep_every, self._is_needed)
+        checkpoint.keep_some(self._model_dir, self._max_save, self._is_needed)
         for kept in self._beside:
             kept.forget()
 

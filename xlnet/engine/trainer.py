@@ -64,7 +64,6 @@ class Job:
     begin: called before the first step of this process: writes what the directory has to hold.
     evaluator: None: the run is not evaluated on the way. evaluates_start: whether the weights that
       the run begins with are evaluated too. saves_start: whether they are saved, as step 0.
-    keep_every: steps whose multiples keep their checkpoint for good; 0: none.
     keeps_journal, with_perplexity: see `reports.Progress`.
     """
     model_fn: Callable[..., EstimatorSpec]
@@ -80,7 +79,6 @@ class Job:
     evaluates_start: bool = False
     saves_start: bool = False
     beside: tuple[saving.Beside, ...] = ()
-    keep_every: int = 0
     keeps_journal: bool = False
     with_perplexity: bool = False
 
@@ -163,7 +161,7 @@ class Trainer:
             is_chief=devices.is_chief)
         saver = saving.Saving(
             self._model_dir, devices, beside=job.beside, is_due=self._is_saved,
-            max_save=settings.max_save, keep_every=job.keep_every, start_step=step,
+            max_save=settings.max_save, start_step=step,
             save_start=job.saves_start, after_save=lambda step: self._after_save(step, progress),
             is_needed=self._lacks_evaluation)
         estimator = training.make_estimator(job.model_fn, model_dir=self._model_dir,

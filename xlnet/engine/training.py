@@ -219,8 +219,7 @@ def accumulate(compute: Callable[..., tuple[tf.Tensor, dict[str, tf.Tensor]]],
       loss, gradients for `tf.trainable_variables()`, the dict for all rows.
     """
     def run(inputs):
-        with private_tf.constants_shared():
-            return _accumulate(compute, inputs, micro_batches, scale)
+        return _accumulate(compute, inputs, micro_batches, scale)
 
     if not xla:
         return run(inputs)

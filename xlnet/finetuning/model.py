@@ -9,7 +9,6 @@ import tensorflow.compat.v1 as tf
 from xlnet.config import OptimizationSettings, XLNetConfig
 from xlnet.engine import distribution, training
 from xlnet.engine.estimator import EstimatorSpec
-from xlnet.finetuning import mixout
 from xlnet.models.task_model import TaskModel
 from xlnet.network.noise import fold_in
 from xlnet.tasks.kind import LossOptions
@@ -46,24 +45,11 @@ class TrainedModel:
         settings = self.model.settings
         step_seed = training.dropout_seed(settings.seed, tf.train.get_global_step())
         options = LossOptions(settings.label_smoothing, self.class_weights)
-        with _getter(self._mixing(step_seed)), _getter(
-                frozen(self.model.config, settings.freeze_layers)):
+        with tf.variable_scope(tf.get_variable_scope(), custom_getter=frozen(
+                self.model.config, settings.freeze_layers)):
             loss = self.model.training_loss(features, fold_in(step_seed, first_row), options,
                                             device="xla" if self.xla else None)
         return tf.reduce_mean(loss)
-
-    def _mixing(self, seed):
-        """The getter of variables that mixout asks for; None without mixout."""
-        settings = self.model.settings
-        if not settings.mixout:
-            return None
-        names = mixout.kernels(settings.init_checkpoint, settings.model_dir)
-        return mixout.mixing(names, settings.mixout, seed)
-
-
-def _getter(custom):
-    """The variable scope that is open, with a getter."""
-    return tf.variable_scope(tf.get_variable_scope(), custom_getter=custom)
 
 
 # ---- frozen layers ----

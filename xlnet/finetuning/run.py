@@ -23,7 +23,7 @@ from xlnet.engine.inference import Answering
 from xlnet.engine.kept_settings import KeptSettings
 from xlnet.engine.trainer import Job, Trainer
 from xlnet.errors import UserError
-from xlnet.finetuning import lengths, mixout
+from xlnet.finetuning import lengths
 from xlnet.finetuning.model import TrainedModel
 from xlnet.finetuning.rows import Rows
 from xlnet.models import settled, task_json
@@ -122,8 +122,6 @@ class Run:
         elif start:
             checkpoint.check_config(checkpoint.resolve(start), self._config)
             self._check_start(start)
-        if self._settings.do_train and self._settings.mixout:
-            mixout.kernels(start, model_dir)
 
     def _check_start(self, start):
         """Compares the labels with those of the output layer that training begins with, if any."""

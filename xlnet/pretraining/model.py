@@ -33,14 +33,14 @@ class PretrainingModel:
 
     def model_fn(self, features: dict[str, tf.Tensor]) -> EstimatorSpec:
         """features: dict of `input_pipeline.pretraining_batches`, [b,...]."""
-        return self._training(*self._batch(features, is_training=True))
+        return self._training(*self._batch(features))
 
-    def _batch(self, features, is_training):
+    def _batch(self, features):
         """The features with what is predicted and what is remembered; the `memory.Memory`."""
         features = training.on_device(features)
         batch = dict(features, **objectives.targets(self.settings.objective, features,
                                                     self._special_ids()))
-        store = self._memory(features, is_training)
+        store = self._memory(features)
         if store:
             batch["memory"] = store.value
         return batch, store
@@ -48,24 +48,18 @@ class PretrainingModel:
     def _special_ids(self):
         return [self.tokenizer.sep_id, self.tokenizer.cls_id]
 
-    def _mem_len(self, is_training):
-        settings = self.settings
-        return settings.mem_len if is_training or settings.eval_mem_len is None \
-            else settings.eval_mem_len
-
-    def _memory(self, features, is_training):
+    def _memory(self, features):
         """The replica's `memory.Memory`; None without memory."""
-        mem_len = self._mem_len(is_training)
-        if not mem_len:
+        if not self.settings.mem_len:
             return None
         with training.model_scope():
-            return memory.Memory(self.config, mem_len, features["starts_stream"])
+            return memory.Memory(self.config, self.settings.mem_len, features["starts_stream"])
 
     def _predict(self, batch, first_row, is_training):
         """`objectives.Predictions` of some rows, and what they leave behind."""
         settings = self.settings
         run = self.network.run_config(
-            is_training, mem_len=self._mem_len(is_training), reuse_len=self.reuse_len,
+            is_training, mem_len=settings.mem_len, reuse_len=self.reuse_len,
             same_length=settings.same_length, device="xla" if self.xla and is_training else None)
         mems = tf.unstack(batch["memory"], axis=1) if "memory" in batch else None
         noise = objectives.Noise(training.dropout_seed(
@@ -117,7 +111,7 @@ class PretrainingModel:
           to.
         """
         tf.train.get_or_create_global_step()
-        batch, store = self._batch(features, is_training=False)
+        batch, store = self._batch(features)
         predictions, kept = self._predict(batch, None, is_training=False)
         training.start_from(self.settings.init_checkpoint, self.config, self.settings.model_dir)
         with tf.control_dependencies([store.update(kept["memory"])] if store else []):

@@ -97,8 +97,6 @@ class Run:
         self._permutation = sources.choose_permutation(
             settings, manifest, is_read=settings.objective != "causal")     # it predicts all tokens
         self._held_out = sources.held_out_manifest(settings, manifest)
-        if settings.verify_records:
-            sources.verify(settings, manifest, self._held_out)
 
     def _check(self):
         settings = self._settings
@@ -132,7 +130,7 @@ class Run:
             epoch_steps=input_pipeline.steps_per_epoch(manifest, settings.train_batch_size),
             banner=self._banner, begin=self._begin,
             evaluator=self._evaluator(model),
-            evaluates_start=True, keep_every=settings.keep_every,
+            evaluates_start=True,
             beside=(memory.MemoryFiles(settings.model_dir, self._devices,
                                        settings.train_batch_size),),
             keeps_journal=True,

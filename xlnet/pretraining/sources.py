@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from typing import Optional, Union
 
@@ -14,8 +13,6 @@ from xlnet.records import legacy
 from xlnet.records.manifest import MANIFEST_NAME, Manifest
 
 _TFRECORDS = "tfrecords"
-
-_log = logging.getLogger(__name__)
 
 AnyManifest = Union[Manifest, legacy.LegacyManifest]
 
@@ -49,20 +46,6 @@ def read_manifest(directory: str, spiece_model_file: Optional[str]) -> AnyManife
             raise UserError("spiece_model_file: %s is not the vocabulary of the records in %s"
                             % (spiece_model_file, directory))
     return manifest
-
-
-def verify(settings: PretrainingSettings, manifest: AnyManifest,
-           held_out: Optional[AnyManifest]) -> None:
-    """Compares all records with their checksums; reads all of them.
-
-    Raises:
-      UserError: names a file that is not what it was made as, and the damaged record.
-    """
-    for directory, made in ((settings.record_info_dir, manifest),
-                            (settings.eval_record_info_dir, held_out)):
-        if directory and made:
-            made.verify(directory)
-            _log.info("records in %s agree with their checksums", directory)
 
 
 def choose_permutation(settings: PretrainingSettings, manifest: AnyManifest,

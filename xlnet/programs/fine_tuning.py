@@ -9,7 +9,10 @@ from xlnet.errors import UserError
 
 _NO_TPU = "no TPU is addressed"
 
-# Flags of the authors' programs that have lost their meaning in all of ours.
+WITHOUT_MIXOUT = ("it has no effect; --freeze_layers and --lr_layer_decay_rate keep "
+                  "weights near the pretrained ones")
+
+# Flags of the authors' programs and of earlier versions that have lost their meaning.
 NO_LONGER_NEEDED = {
     "iterations": "it is a TPU loop's length",
     "master": _NO_TPU,
@@ -17,6 +20,7 @@ NO_LONGER_NEEDED = {
     "tpu_job_name": _NO_TPU,
     "tpu_zone": _NO_TPU,
     "gcp_project": _NO_TPU,
+    "mixout": WITHOUT_MIXOUT,
     "predict_batch_size": "eval_batch_size is for predictions too",
 }
 

@@ -26,6 +26,8 @@ MOST_TOKENS = 40         # in a picture; more would be too small to read
 class InspectionSettings:
     """inspect_records.py: which windows, what about them, which pictures."""
     record_info_dir: str = required("directory made by data_utils.py (its manifest is read)")
+    verify: bool = setting(False, "read all records, compare them with the checksums of the "
+                                  "manifest, and show nothing else")
     stream: int = setting(0, "the stream whose windows are shown", minimum=0)
     window: int = setting(0, "the first window shown", minimum=0)
     num_windows: int = setting(2, "windows shown as text", minimum=0)
@@ -59,6 +61,10 @@ def main(settings: InspectionSettings) -> None:
                         "train_gpu.py reads; only those of data_utils.py can be shown"
                         % settings.record_info_dir)
     manifest = Manifest.read(settings.record_info_dir)
+    if settings.verify:
+        manifest.verify(settings.record_info_dir)
+        print("records in %s agree with their checksums" % settings.record_info_dir)
+        return
     check(settings, manifest)
     quiet.import_tensorflow()
     Inspection(settings, manifest).show()

@@ -39,4 +39,5 @@ EXAMPLES = (
 
 def run() -> None:
     cli.run(main, TaggerSettings, NetworkSettings, OptimizationSettings, DeviceSettings,
-            about=ABOUT, first=FIRST, examples=EXAMPLES)
+            no_longer_needed={"mixout": fine_tuning.WITHOUT_MIXOUT}, about=ABOUT, first=FIRST,
+            examples=EXAMPLES)

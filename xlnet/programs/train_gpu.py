@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 _ADDRESS = "--tpu_name has the TPU's address"
 
 NO_LONGER_NEEDED = {
+    "eval_mem_len": "it has no effect any more; held-out evaluation has the memory of training",
+    "keep_every": "it has no effect any more; --max_save=0 keeps all checkpoints",
+    "verify_records": "scripts/inspect_records.py --verify compares records with their checksums",
     "d_embed": "embeddings are as wide as d_model",
     "iterations": "it is a TPU loop's length",
     "max_seq_length": "the manifest has the window length",
@@ -61,7 +64,7 @@ def main(settings: PretrainingSettings, architecture: Settings,
 
 
 # What a held-out loss depends on, beside the weights.
-OF_LOSS = ("objective", "next_segment_loss", "same_length", "eval_mem_len", "mem_len", "perm_size",
+OF_LOSS = ("objective", "next_segment_loss", "same_length", "mem_len", "perm_size",
            "num_predict", "mask_mode", "mask_alpha", "mask_beta", "clamp_len")
 
 

@@ -21,7 +21,6 @@ from google.protobuf.message import DecodeError
 
 from xlnet import files
 from xlnet.errors import UserError
-from xlnet.records import tfrecord
 from xlnet.records.feature_spec import Feature
 from xlnet.tokenization import Tokenizer
 
@@ -117,17 +116,6 @@ class LegacyManifest:
             num_predict=int(kind["num_predict"] or 0), cores=cores,
             files=tuple((path, len(places) - 1) for path, places in found),
             places=tuple(places for _, places in found))
-
-    def verify(self, directory: str) -> None:
-        """Reads all files and compares each record with its own checksum: there are no others.
-
-        Raises:
-          UserError: names the file and its first damaged record.
-        """
-        for path, _ in self.files:
-            damage = tfrecord.damage(path)
-            if damage:
-                raise UserError("%s: %s; regenerate the records" % (path, damage))
 
     def check_targets(self, num_predict: int) -> None:
         """Raises UserError if windows are known to have more masked tokens than slots."""

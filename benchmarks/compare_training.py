@@ -13,6 +13,7 @@ import statistics
 import subprocess
 import sys
 
+import repository  # finds the library and recipes
 from recipes import ROOT, chosen, print_table
 
 from xlnet import cli

@@ -14,6 +14,7 @@ import statistics
 import sys
 
 import numpy as np
+import repository  # finds the library and recipes
 from recipes import chosen, print_table, stage
 
 from xlnet import cli, files

@@ -9,6 +9,7 @@ those of all tokens.
 import dataclasses
 
 import numpy as np
+import repository  # finds the library and recipes
 from recipes import print_table
 
 from xlnet import cli
