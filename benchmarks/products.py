@@ -21,14 +21,26 @@ def products_of(graph):
     calls = [op for op in graph.get_operations()
              if op.type in ("PartitionedCall", "StatefulPartitionedCall")]
     functions = private_tf.function_graphs(graph)
-    found = collections.Counter(_products(graph))
+    found = collections.Counter(_products(graph.get_operations()))
     for call in calls:
-        found.update(_products(functions[call.get_attr("f").name]))
+        found.update(_products(_needed(functions[call.get_attr("f").name])))
     return found
 
 
-def _products(graph):
-    return [_product(op) for op in graph.get_operations() if op.type in ("MatMul", "BatchMatMulV2")]
+def _needed(function):
+    """The operations that the outputs of a function need: TensorFlow does not run the others, such as
+    the gradient of a memory behind `tf.stop_gradient`."""
+    ahead, found = [x.op for x in function.outputs] + list(function.control_outputs), set()
+    while ahead:
+        op = ahead.pop()
+        if op not in found:
+            found.add(op)
+            ahead += [x.op for x in op.inputs] + list(op.control_inputs)
+    return found
+
+
+def _products(operations):
+    return [_product(op) for op in operations if op.type in ("MatMul", "BatchMatMulV2")]
 
 
 def _product(op):
