@@ -278,6 +278,9 @@ def test_named_files(tmp_path):
     assert (list(alone.files), alone.dev_share) == (["train"], 0.1)
     over = custom.get_task(settings(tmp_path, train_file=at % "a1.csv", dev_file=at % "b.csv"))
     assert over.files["dev"] == at % "b.csv" and "test" in over.files
+    (tmp_path / "d,e.csv").write_text((tmp_path / "b.csv").read_text())
+    assert custom.get_task(settings("", train_file=at % "d,e.csv")).files == {
+        "train": at % "d,e.csv"}
     with pytest.raises(UserError, match="dev_file: no such file: .*d.csv; found there: a1.csv"):
         custom.get_task(settings("", train_file=at % "a1.csv", dev_file=at % "d.csv"))
     with pytest.raises(UserError, match="dev_file and eval_file are the same setting"):

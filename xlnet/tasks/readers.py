@@ -63,7 +63,8 @@ class Paths(str):
           UserError: one of them is not there; what: the flag.
         """
         found: list[str] = []
-        for pattern in filter(None, map(str.strip, patterns.split(","))):
+        parts = [patterns] if os.path.exists(patterns) else patterns.split(",")
+        for pattern in filter(None, map(str.strip, parts)):
             there = [pattern] if os.path.exists(pattern) else sorted(glob.glob(pattern))
             if not there:
                 raise UserError("%s: no such file: %s%s" % (
