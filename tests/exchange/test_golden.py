@@ -179,9 +179,7 @@ def test_each_gelu_is_computed_as_it_is(graph, tmp_path, theirs, ours, expected)
     task = Task("custom", text_a=("text",), text_b=(), label=("label",), metrics=(), kind=kind,
                 labels=tuple("ABCD"))
     with training.model_scope():
-        padding = 1 - model["in/attention_mask"]
-        logits = kind.logits(model.layers(task.head), task, {"input_mask": tf.constant(
-            padding.reshape(len(padding), -1), tf.float32)}, False)
+        logits = kind.logits(model.layers(task.head), task, {}, False)
     assert_close(model.run(logits)[0], model[expected])
     conversion.to_huggingface(str(model.directory), str(tmp_path / "back"))
     assert json.loads((tmp_path / "back" / "config.json").read_text())["ff_activation"] == theirs
