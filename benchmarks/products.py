@@ -28,8 +28,8 @@ def products_of(graph):
 
 
 def _needed(function):
-    """The operations that the outputs of a function need: TensorFlow does not run the others, such as
-    the gradient of a memory behind `tf.stop_gradient`."""
+    """The operations that the outputs of a function need. TensorFlow does not run the others, such
+    as the gradient of a memory behind `tf.stop_gradient`."""
     ahead, found = [x.op for x in function.outputs] + list(function.control_outputs), set()
     while ahead:
         op = ahead.pop()

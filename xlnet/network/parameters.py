@@ -36,12 +36,13 @@ class Network:
                  first_row: Any = None):
         self.config = config
         # Found out here, once: in the function of a layer the scope of the device is lost.
-        self.run = dataclasses.replace(run, device=run.device or device_here())
+        device = run.device or device_here()
+        self.run = dataclasses.replace(run, device=device)
         self.seed = seed
         self.first_row = first_row
         assert run.precision, "a RunConfig has a precision from its making on"
         self.dtype = DTYPES[run.precision]
-        self.kernels = choose(self.run.device, run.is_training, run.recompute, config.d_inner)
+        self.kernels = choose(device, run.is_training, run.recompute, config.d_inner)
         self._dropouts = 0
 
     def variable(self, name: str, shape: Sequence[int],
