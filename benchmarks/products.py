@@ -23,19 +23,21 @@ def products_of(graph):
     functions = private_tf.function_graphs(graph)
     found = collections.Counter(_products(graph.get_operations()))
     for call in calls:
-        found.update(_products(_needed(functions[call.get_attr("f").name])))
+        function = functions[call.get_attr("f").name]
+        # TensorFlow does not run what no output needs, as the gradient behind `tf.stop_gradient`.
+        found.update(_products(ancestors([x.op for x in function.outputs] +
+                                         list(function.control_outputs))))
     return found
 
 
-def _needed(function):
-    """The operations that the outputs of a function need. TensorFlow does not run the others, such
-    as the gradient of a memory behind `tf.stop_gradient`."""
-    ahead, found = [x.op for x in function.outputs] + list(function.control_outputs), set()
-    while ahead:
-        op = ahead.pop()
+def ancestors(ends):
+    """The operations that `ends`, a list of them, wait for, and these."""
+    found, waiting = set(), list(ends)
+    while waiting:
+        op = waiting.pop()
         if op not in found:
             found.add(op)
-            ahead += [x.op for x in op.inputs] + list(op.control_inputs)
+            waiting += [tensor.op for tensor in op.inputs] + list(op.control_inputs)
     return found
 
 

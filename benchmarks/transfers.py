@@ -27,6 +27,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import tensorflow.compat.v1 as tf
 import transfer_works
+from products import ancestors
 
 from xlnet.engine import private_tf
 
@@ -153,17 +154,6 @@ class _Part:
 
     def _kernel(self, op):
         return kernel_of(op.type, self._nodes[op.name].attr)
-
-
-def ancestors(ends):
-    """The operations that `ends`, a list of them, wait for, and these."""
-    found, waiting = set(), list(ends)
-    while waiting:
-        op = waiting.pop()
-        if op not in found:
-            found.add(op)
-            waiting += [tensor.op for tensor in op.inputs] + list(op.control_inputs)
-    return found
 
 
 def _count(argument, attr):
