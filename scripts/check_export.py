@@ -15,14 +15,14 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 
 def main(model, tolerance="1e-5"):
-    import tensorflow as tf
-    tf.compat.v1.logging.set_verbosity(tf.compat.v1.logging.ERROR)
     path = os.path.join(model, "assets.extra", "examples.json")
     if not os.path.exists(path):
         raise SystemExit("check_export.py: no %s; expected a directory that scripts/export.py "
                          "wrote, with its version: exported/1" % path)
     with open(path, encoding="utf-8") as f:
         examples = json.load(f)
+    import tensorflow as tf
+    tf.compat.v1.logging.set_verbosity(tf.compat.v1.logging.ERROR)
     print("TensorFlow %s%s" % (tf.__version__, text_operations(model, examples)))
     is_same = True
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:

@@ -143,7 +143,11 @@ def streams(draw, place):
         input_glob="", save_dir="", sp_path="", on_error="skip",
         text_format="lines" if form == "jsonl" else form)
     end = len(content)
-    borders, found = [0, min(cut, end), end], reading.look(path)
+    borders = [0, min(cut, end), end]
+    try:
+        found = reading.look(path)
+    except UserError:       # of a form that is refused, as UTF-16
+        return
     if found.is_whole:
         return
     whole, parts = ([

@@ -66,7 +66,7 @@ def test_the_joint_probability_is_the_product_of_conditionals(permuted, tables, 
 
 
 def test_words_of_several_pieces_stand_where_the_blanks_were(permuted):
-    found = fill(permuted, "the ___, or ___", pieces="2-3", top=400)
+    found = fill(permuted, "the ___, or ___", pieces="2-3", top=400, beams=400)
     assert {len(pieces) for one in found for pieces in one.pieces} == {2, 3}
     for one in found:
         assert one.text == "the %s, or %s" % one.words
