@@ -160,10 +160,10 @@ def test_a_file_of_blanks_has_no_lines():
 def test_bytes_of_another_encoding_are_found_wherever_they_are(monkeypatch):
     monkeypatch.setattr(decoding, "_CHUNK", 7)
     content = b"naive\n" * 50 + "caf\xe9\n".encode("cp1252") + b"end\n"
-    for encoding in (None, "utf-8"):
+    for named in (None, "utf-8"):
         with pytest.raises(UserError, match="^x:51: not UTF-8: byte 0xe9 at column 4; it looks "
                                             "like cp1252"):
-            Lines("x", io.BytesIO(content), encoding)
+            Lines("x", io.BytesIO(content), named)
     assert list(Lines("x", io.BytesIO(content), skips=True))[50] == "caf\udce9"
     assert list(Lines("x", io.BytesIO(content), "cp1252"))[50] == "café"
 
