@@ -253,9 +253,8 @@ def transformer_xl(config: XLNetConfig, run: RunConfig, *, input_ids: tf.Tensor,
         has_targets = query is not None and query.positions is not None
         sinusoids = sinusoids_of(net, batch, length, memory_length,
                                  "bi" if has_targets else attn_type, direction)
-        weights, run_layer = layer_weights(
-            net, seg_ids is not None), _layer_function(config, net.run)
-        new_mems = []
+        weights, new_mems = layer_weights(net, seg_ids is not None), []
+        run_layer = _layer_function(config, net.run)
         for i in range(config.n_layer):
             memory = mems[i] if mems else None
             new_mems.append(update_memory(h, memory, run.mem_len, run.reuse_len))
