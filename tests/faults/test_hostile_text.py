@@ -1,4 +1,4 @@
-"""Texts and files from anywhere: laws over what hypothesis draws, and how time and memory grow.
+"""Texts and files from anywhere: laws over what hypothesis draws, and what long ones take.
 
 In full: `run.py text --minutes=10`.
 """
@@ -8,9 +8,8 @@ from helpers import coverage, hostile
 from helpers.hostile import LAWS, READERS, SHAPES
 
 EXAMPLES = 25
-SIZE = 4000                 # characters, and four times as many
-SUBQUADRATIC = 9.           # times as long for four times the text, where a square gives 16
-SHORT = 0.02                # seconds below which nothing can be said
+SIZE = 64_000               # characters
+SOON = 10.                  # CPU seconds; some tenths on an idle machine
 
 
 @pytest.fixture(scope="module")
@@ -32,16 +31,11 @@ def test_a_broken_law_is_seen(place, monkeypatch):
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_time_grows_with_the_text(name, place):
-    """Tried twice where it looks otherwise: the machine may have been busy."""
+def test_a_long_text_is_read_soon(name, place):
+    """A step for each pair of characters would take minutes."""
     read = READERS[name](place)
-    for shape in SHAPES.values():
-        read(shape(100))
-    for kind, shape in SHAPES.items():
-        if hostile.seconds(read, shape(4 * SIZE)) < SHORT:
-            continue
-        found = [hostile.growth(read, shape, SIZE) for _ in range(2)]
-        assert min(found) < SUBQUADRATIC, (kind, found)
+    took = {kind: hostile.seconds(read, shape(SIZE)) for kind, shape in SHAPES.items()}
+    assert max(took.values()) < SOON, took
 
 
 def test_a_bomb_takes_no_memory(place):

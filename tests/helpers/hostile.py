@@ -395,11 +395,6 @@ READERS = {
 }
 
 
-def growth(read, shape, size):
-    """How many times as long it takes to read a text four times as long: 4 where time is linear."""
-    return seconds(read, shape(4 * size)) / max(seconds(read, shape(size)), 1e-3)
-
-
 def seconds(read, text):
     """CPU seconds that reading a text takes."""
     began = time.process_time()
