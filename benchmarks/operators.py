@@ -23,7 +23,7 @@ from work import WORKS
 
 from xlnet import cli
 from xlnet.config import XLNetConfig, setting
-from xlnet.engine import training
+from xlnet.engine import train_step
 from xlnet.errors import UserError
 
 # seconds: of all its runs. count: of runs. read, written: bytes.
@@ -125,5 +125,5 @@ def total(found):
 
 if __name__ == "__main__":
     tf.disable_eager_execution()
-    training.share_one_heap()
+    train_step.share_one_heap()
     cli.run(main, OperatorSettings, about="shows where a step spends its time")

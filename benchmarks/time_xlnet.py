@@ -6,7 +6,7 @@ import tensorflow.compat.v1 as tf
 import work as works
 
 from xlnet import config as settings
-from xlnet.engine import distribution, optimization, reports, training
+from xlnet.engine import distribution, optimizer, progress, train_step
 from xlnet.network import heads, modeling
 from xlnet.pretraining import objectives
 
@@ -57,24 +57,24 @@ def build(work, config, options):
     devices = distribution.connect(settings.DeviceSettings(device=options.get("device", "auto")))
     run, batch = run_config(work, options), works.batch(work, config.n_token)
     inputs = {name: tf.placeholder(tf.int32, value.shape) for name, value in batch.items()}
-    fetches = (training_step(work, config, run, training.on_device(inputs), options.get("xla"))
-               if run.is_training else answers(config, run, training.on_device(inputs)))
+    fetches = (training_step(work, config, run, train_step.on_device(inputs), options.get("xla"))
+               if run.is_training else answers(config, run, train_step.on_device(inputs)))
     return (fetches, {inputs[name]: value for name, value in batch.items()},
             distribution.session_config(devices, run.is_training))
 
 
 def answers(config, run, inputs):
-    with training.model_scope(kept_in=run.precision):
+    with train_step.model_scope(kept_in=run.precision):
         return classifier(config, run, inputs, None).logits
 
 
 def training_step(work, config, run, inputs, xla):
     """The update, and the loss of the batch."""
     step = tf.train.get_or_create_global_step()
-    seed = training.dropout_seed(7, step)
+    seed = train_step.dropout_seed(7, step)
 
     def compute(inputs, row):
-        with training.model_scope():
+        with train_step.model_scope():
             if work.kind == "finetune":
                 return tf.reduce_mean(classifier(config, run, inputs, seed).loss), {}
             loss, new_mems = pretraining_loss(config, run, inputs, seed)
@@ -85,8 +85,8 @@ def training_step(work, config, run, inputs, xla):
         memory = tf.get_variable("memory", shape, initializer=tf.initializers.zeros(),
                                  trainable=False, use_resource=True)
         inputs = dict(inputs, memory=memory.read_value())
-    loss, gradients, kept = training.accumulate(compute, inputs, 1, xla=xla)
-    train, _ = optimization.minimize(
+    loss, gradients, kept = train_step.accumulate(compute, inputs, 1, xla=xla)
+    train, _ = optimizer.minimize(
         loss, settings.OptimizationSettings(weight_decay=0.01), step,
         list(zip(gradients, tf.trainable_variables())))
     return tf.group(train, *([memory.assign(kept["memory"])] if kept else [])), loss
@@ -107,7 +107,7 @@ def matrix_rates(dtype, rows, columns, repeats=8):
 def main():
     options = works.arguments()
     tf.disable_eager_execution()
-    training.share_one_heap()
+    train_step.share_one_heap()
     distribution.connect(settings.DeviceSettings(device=options["device"]))
     rates = (matrix_rates(DTYPES[options["precision"]], 8192, 8192) if options["device"] == "gpu"
              else matrix_rates(tf.float32, 2048, 3072))
@@ -119,7 +119,7 @@ def main():
         step = works.side_by_side(lambda: session.run(fetches, feed), options["at_once"])
         times = works.seconds(step, options["repeats"], options["warm_up"])
         works.report(times, matrix_rate=rates[0], matrix_rate_processor=rates[1],
-                     version="TensorFlow " + tf.__version__, peak_gib=reports.memory_gib())
+                     version="TensorFlow " + tf.__version__, peak_gib=progress.memory_gib())
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from xlnet.config import (
     TaggerSettings,
     XLNetConfig,
 )
-from xlnet.engine import training
+from xlnet.engine import train_step
 from xlnet.finetuning.model import TrainedModel
 from xlnet.models import layout
 from xlnet.models.task_model import TaskModel
@@ -86,7 +86,7 @@ def _batch(task, settings, is_fixed):
 def _fetches(model, features):
     with unittest.mock.patch.object(parameters, "device_here", lambda: "gpu"):
         spec = model.model_fn(features)
-    step = training.step_of_graph()
+    step = train_step.step_of_graph()
     return [spec.train_op, step.stop, *step.scalars().values()]
 
 

@@ -16,14 +16,14 @@ def make_model(directory, model_config_path, spiece_model_file):
     import tensorflow.compat.v1 as tf
 
     from xlnet.config import NetworkSettings
-    from xlnet.engine import checkpoint, distribution, training
+    from xlnet.engine import checkpoint, distribution, train_step
     from xlnet.models import task_json
     from xlnet.models.task_model import TaskModel
     from xlnet.serving import session
     from xlnet.serving.loaded import TunedFor
     from xlnet.tasks import custom
     from xlnet.tokenization import Tokenizer
-    training.set_up_process()
+    train_step.set_up_process()
     os.makedirs(directory)
     config = XLNetConfig(json_path=model_config_path)
     tokenizer = Tokenizer(spiece_model_file)

@@ -15,7 +15,7 @@ from helpers import command
 from helpers.finetuning import TOPICS, make_vocabulary, make_workspace, weights
 from helpers.paths import RELEASED, ROOT
 
-from xlnet.engine import selection
+from xlnet.engine import best_checkpoint
 from xlnet.tasks.evaluation import Evaluation
 from xlnet.tokenization import Tokenizer
 
@@ -151,8 +151,8 @@ def test_a_model_copied_elsewhere_needs_nothing_but_a_file(place, trained, tmp_p
     """Neither task nor columns, vocabulary, architecture or directories; nothing is left behind."""
     place.succeed("--do_predict=True", predict_file=place.path("own", "test.tsv"),
                   predict_dir=tmp_path / "expected")
-    selection.export(place.path("model", "model.ckpt-2"), str(tmp_path / "best"),
-                     selection.sidecar_files(place.path("model")))
+    best_checkpoint.export(place.path("model", "model.ckpt-2"), str(tmp_path / "best"),
+                           best_checkpoint.sidecar_files(place.path("model")))
     shutil.move(tmp_path / "best", tmp_path / "elsewhere")
     before = sorted(path.name for path in (tmp_path / "elsewhere").iterdir())
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
@@ -318,8 +318,8 @@ def test_a_damaged_best_is_named(place, trained, tmp_path, name, kept, message):
     """And not passed over for the newest one."""
     shutil.copytree(place.path("model"), tmp_path / "model")
     best = tmp_path / "model" / "best"
-    selection.export(place.path("model", "model.ckpt-2"), str(best),
-                     selection.sidecar_files(place.path("model")))
+    best_checkpoint.export(place.path("model", "model.ckpt-2"), str(best),
+                           best_checkpoint.sidecar_files(place.path("model")))
     (best / name).write_bytes((best / name).read_bytes()[:kept])
     done = place.run("--do_predict=True", model_dir=tmp_path / "model")
     assert done.returncode == 1 and len(done.errors) == 1, done

@@ -7,7 +7,7 @@ import tensorflow.compat.v1 as tf
 from helpers.pretraining import curve, start_hosts, train, weights
 from transfers import ancestors
 
-from xlnet.engine import distribution, optimization
+from xlnet.engine import distribution, optimizer
 from xlnet.network import ops
 
 STEPS = 50      # of every run; bi_data is on: every batch has rows of both directions
@@ -86,7 +86,7 @@ def sums(graph):
         x = tf.ones([2, 16])
         for layer in range(8):
             x = tf.tanh(tf.matmul(x, tf.get_variable("layer_%d" % layer, [16, 16])))
-        gradients = optimization.gradients_of(tf.reduce_sum(x))
+        gradients = optimizer.gradients_of(tf.reduce_sum(x))
         return tf.group(distribution.mean_over_replicas(gradients))
     # Built for the CPU, where it could not run: there are no kernels of NCCL's.
     strategy = tf2.distribute.MirroredStrategy(

@@ -8,7 +8,7 @@ import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 from helpers.pretraining import train
 
-from xlnet.engine import training
+from xlnet.engine import train_step
 from xlnet.engine.estimator import Estimator, EstimatorSpec, ModeKeys, RunConfig
 
 RUN = dict(train_steps=20, save_steps=10, max_save=0, eval_steps=0)
@@ -52,7 +52,7 @@ def test_training_is_that_of_tensorflows_bit_for_bit(place, tmp_path, monkeypatc
 
     run("ours")
     interrupted("ours", "ours_then_theirs")
-    monkeypatch.setattr(training, "Estimator", TensorFlows)
+    monkeypatch.setattr(train_step, "Estimator", TensorFlows)
     run("theirs")
     assert "10 to 20" in run("ours_then_theirs")
     monkeypatch.undo()

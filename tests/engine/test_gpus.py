@@ -13,7 +13,7 @@ from helpers.paths import ROOT
 from helpers.pretraining import train
 
 from xlnet.config import DeviceSettings, NetworkSettings
-from xlnet.engine import distribution, gpus, training
+from xlnet.engine import distribution, gpus, train_step
 from xlnet.errors import UserError
 
 V100, A100 = (types.SimpleNamespace(details={"device_name": name, "compute_capability": capability})
@@ -169,15 +169,15 @@ def test_tf32_is_a_choice(machine, flags, tf32):
     devices = distribution.connect(DeviceSettings(**flags))
     assert ("enable_tensor_float_32_execution", tf32) in done and devices.tf32 == tf32
     assert (("enable_op_determinism",) in done) == flags.get("deterministic", False)
-    words = training.precision_in_words(NetworkSettings(), devices)
+    words = train_step.precision_in_words(NetworkSettings(), devices)
     assert words == "fp32" + ", products in TF32" * tf32
-    assert training.precision_in_words(NetworkSettings(precision="bf16"), devices) == "bf16"
+    assert train_step.precision_in_words(NetworkSettings(precision="bf16"), devices) == "bf16"
 
 
 def test_an_older_gpu_and_the_cpu_have_no_tf32(machine):
     machine(found=[V100])
     old = distribution.connect(DeviceSettings())
-    assert training.precision_in_words(NetworkSettings(), old) == "fp32"
+    assert train_step.precision_in_words(NetworkSettings(), old) == "fp32"
     done = machine()
     cpu = distribution.connect(DeviceSettings())
     assert not cpu.tf32 and not any("tensor_float" in call[0] for call in done[4:])
@@ -190,17 +190,17 @@ def test_an_older_gpu_and_the_cpu_have_no_tf32(machine):
 def test_bfloat16_on_a_gpu_without_it_is_said(machine, gpu, precision, words):
     machine(found=[gpu])
     devices = distribution.connect(DeviceSettings())
-    assert training.precision_in_words(NetworkSettings(precision=precision), devices) == words
+    assert train_step.precision_in_words(NetworkSettings(precision=precision), devices) == words
 
 
 def test_an_exhausted_memory_is_one_line(place, monkeypatch):
     """A step that needs more than there are addresses for."""
-    seed_of = training.dropout_seed
+    seed_of = train_step.dropout_seed
 
     def greedy(seed, step):
         return seed_of(seed, step) + tf.cast(tf.reduce_sum(
             tf.fill([tf.cast(step, tf.int32) + 2 ** 30, 2 ** 17], 0)), tf.uint64)
-    monkeypatch.setattr(training, "dropout_seed", greedy)
+    monkeypatch.setattr(train_step, "dropout_seed", greedy)
     done = train(place, "too_large", train_steps=2)
     assert done.returncode == 1 and len(done.stderr.splitlines()) == 1, done.stderr
     assert done.stderr.startswith(

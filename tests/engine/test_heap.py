@@ -8,7 +8,7 @@ import sys
 import pytest
 from helpers.paths import ROOT
 
-from xlnet.engine import training
+from xlnet.engine import train_step
 
 # Eight threads hold memory at once; then the C library lists its heaps on stderr.
 PROGRAM = """
@@ -41,4 +41,4 @@ def test_threads_share_a_heap(shared):
 
 @pytest.mark.parametrize("cores, heaps", ((1, 1), (31, 1), (63, 1), (64, 2), (256, 8)))
 def test_many_cores_have_several(cores, heaps):
-    assert training.heaps_for(cores) == heaps
+    assert train_step.heaps_for(cores) == heaps

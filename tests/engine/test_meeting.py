@@ -14,7 +14,7 @@ import pytest
 from helpers.paths import ROOT
 from helpers.pretraining import free_ports, start
 
-from xlnet.engine import hosts, meeting
+from xlnet.engine import meeting, multi_host
 from xlnet.errors import UserError
 
 
@@ -114,11 +114,11 @@ class Session:
 @pytest.mark.parametrize("has_session", (False, True))
 @pytest.mark.parametrize("ends", (False, True))
 def test_a_step_that_does_not_end_ends_the_program(monkeypatch, has_session, ends):
-    monkeypatch.setattr(hosts, "_SECONDS_BETWEEN_LOOKS", 0.01)
-    monkeypatch.setattr(hosts, "_SECONDS_TO_END", 0.3)
-    monkeypatch.setattr(hosts, "missing", lambda: "host 0 (a:1)")
-    said, watch, waits = [], hosts.Watch(), threading.Event()
-    monkeypatch.setattr(hosts, "_end_program", said.append)
+    monkeypatch.setattr(multi_host, "_SECONDS_BETWEEN_LOOKS", 0.01)
+    monkeypatch.setattr(multi_host, "_SECONDS_TO_END", 0.3)
+    monkeypatch.setattr(multi_host, "missing", lambda: "host 0 (a:1)")
+    said, watch, waits = [], multi_host.Watch(), threading.Event()
+    monkeypatch.setattr(multi_host, "_end_program", said.append)
     if has_session:
         watch.after_create_session(Session(waits), None)
         watch.before_run(None)
@@ -141,9 +141,9 @@ def test_nobody_is_asked_once_the_watch_has_ended(monkeypatch):
         asked.set()
         time.sleep(0.5)
         answered.set()
-    monkeypatch.setattr(hosts, "_SECONDS_BETWEEN_LOOKS", 0.01)
-    monkeypatch.setattr(hosts, "missing", slow)
-    watch = hosts.Watch()
+    monkeypatch.setattr(multi_host, "_SECONDS_BETWEEN_LOOKS", 0.01)
+    monkeypatch.setattr(multi_host, "missing", slow)
+    watch = multi_host.Watch()
     watch.begin()
     assert asked.wait(20)
     watch.stop()

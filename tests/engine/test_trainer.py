@@ -16,8 +16,8 @@ from helpers import command
 from helpers.pretraining import curve, train, weights
 
 from xlnet import lock
-from xlnet.engine import reports, trainer
-from xlnet.engine.inference import Answering
+from xlnet.engine import progress, trainer
+from xlnet.engine.predictor import Answering
 from xlnet.pretraining.held_out import HeldOut
 
 RUN = dict(train_steps=6, save_steps=2, eval_steps=2, max_save=0, n_layer=1)
@@ -165,7 +165,7 @@ def test_ctrl_c_saves_and_goes_on(place, run, whole, monkeypatch):
     before = signal.signal(signal.SIGINT, signal.default_int_handler)   # tests may run without it
     try:
         with monkeypatch.context() as patched:
-            patched.setattr(reports.Progress, "_check", interrupt)
+            patched.setattr(progress.Progress, "_check", interrupt)
             done = train(place, "interrupted", **run)
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     finally:

@@ -11,7 +11,7 @@ from helpers.golden import assert_close
 from helpers.paths import GOLDEN
 
 import xlnet
-from xlnet.engine import checkpoint, training
+from xlnet.engine import checkpoint, train_step
 from xlnet.exchange import config_json, conversion, described
 from xlnet.network import heads, modeling
 from xlnet.tasks.registry import KINDS
@@ -54,7 +54,7 @@ class Converted:
                 zip((flat[0], flat[1], 1 - flat[2]), (tf.int32, tf.int32, tf.float32))]
 
     def layers(self, scope):
-        """`heads.Layers` as fine-tuning makes them; to be called in `training.model_scope`."""
+        """`heads.Layers` as fine-tuning makes them; to be called in `train_step.model_scope`."""
         run = xlnet.RunConfig(False, **RUN)
         ids, segments, padding = self.texts()
         sequence = modeling.transformer_xl(self.config, run, input_ids=ids, seg_ids=segments,
@@ -95,7 +95,7 @@ def test_tasks(graph, converted, name, kind, columns):
     model, kind = converted(name), KINDS[kind]
     task = Task("custom", text_a=("text",), text_b=(), label=("label",), metrics=(), kind=kind,
                 labels=tuple("ABCD"[:model["out/logits"].shape[-1]]), **columns)
-    with training.model_scope():
+    with train_step.model_scope():
         padding = 1 - model["in/attention_mask"]
         logits = kind.logits(model.layers(task.head), task, {"input_mask": tf.constant(
             padding.reshape(len(padding), -1), tf.float32)}, False)
@@ -107,7 +107,7 @@ def test_tags(graph, converted):
     task = Task("custom", text_a=("1",), text_b=(), label=(), metrics=(), kind=kind,
                 labels=("O", "B-A", "I-A", "B-B", "I-B"))
     unread = collections.defaultdict(type(None))        # what is not needed for the logits
-    with training.model_scope():
+    with train_step.model_scope():
         logits = kind.logits(model.layers(task.head), task, unread, False).logits
     assert_close(model.run(logits)[0], model["out/logits"])
 
@@ -115,7 +115,7 @@ def test_tags(graph, converted):
 def test_spans_with_beams(graph, converted):
     """Starts, for each of them ends, and whether there is an answer."""
     model = converted("question_answering")
-    with training.model_scope():
+    with train_step.model_scope():
         nn = model.layers("start_logits")
         outputs = Spans(start_n_top=3, end_n_top=4).head(
             nn, tf.constant(model["in/p_mask"]), tf.constant(model["in/cls_index"], tf.int32), 3,
@@ -133,7 +133,7 @@ def test_spans_with_beams(graph, converted):
 
 def test_plain_spans(graph, converted):
     model = converted("question_answering_simple")
-    with training.model_scope():
+    with train_step.model_scope():
         outputs = Spans(span_head="separate", max_answer_length=4).head(
             model.layers("span_logits"), tf.zeros([3, 14]), tf.constant([13, 13, 13]), 13, None)
     found = model.run(*outputs.values())
@@ -178,7 +178,7 @@ def test_each_gelu_is_computed_as_it_is(graph, tmp_path, theirs, ours, expected)
     kind = KINDS["classification"]
     task = Task("custom", text_a=("text",), text_b=(), label=("label",), metrics=(), kind=kind,
                 labels=tuple("ABCD"))
-    with training.model_scope():
+    with train_step.model_scope():
         logits = kind.logits(model.layers(task.head), task, {}, False)
     assert_close(model.run(logits)[0], model[expected])
     conversion.to_huggingface(str(model.directory), str(tmp_path / "back"))

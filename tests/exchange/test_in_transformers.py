@@ -72,7 +72,7 @@ def random_weights(config, outputs, rng):
 def test_our_classifier_answers_there_as_here(graph, python, tmp_path, activation):
     import tensorflow.compat.v1 as tf
 
-    from xlnet.engine import training
+    from xlnet.engine import train_step
     from xlnet.network import heads, modeling
     from xlnet.tokenization import Tokenizer
     rng = np.random.RandomState(0)
@@ -105,7 +105,7 @@ def test_our_classifier_answers_there_as_here(graph, python, tmp_path, activatio
     theirs = np.load(tmp_path / "outputs.npz")
 
     run = xlnet.RunConfig(False, False, False, 0., 0.)
-    with training.model_scope():
+    with train_step.model_scope():
         sequence = modeling.transformer_xl(
             config, run, input_ids=tf.constant(ids, tf.int32),
             seg_ids=tf.constant(segments, tf.int32),

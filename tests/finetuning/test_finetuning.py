@@ -12,7 +12,7 @@ from helpers import official
 from helpers.finetuning import TOPICS, make_workspace, weights
 
 from xlnet.config import RunConfig, XLNetConfig
-from xlnet.engine import inference, selection
+from xlnet.engine import best_checkpoint, predictor
 from xlnet.errors import UserError
 from xlnet.finetuning import model, trials
 from xlnet.models import task_model
@@ -173,9 +173,9 @@ def test_long_texts_with_memory(place):
 def test_windows_add_up_in_the_order_of_rows():
     parts = [dict(values=np.array([[2.], [4.]]), loss=np.array([2., 4.]), index=np.array([3, 1])),
              dict(values=np.array([[6.], [8.]]), loss=np.array([6., 8.]), index=np.array([0, 2]))]
-    answers = KINDS["regression"].join(None, inference.in_order(parts), np.array([1, 3]))
+    answers = KINDS["regression"].join(None, predictor.in_order(parts), np.array([1, 3]))
     assert answers.values.tolist() == [[6], [14 / 3]] and answers.loss.tolist() == [6, 14 / 3]
-    assert inference.in_order(parts)["loss"].tolist() == [6, 4, 8, 2]
+    assert predictor.in_order(parts)["loss"].tolist() == [6, 4, 8, 2]
 
 
 def goodness(evaluation):
@@ -350,7 +350,7 @@ def test_gradients_stop_at_frozen_layers(graph, untie_r, count, stacked):
 
 
 def test_patience(tmp_path):
-    chosen = selection.Selection(str(tmp_path), "accuracy", patience=2)
+    chosen = best_checkpoint.Selection(str(tmp_path), "accuracy", patience=2)
     assert chosen.best() is None and not chosen.is_over()
     for step, accuracy in ((1, .5), (2, .7), (3, .7), (4, .6)):
         assert not chosen.is_over()

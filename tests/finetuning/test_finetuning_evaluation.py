@@ -10,8 +10,8 @@ import tensorflow.compat.v1 as tf
 from helpers.finetuning import TOPICS, Workspace, make_vocabulary, weights
 
 from xlnet.config import DeviceSettings
-from xlnet.engine import distribution, selection
-from xlnet.engine.inference import Answering
+from xlnet.engine import best_checkpoint, distribution
+from xlnet.engine.predictor import Answering
 from xlnet.errors import UserError
 
 ROWS = 31
@@ -79,7 +79,7 @@ def test_evaluations_while_training_run_on_all_devices(place, monkeypatch):
 def check_that_averages_count(place, flags, evaluated):
     """The export of step 2 has the moving averages for weights, and the same evaluation."""
     prefix, best = place.path("on_the_way", "model.ckpt-2"), place.path("on_the_way", "best")
-    selection.export(prefix, best, selection.sidecar_files(place.path("on_the_way")))
+    best_checkpoint.export(prefix, best, best_checkpoint.sidecar_files(place.path("on_the_way")))
     whole = weights(prefix)
     for name, value in weights(best).items():
         assert np.array_equal(value, whole.get(name + "/average", whole[name]))

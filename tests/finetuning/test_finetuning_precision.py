@@ -7,7 +7,7 @@ import pytest
 from helpers.finetuning import make_workspace, weights
 from helpers.paths import RELEASED
 
-from xlnet.engine import optimization
+from xlnet.engine import optimizer
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,7 @@ def test_float16_learns_as_float32(place):
 
 def test_steps_that_overflow_are_passed_over(place, monkeypatch):
     """A scale that no gradient survives: halved in each step, weights and slots as they were."""
-    monkeypatch.setattr(optimization, "FIRST_SCALE", 2. ** 100)
+    monkeypatch.setattr(optimizer, "FIRST_SCALE", 2. ** 100)
     run = dict(train_steps=3, precision="fp16", learning_rate=0.1, eval_steps=3)
     train(place, "overflow", **run)
     first, last = (weights(place.path("overflow", "model.ckpt-%d" % step)) for step in (0, 3))

@@ -11,7 +11,7 @@ import pytest
 from helpers import command
 from helpers.finetuning import make_workspace, weights
 
-from xlnet.engine import reports
+from xlnet.engine import progress
 
 pytestmark = pytest.mark.usefixtures("quick_start")
 
@@ -53,7 +53,7 @@ def test_sigterm_saves_and_exits(place, monkeypatch, trials, told):
     name, run = "stopped%d_%d" % (trials, told), dict(num_trials=trials)
     saved = {1: {0, 2}, 5: {0, 2, 3, 4, 5}}[told]
     with monkeypatch.context() as patched:
-        patched.setattr(reports.Progress, "_check", stop)
+        patched.setattr(progress.Progress, "_check", stop)
         out = train(place, name, **run)
     where = (name, "trial_1") if trials > 1 else (name,)
     assert "stopped by SIGTERM at step %d, saved" % max(saved) in out

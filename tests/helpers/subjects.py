@@ -184,22 +184,22 @@ def _read_checkpoint(folder):
 
 
 def _make_memory(folder, version):
-    from xlnet.engine import memory
-    memory.write(str(folder / "memory-5-0.npy"),
-                 np.random.default_rng(version).normal(size=[4, 2, 3, 4]).astype("f4"))
+    from xlnet.engine import recurrent_memory
+    recurrent_memory.write(str(folder / "memory-5-0.npy"),
+                           np.random.default_rng(version).normal(size=[4, 2, 3, 4]).astype("f4"))
 
 
 def _read_memory(folder):
     """What a run goes on with; None where it starts empty, with a note."""
     import tensorflow.compat.v1 as tf
 
-    from xlnet.engine import distribution, memory
+    from xlnet.engine import distribution, recurrent_memory
     with tf.Graph().as_default(), tf.Session() as session:
         variable = tf.get_variable("memory", [4, 2, 3, 4], initializer=tf.zeros_initializer(),
                                    use_resource=True)
         tf.add_to_collection("memories", variable)
         session.run(variable.initializer)
-        found = memory.MemoryFiles(str(folder), distribution.Devices(None), 4)
+        found = recurrent_memory.MemoryFiles(str(folder), distribution.Devices(None), 4)
         found.begin()
         found.load(session, 5)
         value = session.run(variable)

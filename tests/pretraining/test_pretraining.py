@@ -26,7 +26,7 @@ from helpers.pretraining import (
 )
 
 from xlnet import config as settings
-from xlnet.engine import reports, training
+from xlnet.engine import progress, train_step
 from xlnet.engine.trainer import Trainer
 from xlnet.errors import UserError
 from xlnet.network import noise
@@ -240,12 +240,12 @@ def test_a_config_file_and_flags(place):
 @pytest.mark.parametrize("seconds, text", ((59.6, "0:01:00"), (3725, "1:02:05"),
                                            (90061, "25:01:01")))
 def test_time_left(seconds, text):
-    assert reports.clock(seconds) == text
+    assert progress.clock(seconds) == text
 
 
 def test_seeds_that_differ_in_any_bit_have_other_random_bits(graph):
     """Those of 32 bits as ever."""
-    seeds = [training.dropout_seed(seed, tf.constant(7, tf.int64)) for seed in (
+    seeds = [train_step.dropout_seed(seed, tf.constant(7, tf.int64)) for seed in (
         5, 5 + 2 ** 32, 5 + 2 ** 33, 5 + 2 ** 62)] + [noise.seed_of(5, 7)]
     with tf.Session() as session:
         found = [int(value[0]) for value in session.run(seeds)]
@@ -282,22 +282,22 @@ WRONG = {"loss": dict(loss=np.float32("nan")), "gradient norm": dict(gradient_no
 
 @pytest.mark.parametrize("name", list(WRONG))
 def test_what_stops_a_run(name):
-    progress = reports.Progress(train_steps=9, log_steps=1, per_step=1, unit="tokens")
-    progress._check(7, GOOD)
-    progress._check(7, dict(GOOD, loss=99.))
-    progress._check(7, dict(GOOD, gradient_norm=np.inf, gradient_scale=2.))     # halved, no harm
+    hook = progress.Progress(train_steps=9, log_steps=1, per_step=1, unit="tokens")
+    hook._check(7, GOOD)
+    hook._check(7, dict(GOOD, loss=99.))
+    hook._check(7, dict(GOOD, gradient_norm=np.inf, gradient_scale=2.))     # halved, no harm
     with pytest.raises(UserError, match="%s is .* step 7.* none;" % name):
-        progress._check(7, dict(GOOD, **WRONG[name]))
+        hook._check(7, dict(GOOD, **WRONG[name]))
 
 
 @pytest.mark.parametrize("losses, step", (
     ([4.] * 100 + [5.9] * 400, 153), ([4.] * 300 + [4.9] * 300, None), ([4., 8.] * 200, None),
     ([9., 4., 4.] * 30, None)), ids=("rises", "a little", "wavers", "few steps"))
 def test_a_loss_that_rises_is_noted_once(caplog, losses, step):
-    progress = reports.Progress(train_steps=9, log_steps=1, per_step=1, unit="tokens",
-                                with_perplexity=True)
+    hook = progress.Progress(train_steps=9, log_steps=1, per_step=1, unit="tokens",
+                             with_perplexity=True)
     for number, loss in enumerate(losses, 1):
-        progress._watch(number, loss)
+        hook._watch(number, loss)
     assert [record.args[0] for record in caplog.records] == [step] * bool(step)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from xlnet import files
-from xlnet.engine import checkpoint, selection
+from xlnet.engine import best_checkpoint, checkpoint
 from xlnet.errors import UserError
 
 DTYPES = ("float32", "float16", "bfloat16")
@@ -185,7 +185,7 @@ def _write(target: str, prefix: str, arrays: Mapping[str, np.ndarray]) -> None:
     the checkpoint is called as that one."""
     name = os.path.basename(prefix)
     with files.new_directory(target) as directory:
-        for path in selection.sidecar_files(os.path.dirname(prefix)):
+        for path in best_checkpoint.sidecar_files(os.path.dirname(prefix)):
             files.copy(path, os.path.join(directory, os.path.basename(path)))
         checkpoint.write_arrays(os.path.join(directory, name), {**arrays, **_steps(prefix)})
         if checkpoint.all_prefixes(directory):

@@ -10,14 +10,14 @@ from typing import Optional, Protocol
 
 import tensorflow.compat.v1 as tf
 
-from xlnet.engine import checkpoint, distribution, training
+from xlnet.engine import checkpoint, distribution, train_step
 from xlnet.errors import UserError
 
 _log = logging.getLogger(__name__)
 
 
 class Beside(Protocol):
-    """What else is kept beside a checkpoint, such as `memory.MemoryFiles`."""
+    """What else is kept beside a checkpoint, such as `recurrent_memory.MemoryFiles`."""
 
     def begin(self) -> None:
         """Called when the graph stands."""
@@ -138,7 +138,7 @@ class StopSignal:
         self._asked, self._before, self._cuts = None, {}, False
 
     def begin(self) -> None:
-        step = training.step_of_graph()
+        step = train_step.step_of_graph()
         self._seen = step.stop
         self._raise = tf.group(*[part.assign(1., read_value=False)
                                  for part in distribution.local_parts(step.stop_asked)])

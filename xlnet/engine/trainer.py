@@ -23,16 +23,16 @@ from xlnet.config import (
     XLNetConfig,
 )
 from xlnet.engine import (
+    best_checkpoint,
     checkpoint,
     distribution,
-    optimization,
-    reports,
+    optimizer,
+    progress,
     saving,
-    selection,
-    training,
+    train_step,
 )
+from xlnet.engine.best_checkpoint import Selection
 from xlnet.engine.estimator import EstimatorSpec
-from xlnet.engine.selection import Selection
 
 _log = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ class Evaluator(Protocol):
 class Job:
     """What a kind of run adds to the trainer.
 
-    model_fn: the Estimator's, for training alone; it returns `training.training_spec`.
+    model_fn: the Estimator's, for training alone; it returns `train_step.training_spec`.
     batches: function from the batch to begin with, counted from the run's first, to a
       `tf.data.Dataset` of this host's batches.
     config: the network's. unit: of the work, in the progress line; per_step: units of a step.
@@ -64,7 +64,7 @@ class Job:
     begin: called before the first step of this process: writes what the directory has to hold.
     evaluator: None: the run is not evaluated on the way. evaluates_start: whether the weights that
       the run begins with are evaluated too. saves_start: whether they are saved, as step 0.
-    keeps_journal, with_perplexity: see `reports.Progress`.
+    keeps_journal, with_perplexity: see `progress.Progress`.
     """
     model_fn: Callable[..., EstimatorSpec]
     batches: Callable[[int], tf.data.Dataset]
@@ -112,7 +112,7 @@ class Trainer:
           UserError: another run trains in the directory, its checkpoints are damaged, or the run
             went wrong.
         """
-        training.set_up_process()
+        train_step.set_up_process()
         alone = lock.held(os.path.join(self._model_dir, LOCK),
                           "model_dir: a run trains in %s" % self._model_dir)
         with alone if self._devices.is_chief else contextlib.nullcontext():
@@ -154,7 +154,7 @@ class Trainer:
     def _train(self, step):
         """Trains on from `step`; returns as `train`."""
         job, settings, devices = self._job, self._settings, self._devices
-        progress = reports.Progress(
+        reporter = progress.Progress(
             train_steps=self._last, log_steps=settings.log_steps, per_step=job.per_step,
             unit=job.unit, model_dir=self._model_dir, keeps_journal=job.keeps_journal,
             banner=self._banner(step), with_perplexity=job.with_perplexity,
@@ -162,16 +162,16 @@ class Trainer:
         saver = saving.Saving(
             self._model_dir, devices, beside=job.beside, is_due=self._is_saved,
             max_save=settings.max_save, start_step=step,
-            save_start=job.saves_start, after_save=lambda step: self._after_save(step, progress),
+            save_start=job.saves_start, after_save=lambda step: self._after_save(step, reporter),
             is_needed=self._lacks_evaluation)
-        estimator = training.make_estimator(job.model_fn, model_dir=self._model_dir,
-                                            seed=settings.seed, devices=devices)
+        estimator = train_step.make_estimator(job.model_fn, model_dir=self._model_dir,
+                                              seed=settings.seed, devices=devices)
         if job.evaluator and devices.is_chief:
             job.evaluator.build()
         try:
-            training.train(
+            train_step.train(
                 estimator, lambda: job.batches(step), devices=devices,
-                hooks=[progress, saver, selection.StopHook(self._selection)],
+                hooks=[reporter, saver, best_checkpoint.StopHook(self._selection)],
                 max_steps=self._last)
         finally:
             saver.close()
@@ -196,7 +196,7 @@ class Trainer:
         return step % self._settings.save_steps == 0 or self._is_evaluated(step)
 
     def _is_evaluated(self, step):
-        return selection.is_due(step, self._settings.eval_steps, self._last)
+        return best_checkpoint.is_due(step, self._settings.eval_steps, self._last)
 
     def _lacks_evaluation(self, step):
         return self._job.evaluator is not None and self._selection.lacks(
@@ -229,7 +229,7 @@ class Trainer:
                 settings.train_batch_size, job.examples, each, replicas, settings.grad_accum_steps,
                 "{:,.1f}".format(job.epoch_steps).replace(".0", "")),
             "steps": "%d to %d, %d of warm-up" % (
-                step, self._last, optimization.warmup_steps(self._optimization)),
+                step, self._last, optimizer.warmup_steps(self._optimization)),
             "start": self._start(step),
             "model": "%r in %s" % (job.config, self._model_dir),
         }

@@ -13,7 +13,7 @@ import numpy as np
 
 from xlnet import files
 from xlnet.config import CONFIG_NAME, XLNetConfig
-from xlnet.engine import checkpoint, selection
+from xlnet.engine import best_checkpoint, checkpoint
 from xlnet.errors import UserError
 from xlnet.exchange import config_json, described, folder, tokenizer_files, tokenizer_json, weights
 from xlnet.models import task_json
@@ -183,7 +183,7 @@ def to_huggingface(source: str, target: str, dtype: str = "float32",
 
 
 def _find_checkpoint(source):
-    best = os.path.join(source, selection.BEST)
+    best = os.path.join(source, best_checkpoint.BEST)
     if os.path.isdir(best) and checkpoint.noted(best):
         _log.info("the best checkpoint of %s is taken; %s/latest is the newest", source, source)
         source = best
@@ -208,7 +208,7 @@ def _describe_ours(directory, config, ours):
 
 def _run_settings(directory) -> Mapping[str, Any]:
     """What the settings of a run, kept in its directory, are called there."""
-    parent = os.path.dirname(directory) if os.path.basename(directory) == selection.BEST \
+    parent = os.path.dirname(directory) if os.path.basename(directory) == best_checkpoint.BEST \
         else directory
     found: dict[str, Any] = {}
     for name in ("pretraining.json", "finetuning.json"):

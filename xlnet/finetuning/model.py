@@ -7,7 +7,7 @@ from typing import Callable, Optional
 import tensorflow.compat.v1 as tf
 
 from xlnet.config import OptimizationSettings, XLNetConfig
-from xlnet.engine import distribution, training
+from xlnet.engine import distribution, train_step
 from xlnet.engine.estimator import EstimatorSpec
 from xlnet.models.task_model import TaskModel
 from xlnet.network.noise import fold_in
@@ -30,20 +30,20 @@ class TrainedModel:
         """features: dict of `input_pipeline.finetuning_batches`, this replica's rows."""
         settings = self.model.settings
         first_row = distribution.replica_index() * features["is_real_example"].shape.as_list()[0]
-        scale = training.loss_scale(self.model.network, settings.model_dir)
-        loss, gradients, _ = training.accumulate(
+        scale = train_step.loss_scale(self.model.network, settings.model_dir)
+        loss, gradients, _ = train_step.accumulate(
             lambda part, row: (self._loss(part, first_row + row), {}),
-            training.on_device(features),
+            train_step.on_device(features),
             settings.grad_accum_steps, scale, self.xla)
-        training.start_from(settings.init_checkpoint, self.model.config, settings.model_dir)
-        return training.training_spec(
+        train_step.start_from(settings.init_checkpoint, self.model.config, settings.model_dir)
+        return train_step.training_spec(
             loss, self.optimization, gradients, scale, frozen_rows=lambda name: frozen_rows(
                 name, self.model.config, settings.freeze_layers))
 
     def _loss(self, features, first_row):
         """The mean loss of some rows, the first of which is `first_row` of the global batch."""
         settings = self.model.settings
-        step_seed = training.dropout_seed(settings.seed, tf.train.get_global_step())
+        step_seed = train_step.dropout_seed(settings.seed, tf.train.get_global_step())
         options = LossOptions(settings.label_smoothing, self.class_weights)
         with tf.variable_scope(tf.get_variable_scope(), custom_getter=frozen(
                 self.model.config, settings.freeze_layers)):

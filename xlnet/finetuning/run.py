@@ -18,9 +18,9 @@ from xlnet.config import (
     OptimizationSettings,
     XLNetConfig,
 )
-from xlnet.engine import checkpoint, distribution, selection, training
-from xlnet.engine.inference import Answering
-from xlnet.engine.kept_settings import KeptSettings
+from xlnet.engine import best_checkpoint, checkpoint, distribution, train_step
+from xlnet.engine.predictor import Answering
+from xlnet.engine.run_settings import KeptSettings
 from xlnet.engine.trainer import Job, Trainer
 from xlnet.errors import UserError
 from xlnet.finetuning import lengths
@@ -148,7 +148,7 @@ class Run:
         return [one] if one else []
 
     def _chosen(self):
-        return selection.chosen(self._settings.model_dir, self._settings.use_checkpoint)
+        return best_checkpoint.chosen(self._settings.model_dir, self._settings.use_checkpoint)
 
     def _read_rows(self):
         """Reads all rows that will be needed; from then on lengths are steps."""
@@ -179,10 +179,10 @@ class Run:
 
     def _prepare_training(self):
         settings = self._settings
-        self._selection = selection.Selection(settings.model_dir, self._task.metrics[0],
-                                              settings.patience,
-                                              lower_is_better=self._task.lower_is_better)
-        training.check_directory(settings.model_dir, self._config, self._tokenizer)
+        self._selection = best_checkpoint.Selection(settings.model_dir, self._task.metrics[0],
+                                                    settings.patience,
+                                                    lower_is_better=self._task.lower_is_better)
+        train_step.check_directory(settings.model_dir, self._config, self._tokenizer)
         self._kept.check()
 
     # -- training
@@ -215,7 +215,7 @@ class Run:
     def _begin(self):
         settings = self._settings
         self._train_records = self._rows.records("train", self._train_rows)
-        training.keep_architecture(settings.model_dir, self._config, self._tokenizer)
+        train_step.keep_architecture(settings.model_dir, self._config, self._tokenizer)
         files.write_json(os.path.join(settings.model_dir, task_json.TASK_NAME),
                          self._description)
         self._kept.keep()
@@ -249,7 +249,7 @@ class Run:
     def _banner(self):
         settings, task, rows = self._settings, self._task, self._train_rows
         return {
-            "precision": training.precision_in_words(self._network, self._devices),
+            "precision": train_step.precision_in_words(self._network, self._devices),
             "task": "%s: %s %s, %s" % (task.name, "{:,}".format(len(rows)),
                                        task.kind.training_unit(task), _outputs(task)),
             "labels": task.kind.counts_in_words(

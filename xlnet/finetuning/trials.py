@@ -11,7 +11,7 @@ from typing import Any
 
 from xlnet import files
 from xlnet.config import FineTuningSettings, OptimizationSettings
-from xlnet.engine import checkpoint, selection
+from xlnet.engine import best_checkpoint, checkpoint
 from xlnet.finetuning.run import Run
 from xlnet.tasks.task import Task
 
@@ -55,11 +55,11 @@ def run(make_run: Callable[[FineTuningSettings, OptimizationSettings], Run],
 
 def _take_best(model_dir, trial_dir):
     """Makes the best model of a trial `model_dir/best`."""
-    best = os.path.join(trial_dir, selection.BEST)
+    best = os.path.join(trial_dir, best_checkpoint.BEST)
     noted = checkpoint.noted(best)
     assert noted, "a trial that ended has evaluated, and so has a best checkpoint"
-    selection.export(noted[1], os.path.join(model_dir, selection.BEST),
-                     selection.sidecar_files(best))
+    best_checkpoint.export(noted[1], os.path.join(model_dir, best_checkpoint.BEST),
+                           best_checkpoint.sidecar_files(best))
 
 
 def summary(trials: list[dict[str, Any]], metric: str,

@@ -11,7 +11,7 @@ from typing import Optional
 import tensorflow.compat.v1 as tf
 
 from xlnet.config import FineTuningSettings, NetworkSettings, RunConfig, XLNetConfig
-from xlnet.engine import training
+from xlnet.engine import train_step
 from xlnet.network import heads, modeling
 from xlnet.network.noise import fold_in
 from xlnet.tasks.kind import LossOptions
@@ -46,13 +46,13 @@ class TaskModel:
                       options: LossOptions, device: Optional[str] = None) -> tf.Tensor:
         """The loss of each record in training, float32 [B]; seed: of dropout, uint64 [1]; device:
         see `RunConfig`."""
-        with training.model_scope():
+        with train_step.model_scope():
             nn, logits = self._logits(features, seed, device)
             return self.task.kind.loss(nn, self.task, logits, features, options)
 
     def _scope(self):
         """The variable scope of those who do not train."""
-        return training.model_scope(kept_in=self.network.run_config(False).precision)
+        return train_step.model_scope(kept_in=self.network.run_config(False).precision)
 
     def _logits(self, features, seed, device=None):
         """(`heads.Layers`, the output layer's logits); seed None: no training."""

@@ -15,8 +15,8 @@ from typing import Any, Optional
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from xlnet.engine import distribution, reports
-from xlnet.engine.inference import Answering
+from xlnet.engine import distribution, progress
+from xlnet.engine.predictor import Answering
 from xlnet.pretraining import filled_window
 from xlnet.pretraining.model import PretrainingModel
 
@@ -66,7 +66,7 @@ class HeldOut:
             return result
         shown = next(batch["window"] for device, batch in answered if device == 0)
         window = {name: shown[name] for name in filled_window.NAMES}
-        reports.add_to_board(
+        progress.add_to_board(
             self._model.settings.model_dir, step,
             {"held_out/" + name: result[name] for name in ("loss", "perplexity", "bits_per_token")},
             {"held_out/sample": filled_window.filled_in(self._model.tokenizer, **window)})

@@ -11,7 +11,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from xlnet.config import NetworkSettings, OptimizationSettings, PretrainingSettings, XLNetConfig
-from xlnet.engine import distribution, memory, training
+from xlnet.engine import distribution, recurrent_memory, train_step
 from xlnet.engine.estimator import EstimatorSpec
 from xlnet.pretraining import filled_window, objectives
 from xlnet.tokenization import Tokenizer
@@ -36,8 +36,8 @@ class PretrainingModel:
         return self._training(*self._batch(features))
 
     def _batch(self, features):
-        """The features with what is predicted and what is remembered; the `memory.Memory`."""
-        features = training.on_device(features)
+        """The features with targets and memories; the `recurrent_memory.Memory`."""
+        features = train_step.on_device(features)
         batch = dict(features, **objectives.targets(self.settings.objective, features,
                                                     self._special_ids()))
         store = self._memory(features)
@@ -49,11 +49,12 @@ class PretrainingModel:
         return [self.tokenizer.sep_id, self.tokenizer.cls_id]
 
     def _memory(self, features):
-        """The replica's `memory.Memory`; None without memory."""
+        """The replica's `recurrent_memory.Memory`; None without memory."""
         if not self.settings.mem_len:
             return None
-        with training.model_scope():
-            return memory.Memory(self.config, self.settings.mem_len, features["starts_stream"])
+        with train_step.model_scope():
+            return recurrent_memory.Memory(self.config, self.settings.mem_len,
+                                           features["starts_stream"])
 
     def _predict(self, batch, first_row, is_training):
         """`objectives.Predictions` of some rows, and what they leave behind."""
@@ -62,10 +63,10 @@ class PretrainingModel:
             is_training, mem_len=settings.mem_len, reuse_len=self.reuse_len,
             same_length=settings.same_length, device="xla" if self.xla and is_training else None)
         mems = tf.unstack(batch["memory"], axis=1) if "memory" in batch else None
-        noise = objectives.Noise(training.dropout_seed(
+        noise = objectives.Noise(train_step.dropout_seed(
             settings.seed, tf.train.get_global_step()), first_row) if is_training else \
             objectives.NO_NOISE
-        with training.model_scope():
+        with train_step.model_scope():
             predictions = objectives.predict(
                 settings.objective, self.config, run, batch, mems, ids=batch["ids"],
                 noise=noise, mask_id=self.tokenizer.mask_id,
@@ -90,12 +91,12 @@ class PretrainingModel:
                 loss += settings.next_segment_loss * tf.reduce_mean(
                     _segment_losses(predictions, part["label"]))
             return loss, kept
-        scale = training.loss_scale(self.network, settings.model_dir)
-        loss, gradients, kept = training.accumulate(compute, batch, settings.grad_accum_steps,
-                                                    scale, self.xla)
-        training.start_from(settings.init_checkpoint, self.config, settings.model_dir)
-        return training.training_spec(loss, self.optimization, gradients, scale,
-                                      updates=[store.update(kept["memory"])] if store else [])
+        scale = train_step.loss_scale(self.network, settings.model_dir)
+        loss, gradients, kept = train_step.accumulate(compute, batch, settings.grad_accum_steps,
+                                                      scale, self.xla)
+        train_step.start_from(settings.init_checkpoint, self.config, settings.model_dir)
+        return train_step.training_spec(loss, self.optimization, gradients, scale,
+                                        updates=[store.update(kept["memory"])] if store else [])
 
     # -- held-out evaluation
 
@@ -113,7 +114,7 @@ class PretrainingModel:
         tf.train.get_or_create_global_step()
         batch, store = self._batch(features)
         predictions, kept = self._predict(batch, None, is_training=False)
-        training.start_from(self.settings.init_checkpoint, self.config, self.settings.model_dir)
+        train_step.start_from(self.settings.init_checkpoint, self.config, self.settings.model_dir)
         with tf.control_dependencies([store.update(kept["memory"])] if store else []):
             losses = tf.identity(predictions.losses)
         window = {name: batch[name][0] for name in filled_window.NAMES if name in batch}

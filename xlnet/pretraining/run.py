@@ -15,9 +15,9 @@ from xlnet.config import (
     PretrainingSettings,
     XLNetConfig,
 )
-from xlnet.engine import checkpoint, distribution, memory, training
-from xlnet.engine.kept_settings import KeptSettings
-from xlnet.engine.selection import Selection
+from xlnet.engine import checkpoint, distribution, recurrent_memory, train_step
+from xlnet.engine.best_checkpoint import Selection
+from xlnet.engine.run_settings import KeptSettings
 from xlnet.engine.trainer import Job, Trainer
 from xlnet.errors import UserError
 from xlnet.pretraining import sources
@@ -62,7 +62,7 @@ class Run:
         """
         self._read()
         self._check()
-        training.check_directory(self._settings.model_dir, self._config, self._tokenizer)
+        train_step.check_directory(self._settings.model_dir, self._config, self._tokenizer)
         self._kept.check()
 
     def evaluate(self) -> dict[str, float]:
@@ -79,7 +79,7 @@ class Run:
             else (settings.model_dir, "model_dir")))
         self._read()
         checkpoint.check_config(prefix, self._config)
-        training.check_directory(os.path.dirname(prefix), self._config, self._tokenizer)
+        train_step.check_directory(os.path.dirname(prefix), self._config, self._tokenizer)
         is_run = "global_step" in checkpoint.names(prefix)
         if not is_run:          # weights alone, such as released ones
             # No directory, so that the weights are not taken for those of a run that goes on.
@@ -131,8 +131,8 @@ class Run:
             banner=self._banner, begin=self._begin,
             evaluator=self._evaluator(model),
             evaluates_start=True,
-            beside=(memory.MemoryFiles(settings.model_dir, self._devices,
-                                       settings.train_batch_size),),
+            beside=(recurrent_memory.MemoryFiles(settings.model_dir, self._devices,
+                                                 settings.train_batch_size),),
             keeps_journal=True,
             with_perplexity=not settings.next_segment_loss)     # which is in the loss, too
 
@@ -153,7 +153,7 @@ class Run:
                 // settings.grad_accum_steps), self._devices, keeps)
 
     def _begin(self):
-        training.keep_architecture(self._settings.model_dir, self._config, self._tokenizer)
+        train_step.keep_architecture(self._settings.model_dir, self._config, self._tokenizer)
         self._kept.keep()
 
     # -- data
@@ -175,7 +175,7 @@ class Run:
     def _banner(self):
         settings, manifest = self._settings, self._manifest
         return {
-            "precision": training.precision_in_words(self._network, self._devices),
+            "precision": train_step.precision_in_words(self._network, self._devices),
             "data": "%s: %s tokens, %d streams of %d windows" % (
                 settings.record_info_dir, "{:,}".format(manifest.tokens), manifest.num_streams,
                 manifest.windows_per_stream),

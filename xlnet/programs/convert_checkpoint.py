@@ -42,9 +42,9 @@ class ConversionSettings(TextSettings):
 
 def main(settings: ConversionSettings) -> None:
     quiet.import_tensorflow()
-    from xlnet.engine import training
+    from xlnet.engine import train_step
     from xlnet.exchange import conversion, described
-    training.set_up_process()
+    train_step.set_up_process()
     vocabulary = (settings.spiece_model_file, settings.uncased, settings.keep_accents)
     of_ours = [field.name for field in dataclasses.fields(described.Columns)]
     if conversion.is_theirs(settings.source):

@@ -13,7 +13,7 @@ from typing import NamedTuple, Optional
 
 from xlnet import files
 from xlnet.config import BEST, CONFIG_NAME, PRETRAINING_NAME
-from xlnet.engine import checkpoint, selection
+from xlnet.engine import best_checkpoint, checkpoint
 from xlnet.models import settled
 from xlnet.tokenization import SPIECE_NAME, description_path
 
@@ -47,7 +47,7 @@ def find(path: str, use_checkpoint: str = "best") -> ModelFiles:
     check_inside(path)
     check_inside(os.path.join(path, BEST), path)
     home = settled.home_of(path)
-    chosen = selection.chosen(path, use_checkpoint)
+    chosen = best_checkpoint.chosen(path, use_checkpoint)
     prefix = chosen[1] if chosen else checkpoint.resolve(path, "model")
     return ModelFiles(prefix, home or path, home is not None)
 

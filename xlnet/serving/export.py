@@ -19,7 +19,7 @@ import tensorflow.compat.v1 as tf
 import xlnet
 from xlnet import files
 from xlnet.config import CONFIG_NAME, DeviceSettings, NetworkSettings, TaskSettings
-from xlnet.engine import distribution, private_tf, training
+from xlnet.engine import distribution, private_tf, train_step
 from xlnet.errors import UserError, did_you_mean
 from xlnet.models import task_json
 from xlnet.models.settled import TASK_NAME
@@ -65,7 +65,7 @@ def export(model_dir: str, export_dir: str, *, names: Optional[Sequence[str]] = 
     if os.path.exists(export_dir) and not os.path.isdir(export_dir):
         raise UserError("export_dir: %s is a file, expected a directory" % export_dir)
     files.require_writable(export_dir, "export_dir")
-    training.set_up_process()
+    train_step.set_up_process()
     model = loaded.read(model_dir, use_checkpoint=use_checkpoint,
                         network=NetworkSettings(precision=DTYPES[dtype]), **given)
     target = os.path.join(export_dir, str(_next_version(export_dir)))

@@ -21,7 +21,7 @@ import numpy as np
 import tensorflow as tf
 
 from xlnet import files
-from xlnet.engine import reports
+from xlnet.engine import progress
 from xlnet.errors import UserError
 from xlnet.records import tfrecord
 from xlnet.serving.model import Model
@@ -210,4 +210,4 @@ class _Progress:
             self._said = now
             pace = (now - self._began) / self._done
             _log.info("%d/%d texts  %.1f texts/s  left %s", self._done, self._count, 1 / pace,
-                      reports.clock(pace * max(self._count - self._done, 0)))
+                      progress.clock(pace * max(self._count - self._done, 0)))

@@ -17,7 +17,7 @@ import numpy as np
 
 from xlnet import failures
 from xlnet.config import NetworkSettings, XLNetConfig
-from xlnet.engine import training
+from xlnet.engine import train_step
 from xlnet.errors import UserError
 from xlnet.network.incremental import IncrementalNetwork
 from xlnet.serving.loaded import LoadedModel
@@ -32,7 +32,7 @@ def build(config: XLNetConfig, network: NetworkSettings,
     """The inputs and outputs of an `IncrementalNetwork`, by its names; the attention of layer i is
     `attention/i`."""
     run = network.run_config(is_training=False)
-    with training.model_scope(kept_in=run.precision):
+    with train_step.model_scope(kept_in=run.precision):
         made = IncrementalNetwork(config, run, has_queries=not is_causal)
     return (dict(made.inputs._asdict(), size=made.size, parents=made.parents),
             {"log_probabilities": made.log_probabilities, "clear": made.clear,

@@ -12,7 +12,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from xlnet.config import DeviceSettings
-from xlnet.engine import checkpoint, distribution, private_tf, training
+from xlnet.engine import checkpoint, distribution, private_tf, train_step
 from xlnet.engine.restoring import Restoring
 from xlnet.errors import UserError
 from xlnet.models import layout
@@ -72,7 +72,7 @@ class Restored:
     """
 
     def __init__(self, prefix: str, device: DeviceSettings):
-        training.set_up_process()
+        train_step.set_up_process()
         self._prefix = prefix
         self._graph = tf.Graph()
         self._session = tf.Session(graph=self._graph, config=distribution.session_config(

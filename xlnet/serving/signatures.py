@@ -11,7 +11,7 @@ import functools
 
 import tensorflow.compat.v1 as tf
 
-from xlnet.engine import training
+from xlnet.engine import train_step
 from xlnet.errors import UserError
 from xlnet.models import layout
 from xlnet.network import heads, modeling
@@ -88,7 +88,7 @@ class Signatures:
         features = GraphEncoder(self._tokenizer, Layout(length)).pairs(texts)
         padding = features["input_mask"]
         run = network.run_config(False)
-        with training.model_scope(kept_in=run.precision):
+        with train_step.model_scope(kept_in=run.precision):
             sequence = modeling.transformer_xl(
                 config, run, input_ids=features["input_ids"], seg_ids=features["segment_ids"],
                 mask=padding[:, None] > 0).sequence

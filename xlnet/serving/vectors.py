@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from xlnet.config import NetworkSettings, XLNetConfig
-from xlnet.engine import training
+from xlnet.engine import train_step
 from xlnet.errors import UserError
 from xlnet.network import heads, modeling
 from xlnet.serving.session import IDS, Tensors
@@ -28,7 +28,7 @@ def build(config: XLNetConfig, network: NetworkSettings) -> tuple[Tensors, Tenso
               for name, dtype in zip(IDS, (tf.int32, tf.float32, tf.int32))}
     ids, padding, segments = (inputs[name] for name in IDS)
     run = network.run_config(False, mem_len=_ALL)
-    with training.model_scope(kept_in=run.precision):
+    with train_step.model_scope(kept_in=run.precision):
         # The memory of a layer is what enters it: the embeddings, then the layers but the last one.
         found = modeling.transformer_xl(
             config, run, input_ids=ids, seg_ids=segments, mask=padding[:, None] > 0)

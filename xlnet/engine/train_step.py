@@ -21,7 +21,7 @@ import tensorflow.compat.v1 as tf
 
 from xlnet import failures, files
 from xlnet.config import CONFIG_NAME, NetworkSettings, OptimizationSettings, XLNetConfig
-from xlnet.engine import checkpoint, distribution, gpus, hosts, optimization, private_tf
+from xlnet.engine import checkpoint, distribution, gpus, multi_host, optimizer, private_tf
 from xlnet.engine.estimator import Estimator, EstimatorSpec, ModeKeys, RunConfig
 from xlnet.errors import UserError
 from xlnet.network import noise, ops, parameters
@@ -88,7 +88,7 @@ def _train(estimator, input_fn, max_steps, hooks, devices):
         if devices.hosts == 1:
             estimator.train(input_fn, max_steps=max_steps, hooks=hooks)
             return
-        with hosts.together() as watch:
+        with multi_host.together() as watch:
             estimator.train(input_fn, max_steps=max_steps, hooks=[watch, *hooks])
     except tf.errors.NotFoundError as e:
         missing = re.search(r"Key (\S+) not found in checkpoint", e.message)
@@ -188,8 +188,8 @@ def start_from(init_checkpoint: Optional[str], config: XLNetConfig, model_dir: s
 
 # ---- one step ----
 
-def loss_scale(network: NetworkSettings, model_dir: str) -> Optional[optimization.LossScale]:
-    """The `optimization.LossScale` that the precision of `NetworkSettings` needs, or None.
+def loss_scale(network: NetworkSettings, model_dir: str) -> Optional[optimizer.LossScale]:
+    """The `optimizer.LossScale` that the precision of `NetworkSettings` needs, or None.
 
     Args:
       model_dir: of the run, whose checkpoints say what it counts.
@@ -197,12 +197,12 @@ def loss_scale(network: NetworkSettings, model_dir: str) -> Optional[optimizatio
     if network.precision != "fp16":
         return None
     newest = checkpoint.newest(model_dir)
-    return optimization.LossScale(not newest or checkpoint.UPDATES in checkpoint.names(newest))
+    return optimizer.LossScale(not newest or checkpoint.UPDATES in checkpoint.names(newest))
 
 
 def accumulate(compute: Callable[..., tuple[tf.Tensor, dict[str, tf.Tensor]]],
                inputs: dict[str, tf.Tensor], micro_batches: int,
-               scale: Optional[optimization.LossScale] = None, xla: bool = False
+               scale: Optional[optimizer.LossScale] = None, xla: bool = False
                ) -> tuple[tf.Tensor, list[tf.Tensor], dict[str, tf.Tensor]]:
     """Gradients of the mean loss over micro-batches, one after the other in the memory of one.
 
@@ -212,7 +212,7 @@ def accumulate(compute: Callable[..., tuple[tf.Tensor, dict[str, tf.Tensor]]],
       compute: function of (some rows of `inputs`, the number of the first of them) that returns
         (loss float32 scalar, dict of tensors with these rows).
       inputs: dict of tensors [rows, ...]. micro_batches: divides the rows.
-      scale: `optimization.LossScale` that the gradients are multiplied by, or None.
+      scale: `optimizer.LossScale` that the gradients are multiplied by, or None.
       xla: whether to compile it, for each shape of the inputs.
 
     Returns:
@@ -234,7 +234,7 @@ def _accumulate(compute, inputs, micro_batches, scale):
 
     def one(index):
         loss, kept = compute({name: part[index] for name, part in parts.items()}, index * rows)
-        return loss, optimization.gradients_of(loss * scale.value if scale else loss), kept
+        return loss, optimizer.gradients_of(loss * scale.value if scale else loss), kept
 
     loss, gradients, kept = one(0)   # makes the variables too
     if micro_batches == 1:
@@ -286,7 +286,7 @@ def step_of_graph() -> Step:
 
 def training_spec(loss: tf.Tensor, optimization_settings: OptimizationSettings,
                   gradients: Optional[list[tf.Tensor]] = None,
-                  scale: Optional[optimization.LossScale] = None,
+                  scale: Optional[optimizer.LossScale] = None,
                   updates: Sequence[tf.Operation] = (),
                   **more: Any) -> EstimatorSpec:
     """The part of a training step that is the same for all tasks. Its scalars are handed on as
@@ -295,14 +295,14 @@ def training_spec(loss: tf.Tensor, optimization_settings: OptimizationSettings,
     Args:
       loss: float32 scalar, the mean over this replica's rows. gradients: of `loss` times
         `scale.value`, for `tf.trainable_variables()`; computed here if not given.
-      updates: other operations of the step. more: of `optimization.minimize`.
+      updates: other operations of the step. more: of `optimizer.minimize`.
     """
     if gradients is None:
-        gradients = optimization.gradients_of(loss)
+        gradients = optimizer.gradients_of(loss)
     stop_asked = _stop_variable()
     *gradients, loss, stop = distribution.mean_over_replicas(
         gradients + [loss, stop_asked.read_value()])
-    train_op, scalars = optimization.minimize(
+    train_op, scalars = optimizer.minimize(
         loss, optimization_settings, tf.train.get_global_step(),
         list(zip(gradients, tf.trainable_variables())), scale, **more)
     tf.add_to_collection(_STEP, Step(loss=tf.identity(loss), stop=tf.identity(stop),

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from xlnet.engine import distribution, memory
+from xlnet.engine import distribution, recurrent_memory
 
 ROWS, SHAPE = 8, (2, 3, 4)      # L, M, D
 STORED = np.random.default_rng(0).normal(size=(ROWS, *SHAPE)).astype(np.float32)
@@ -18,7 +18,7 @@ LATER = 128 + 4 * 3 * 24 + 10   # [bytes] in the fourth row of a file
 def folder(tmp_path):
     """The memories of step 5 in two files, as two hosts write them."""
     for first in (0, 4):
-        memory.write(str(tmp_path / ("memory-5-%d.npy" % first)), STORED[first:first + 4])
+        recurrent_memory.write(str(tmp_path / ("memory-5-%d.npy" % first)), STORED[first:first + 4])
     return tmp_path
 
 
@@ -30,7 +30,7 @@ def load(folder, hosts, host, rows=ROWS):
                                    tf.initializers.zeros(), use_resource=True)
         tf.add_to_collection("memories", variable)
         session.run(variable.initializer)
-        files = memory.MemoryFiles(str(folder), devices, rows)
+        files = recurrent_memory.MemoryFiles(str(folder), devices, rows)
         files.begin()
         files.load(session, 5)
         return session.run(variable)
@@ -39,7 +39,7 @@ def load(folder, hosts, host, rows=ROWS):
 def test_nothing_is_remembered_past_the_start_of_a_stream(graph):
     """Neither NaN nor infinity, which times 0 are NaN."""
     config = types.SimpleNamespace(n_layer=1, d_model=1)
-    store = memory.Memory(config, 2, tf.constant([1, 0]))
+    store = recurrent_memory.Memory(config, 2, tf.constant([1, 0]))
     with tf.Session() as session:
         session.run(tf.local_variables_initializer())
         session.run(store.update(tf.constant([[[[np.nan], [np.inf]]], [[[1.], [2.]]]])))
@@ -74,7 +74,7 @@ def test_damage_is_found_in_the_rows_that_are_read(folder, caplog):
 def test_rows_of_other_hosts_are_not_read(tmp_path):
     """309 GB of them, for the largest preset; here 4 MB."""
     rows = 40000
-    memory.write(str(tmp_path / "memory-5-0.npy"), np.zeros([rows, *SHAPE], np.float32))
+    recurrent_memory.write(str(tmp_path / "memory-5-0.npy"), np.zeros([rows, *SHAPE], np.float32))
     tracemalloc.start()
     try:
         assert load(tmp_path, rows // 2, 7, rows=rows).shape == (2, *SHAPE)

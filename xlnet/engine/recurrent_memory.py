@@ -16,7 +16,7 @@ import tensorflow.compat.v1 as tf
 
 from xlnet import files
 from xlnet.config import XLNetConfig
-from xlnet.engine import checkpoint, distribution, hosts
+from xlnet.engine import checkpoint, distribution, multi_host
 from xlnet.errors import UserError
 
 _log = logging.getLogger(__name__)
@@ -116,8 +116,8 @@ class MemoryFiles:
 
     def _wait(self, step):
         pattern = _path(self._model_dir, step, "*")
-        if not hosts.wait_until(lambda: len(glob.glob(pattern)) >= self._devices.hosts,
-                                _SECONDS_FOR_OTHER_HOSTS):
+        if not multi_host.wait_until(lambda: len(glob.glob(pattern)) >= self._devices.hosts,
+                                     _SECONDS_FOR_OTHER_HOSTS):
             raise UserError("model_dir: after %d s %s is not there from all hosts, which must "
                             "share the directory" % (_SECONDS_FOR_OTHER_HOSTS, pattern))
 

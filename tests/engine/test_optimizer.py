@@ -10,7 +10,7 @@ from helpers.golden import assert_close, constants, load, pretraining_losses
 
 import xlnet
 from xlnet.config import NetworkSettings, OptimizationSettings
-from xlnet.engine import checkpoint, optimization, training
+from xlnet.engine import checkpoint, optimizer, train_step
 from xlnet.errors import UserError
 from xlnet.network import modeling
 
@@ -39,7 +39,7 @@ def test_golden_trajectories(graph, golden, kind):
     step = tf.train.get_or_create_global_step()
     variables = variables_of({name: case["in/init/" + name] for name in NAMES})
     gradients = {name: tf.placeholder(tf.float32, variables[name].shape) for name in NAMES}
-    train_op, scalars = optimization.minimize(
+    train_op, scalars = optimizer.minimize(
         None, settings_of(case.settings[kind]), step,
         [(gradients[name], variables[name]) for name in NAMES])
     with tf.Session() as session:
@@ -74,8 +74,8 @@ def test_golden_pretraining_trajectory(graph, golden, config_name):
                              perm_mask=feeds["perm_mask"], inp_q=feeds["inp_q"],
                              target_mapping=feeds["target_mapping"])
     _, loss = pretraining_losses(model, feeds)
-    train_op, scalars = optimization.minimize(loss, settings_of(reference["optimizer"]),
-                                              tf.train.get_or_create_global_step())
+    train_op, scalars = optimizer.minimize(loss, settings_of(reference["optimizer"]),
+                                           tf.train.get_or_create_global_step())
     weights = {v.op.name: v for v in tf.trainable_variables()}
     step = dict(scalars, loss=loss, memory=model.get_new_memory(), update=train_op)
     with tf.Session() as session:
@@ -97,7 +97,7 @@ def test_golden_pretraining_trajectory(graph, golden, config_name):
 def run_steps(settings, values, gradients, steps=3):
     """Final values after `steps` updates with constant gradients."""
     variables = variables_of(values)
-    train_op, _ = optimization.minimize(
+    train_op, _ = optimizer.minimize(
         None, settings, tf.train.get_or_create_global_step(),
         [(tf.constant(gradients[name]), variables[name]) for name in values])
     with tf.Session() as session:
@@ -130,7 +130,7 @@ def test_a_weight_decays_after_it_was_read(graph):
     weight = tf.get_variable("kernel", initializer=tf.ones([2]), use_resource=True)
     with tf.control_dependencies([tf.numpy_function(lambda: time.sleep(0.5), [], [])]):
         loss = tf.reduce_sum(tf.square(weight.read_value()))
-    train_op, _ = optimization.minimize(
+    train_op, _ = optimizer.minimize(
         loss, OptimizationSettings(learning_rate=1., weight_decay=0.5, decay_method="constant"),
         tf.train.get_or_create_global_step())
     with tf.Session() as session:
@@ -169,10 +169,10 @@ def test_gradients_that_are_not_valid_change_nothing(graph):
     is_valid = tf.placeholder(tf.bool, [])
     step = tf.train.get_or_create_global_step()
     weight = variables_of({"kernel": np.ones(3, np.float32)})["kernel"]
-    optimizer = optimization.AdamW(tf.constant(0.1), step, epsilon=1e-8, weight_decay=0.1,
-                                   average_decay=0.9, is_valid=is_valid)
-    train_op = optimizer.apply_gradients([(tf.ones([3]), weight)], global_step=step)
-    kept = [weight] + [optimizer.get_slot(weight, name) for name in optimizer.get_slot_names()]
+    adam = optimizer.AdamW(tf.constant(0.1), step, epsilon=1e-8, weight_decay=0.1,
+                           average_decay=0.9, is_valid=is_valid)
+    train_op = adam.apply_gradients([(tf.ones([3]), weight)], global_step=step)
+    kept = [weight] + [adam.get_slot(weight, name) for name in adam.get_slot_names()]
     assert len(kept) == 4
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
@@ -185,12 +185,12 @@ def test_gradients_that_are_not_valid_change_nothing(graph):
 
 def test_steps_that_overflow_are_not_counted(graph):
     """The update after three of them is a run's first: of a full step, and it is the average."""
-    scale, step = optimization.LossScale(), tf.train.get_or_create_global_step()
+    scale, step = optimizer.LossScale(), tf.train.get_or_create_global_step()
     weight = variables_of({"kernel": np.ones(2, np.float32)})["kernel"]
     gradient = tf.placeholder(tf.float32, [2])
     settings = OptimizationSettings(learning_rate=0.1, decay_method="constant", average_decay=0.9)
-    train_op, _ = optimization.minimize(tf.constant(0.), settings, step, [(gradient, weight)],
-                                        scale)
+    train_op, _ = optimizer.minimize(tf.constant(0.), settings, step, [(gradient, weight)],
+                                     scale)
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
         for value in [np.inf] * 3 + [1e4]:
@@ -208,7 +208,7 @@ def test_a_run_without_the_count_of_updates_resumes(graph, tmp_path, stored, is_
         checkpoint.write_arrays(str(tmp_path / "model.ckpt-3"),
                                 dict(stored, global_step=np.int64(3)))
         checkpoint.note_newest(str(tmp_path))
-    scale = training.loss_scale(NetworkSettings(precision="fp16"), str(tmp_path))
+    scale = train_step.loss_scale(NetworkSettings(precision="fp16"), str(tmp_path))
     assert (scale.updates is not None) == is_counted
     assert (checkpoint.UPDATES in [v.op.name for v in tf.global_variables()]) == is_counted
 
@@ -223,8 +223,8 @@ def test_a_variable_without_gradient_is_named(graph):
     used = tf.get_variable("used", [2], use_resource=True)
     tf.get_variable("forgotten", [2], use_resource=True)
     with pytest.raises(ValueError, match="no gradient reaches forgotten"):
-        optimization.minimize(tf.reduce_sum(used), OptimizationSettings(),
-                              tf.train.get_or_create_global_step())
+        optimizer.minimize(tf.reduce_sum(used), OptimizationSettings(),
+                           tf.train.get_or_create_global_step())
 
 
 def test_every_variable_of_pretraining_has_a_gradient(graph):
@@ -236,5 +236,5 @@ def test_every_variable_of_pretraining_has_a_gradient(graph):
             config, run, input_ids=ids, seg_ids=ids, direction=tf.constant([0, 1]),
             mems=[tf.zeros([2, 4, config.d_model])] * config.n_layer,
             query=modeling.Query(positions=tf.constant([[1], [2]])))
-    optimization.minimize(tf.reduce_sum(outputs.sequence ** 2), OptimizationSettings(),
-                          tf.train.get_or_create_global_step())
+    optimizer.minimize(tf.reduce_sum(outputs.sequence ** 2), OptimizationSettings(),
+                       tf.train.get_or_create_global_step())

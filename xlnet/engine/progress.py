@@ -17,7 +17,7 @@ import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from xlnet import files
-from xlnet.engine import checkpoint, gpus, training
+from xlnet.engine import checkpoint, gpus, train_step
 from xlnet.errors import UserError
 
 _log = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ _RISE = 1.              # above its lowest value that is warned of [nats per tok
 
 
 class Journal:
-    """What is kept of a run in its model directory: `training.csv` and TensorBoard's files.
+    """What is kept of a run in its model directory: `train_step.csv` and TensorBoard's files.
 
     Args:
       start_step: rows of later steps, of a run that was killed, are dropped.
@@ -108,7 +108,7 @@ class Progress(tf.train.SessionRunHook):
         self._lowest, self._has_warned = math.inf, not with_perplexity
 
     def begin(self) -> None:
-        self._fetches = training.step_of_graph().scalars()
+        self._fetches = train_step.step_of_graph().scalars()
         if self._banner is not None and self._is_chief:
             count = sum(v.shape.num_elements() for v in tf.trainable_variables())
             self._banner = dict(self._banner, parameters="{:,}".format(count))

@@ -17,7 +17,7 @@ import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from xlnet import failures
-from xlnet.engine import distribution, private_tf, reports, training
+from xlnet.engine import distribution, private_tf, progress, train_step
 from xlnet.engine.restoring import Restoring
 
 _log = logging.getLogger(__name__)
@@ -69,7 +69,7 @@ class Answering:
                 done += len(parts[-1]["loss"])
                 if time.time() - said > _SECONDS_BETWEEN_LINES:
                     said = time.time()
-                    _log.info("%s  %d/%d rows  left %s", name, done, made.count, reports.clock(
+                    _log.info("%s  %d/%d rows  left %s", name, done, made.count, progress.clock(
                         (said - began) / done * (made.count - done)))
         if done != made.count:
             raise RuntimeError("%s: %d answers to %d rows" % (name, done, made.count))
@@ -98,7 +98,7 @@ class Answering:
         in the middle of which TensorFlow would not place variables on all devices."""
         if self._session is not None:
             return
-        training.set_up_process()
+        train_step.set_up_process()
         strategy = self._devices.strategy or tf2.distribute.get_strategy()
         with private_tf.gradients_forgotten(), tf.Graph().as_default() as graph, \
                 strategy.scope():

@@ -9,7 +9,7 @@ import time
 from typing import Any, Optional
 
 from xlnet import files
-from xlnet.engine import checkpoint, selection
+from xlnet.engine import best_checkpoint, checkpoint
 from xlnet.errors import UserError
 
 _log = logging.getLogger(__name__)
@@ -94,7 +94,8 @@ class KeptSettings:
 
     def _matters(self, name, was, now):
         if name in _OF_EVALUATIONS:
-            has_some = os.path.exists(os.path.join(self._model_dir, selection.EVALUATIONS_NAME))
+            has_some = os.path.exists(
+                os.path.join(self._model_dir, best_checkpoint.EVALUATIONS_NAME))
             return self._evaluates and has_some and not (
                 name == "eval_record_info_dir" and was is None)
         return name not in _MAY_CHANGE

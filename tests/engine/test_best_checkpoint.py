@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from xlnet.engine import checkpoint, selection
+from xlnet.engine import best_checkpoint, checkpoint
 
 
 def make_checkpoint(directory, step, value):
@@ -46,7 +46,7 @@ def kill_at(monkeypatch, number):
         return run
     for module, names in ((os, ("replace", "rename", "remove", "unlink", "rmdir", "makedirs")),
                           (shutil, ("copyfile", "rmtree", "copytree")),
-                          (selection, ("_write_weights",))):
+                          (best_checkpoint, ("_write_weights",))):
         for name in names:
             monkeypatch.setattr(module, name, watched(getattr(module, name)))
 
@@ -60,17 +60,17 @@ def test_best_is_whole_wherever_a_run_is_killed(tmp_path, monkeypatch, step):
     sidecar_files, best, found = [str(tmp_path / "task.json")], tmp_path / "best", []
     for number in range(100):
         shutil.rmtree(best, ignore_errors=True)
-        selection.export(old, str(best), sidecar_files)
+        best_checkpoint.export(old, str(best), sidecar_files)
         assert value_of(best) == 1
         with monkeypatch.context() as patched:
             kill_at(patched, number)
             try:
-                selection.export(new, str(best), sidecar_files)
+                best_checkpoint.export(new, str(best), sidecar_files)
                 break
             except Killed:
                 pass
         found.append(value_of(best))
-        selection.export(new, str(best), sidecar_files)
+        best_checkpoint.export(new, str(best), sidecar_files)
         assert value_of(best) == 2 and {path.name for path in best.iterdir()} == {
             "checkpoint", "task.json", "model.ckpt-%d.index" % step,
             "model.ckpt-%d.data-00000-of-00001" % step}
@@ -80,12 +80,12 @@ def test_best_is_whole_wherever_a_run_is_killed(tmp_path, monkeypatch, step):
 @pytest.mark.parametrize("lower_is_better, metric, best", (
     (False, (.5, .7, .7, .7), 3), (True, (.5, .3, .3, .3), 3), (False, (.5, .5, .5, .5), 3)))
 def test_ties_go_to_the_lower_loss_then_to_the_earlier(tmp_path, lower_is_better, metric, best):
-    chosen = selection.Selection(str(tmp_path), "score", lower_is_better=lower_is_better,
-                                 table="scores.tsv")
+    chosen = best_checkpoint.Selection(str(tmp_path), "score", lower_is_better=lower_is_better,
+                                       table="scores.tsv")
     for step, score, loss in zip((1, 2, 3, 4), metric, (2., 2., 1., 1.)):
         assert not chosen.add(step, {"score": score, "loss": loss}, None)
     assert chosen.best()["step"] == best
-    again = selection.Selection(str(tmp_path), "score")
+    again = best_checkpoint.Selection(str(tmp_path), "score")
     assert again.evaluations == chosen.evaluations
     assert (tmp_path / "scores.tsv").read_text().split("\n")[:2] == [
         "step\tscore", "1\t%.6f" % metric[0]]
@@ -95,7 +95,7 @@ def test_ties_go_to_the_lower_loss_then_to_the_earlier(tmp_path, lower_is_better
 
 @pytest.mark.parametrize("lower_is_better", (False, True))
 def test_what_is_not_finite_is_never_the_best(tmp_path, lower_is_better):
-    chosen = selection.Selection(str(tmp_path), "score", lower_is_better=lower_is_better)
+    chosen = best_checkpoint.Selection(str(tmp_path), "score", lower_is_better=lower_is_better)
     for step, (score, loss) in enumerate(((np.nan, 1.), (.5, 1.), (.5, np.nan), (np.nan, .1))):
         chosen.add(step, {"score": score, "loss": loss}, None)
     assert chosen.best()["step"] == 1
@@ -103,8 +103,8 @@ def test_what_is_not_finite_is_never_the_best(tmp_path, lower_is_better):
 
 def test_an_exported_checkpoint_can_be_exported_again(tmp_path):
     """As the best trial's is."""
-    selection.export(make_checkpoint(tmp_path / "run", 4, 3), str(tmp_path / "one"), [])
-    selection.export(checkpoint.noted(str(tmp_path / "one"))[1], str(tmp_path / "two"), [])
+    best_checkpoint.export(make_checkpoint(tmp_path / "run", 4, 3), str(tmp_path / "one"), [])
+    best_checkpoint.export(checkpoint.noted(str(tmp_path / "one"))[1], str(tmp_path / "two"), [])
     readers = [tf.train.load_checkpoint(str(tmp_path / name)) for name in ("one", "two")]
     for name in readers[0].get_variable_to_shape_map():
         np.testing.assert_array_equal(*(reader.get_tensor(name) for reader in readers))
@@ -115,7 +115,8 @@ def test_an_exported_checkpoint_can_be_exported_again(tmp_path):
 def test_a_run_that_has_a_table_alone_goes_on(tmp_path):
     """Before, pretraining kept held_out.tsv and nothing else."""
     (tmp_path / "held_out.tsv").write_text("step\tloss\n0\t7.250000\n20\t6.500000\n")
-    choice = selection.Selection(str(tmp_path), "loss", lower_is_better=True, table="held_out.tsv")
+    choice = best_checkpoint.Selection(str(tmp_path), "loss", lower_is_better=True,
+                                       table="held_out.tsv")
     assert choice.best() == {"step": 20, "loss": 6.5}
     choice.add(40, {"loss": 6.75}, None)
     assert (tmp_path / "held_out.tsv").read_text() == (
