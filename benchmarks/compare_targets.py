@@ -17,7 +17,7 @@ from xlnet.batches import permutation
 from xlnet.config import required, setting
 from xlnet.records import feature_spec, legacy
 from xlnet.text import windows
-from xlnet.tokenization import WORD_START, Tokenizer
+from xlnet.tokenization.tokenizer import WORD_START, Tokenizer
 
 MODES = ("legacy", "whole_word", "token")
 SOME = 1 << 12      # windows drawn together

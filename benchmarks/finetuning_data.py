@@ -17,7 +17,7 @@ from repository import ROOT
 
 from xlnet import cli
 from xlnet.config import ClassifierSettings, NetworkSettings, XLNetConfig, required, setting
-from xlnet.tasks import known
+from xlnet.tasks.types import known
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")      # before TensorFlow is imported
 
@@ -38,7 +38,7 @@ class BenchmarkSettings:
 
 
 def main(settings):
-    from xlnet.tokenization import Tokenizer
+    from xlnet.tokenization.tokenizer import Tokenizer
     tokenizer = Tokenizer(settings.spiece_model_file)
     with tempfile.TemporaryDirectory() as directory:
         print("| task | rows | read rows/s | tokenize and write, one process: rows/s of CPU time |")
@@ -51,14 +51,14 @@ def main(settings):
 
 def examples_of(task, glue_dir, split):
     """The examples of an official file."""
-    from xlnet.tasks import parsing
+    from xlnet.tasks.files import parsing
     rows = parsing.read_rows(task, os.path.join(glue_dir, task.name.upper()), split)
     return task.kind.examples(task, rows)
 
 
 def preparation(settings, task, tokenizer, directory):
     """A line of the table for one task's train file; the best of some repeats."""
-    from xlnet.tasks import encoding
+    from xlnet.tasks.features import encoding
     layout = encoding.Layout(settings.max_seq_length)
     read, written = [], []
     for _ in range(REPEATS):
@@ -112,8 +112,9 @@ def _json(f, names, rows):
 
 def prepare(path, spiece_model_file, max_seq_length):
     """Returns (rows, CPU seconds of reading, of tokenizing and writing, peak memory [bytes])."""
-    from xlnet.tasks import encoding, parsing
-    from xlnet.tokenization import Tokenizer
+    from xlnet.tasks.features import encoding
+    from xlnet.tasks.files import parsing
+    from xlnet.tokenization.tokenizer import Tokenizer
     tokenizer, task = Tokenizer(spiece_model_file), known.GLUE["sst-2"]
     began = time.process_time()
     rows = parsing.read_file(task, path, need_labels=True)
@@ -126,7 +127,7 @@ def prepare(path, spiece_model_file, max_seq_length):
 
 def evaluation(settings, tokenizer, directory):
     """Seconds for the whole of SST-2's dev file with batches of either kind."""
-    from xlnet.tasks import encoding
+    from xlnet.tasks.features import encoding
     task = known.GLUE["sst-2"]
     examples = examples_of(task, settings.glue_dir, "dev")
     path = encoding.write_records(directory, "dev", examples, tokenizer,

@@ -25,7 +25,7 @@ from untrained import make_model, make_texts
 from xlnet import cli, files
 from xlnet.config import Settings, setting
 from xlnet.errors import UserError
-from xlnet.tokenization import SPIECE_NAME
+from xlnet.tokenization.tokenizer import SPIECE_NAME
 
 
 @dataclasses.dataclass(frozen=True)

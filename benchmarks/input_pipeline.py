@@ -71,7 +71,7 @@ def make_batches(settings, folder):
     from xlnet.batches import input_pipeline
     from xlnet.batches.permutation import Permutation
     from xlnet.records.manifest import Manifest
-    from xlnet.tokenization import Tokenizer
+    from xlnet.tokenization.tokenizer import Tokenizer
     manifest, tokenizer = Manifest.read(folder), Tokenizer(settings.sp_path)
     permutation = Permutation(reuse_len=manifest.reuse_len, num_predict=settings.num_predict,
                               perm_size=manifest.reuse_len, mask_alpha=6, mask_beta=1)

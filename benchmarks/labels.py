@@ -19,7 +19,7 @@ from repository import ROOT
 
 from xlnet import cli
 from xlnet.config import required, setting
-from xlnet.tokenization import Tokenizer
+from xlnet.tokenization.tokenizer import Tokenizer
 
 
 @dataclasses.dataclass(frozen=True)

@@ -62,8 +62,10 @@ def repeat(source, path, times):
 
 def prepare(settings, path):
     """Returns (questions, CPU seconds of reading, of tokenizing and writing, peak memory [MB])."""
-    from xlnet.tasks import encoding, known, parsing
-    from xlnet.tokenization import Tokenizer
+    from xlnet.tasks.features import encoding
+    from xlnet.tasks.files import parsing
+    from xlnet.tasks.types import known
+    from xlnet.tokenization.tokenizer import Tokenizer
     tokenizer = Tokenizer(settings.spiece_model_file)
     task = known.find_task("squad2")
     kind = dataclasses.replace(task.kind, doc_stride=settings.doc_stride)

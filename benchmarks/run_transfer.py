@@ -19,10 +19,11 @@ from recipes import chosen, print_table, stage
 
 from xlnet import cli, files
 from xlnet.config import CorpusSettings, required, setting
-from xlnet.tasks import custom, known, parsing
-from xlnet.tasks.span_answers import Found
+from xlnet.tasks.files import parsing
+from xlnet.tasks.output.span_answers import Found
+from xlnet.tasks.types import custom, known
 from xlnet.text import reading
-from xlnet.tokenization import Tokenizer
+from xlnet.tokenization.tokenizer import Tokenizer
 
 # raw_text: (directory, its text_format). tasks: by name, (directory, split to evaluate, epochs).
 # more_text: tasks whose texts are read, and nothing else. pieces: of the vocabulary; entities in

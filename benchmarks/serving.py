@@ -78,8 +78,8 @@ def run(program, *arguments):
 def measure(settings):
     """Size and load time of an exported model; of each batch size the p50 and p99 of an answer
     [ms], and texts a second."""
-    from xlnet.serving import http_server
-    from xlnet.serving.saved_model import SavedModel, newest_version
+    from xlnet.serving.server import http_server
+    from xlnet.serving.server.saved_model import SavedModel, newest_version
     texts = make_texts(settings.spiece_model_file, settings.pieces, 256, _SPREAD)
     size = sum(os.path.getsize(os.path.join(place, name)) for place, _, names in os.walk(
         newest_version(settings.exported)) for name in names)

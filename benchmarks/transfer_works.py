@@ -23,8 +23,8 @@ from xlnet.models.task_model import TaskModel
 from xlnet.network import parameters
 from xlnet.pretraining import model as pretraining_model
 from xlnet.records import feature_spec
-from xlnet.tasks.registry import KINDS
-from xlnet.tasks.task import Task
+from xlnet.tasks.types.registry import KINDS
+from xlnet.tasks.types.task import Task
 
 ROWS, LENGTH, REUSED, MEMORY, SLOTS = 32, 512, 256, 384, 85
 CONFIG = XLNetConfig(n_layer=2, d_model=8, n_head=2, d_head=4, d_inner=16, ff_activation="gelu",

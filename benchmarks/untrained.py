@@ -21,8 +21,8 @@ def make_model(directory, model_config_path, spiece_model_file):
     from xlnet.models.task_model import TaskModel
     from xlnet.serving import session
     from xlnet.serving.loaded import TunedFor
-    from xlnet.tasks import custom
-    from xlnet.tokenization import Tokenizer
+    from xlnet.tasks.types import custom
+    from xlnet.tokenization.tokenizer import Tokenizer
     train_step.set_up_process()
     os.makedirs(directory)
     config = XLNetConfig(json_path=model_config_path)
@@ -49,7 +49,7 @@ def make_model(directory, model_config_path, spiece_model_file):
 def make_texts(spiece_model_file, pieces, count, spread=0.0):
     """English-like texts of about so many pieces, each of a length of its own within the share
     `spread` of that."""
-    from xlnet.tokenization import Tokenizer
+    from xlnet.tokenization.tokenizer import Tokenizer
     tokenizer, draw = Tokenizer(spiece_model_file), random.Random(0)
     words = [tokenizer.id_to_piece(id)[1:] for id in range(max(tokenizer.vocab_size // 10, 200))
              if id < tokenizer.vocab_size and tokenizer.id_to_piece(id)[1:].isalpha()]

@@ -13,7 +13,7 @@ from recipes import ROOT, stage
 
 from xlnet import cli, files
 from xlnet.config import setting
-from xlnet.tokenization import Tokenizer
+from xlnet.tokenization.tokenizer import Tokenizer
 
 VOCAB_SIZE = 1000   # so small a text has too few examples of rarer pieces
 SEQ_LEN, REUSE_LEN = 128, 64

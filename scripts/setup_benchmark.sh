@@ -4,7 +4,7 @@
 #   bash scripts/setup_benchmark.sh huggingface kerashub  both
 #
 # huggingface: .venv-benchmark, for --huggingface of benchmarks/run.py and from_python.py and the test
-# tests/exchange/test_in_transformers.py: PyTorch for the CPU, the last transformers 4 (it has XLNet),
+# tests/convert/test_in_transformers.py: PyTorch for the CPU, the last transformers 4 (it has XLNet),
 # and what its tokenizers read vocabularies with. TORCH_INDEX=... chooses the package index of torch;
 # PyTorch's own has builds without CUDA, which the default index may lack; TORCH_INDEX= (empty) takes
 # pip's default.

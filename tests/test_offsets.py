@@ -7,8 +7,8 @@ import pytest
 from helpers.paths import DATA, SPIECE
 from helpers.vocabulary import ODD_MODELS, ODD_TEXTS, odd_mixtures, train_odd_model
 
-from xlnet.offsets import Aligner, piece_span
-from xlnet.tokenization import WORD_START, Tokenizer
+from xlnet.tokenization.offsets import Aligner, piece_span
+from xlnet.tokenization.tokenizer import WORD_START, Tokenizer
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,9 @@ from helpers.paths import ROOT
 
 from xlnet.config import SpanSettings, TaggerSettings
 from xlnet.errors import UserError
-from xlnet.tasks import custom, entity_metrics, parsing, schemes, squad_files
+from xlnet.tasks.files import parsing, schemes, squad_files
+from xlnet.tasks.metrics import entity_metrics
+from xlnet.tasks.types import custom
 
 REPORTS = ROOT / "tests" / "reports"
 

@@ -19,10 +19,12 @@ from sklearn import metrics as sklearn_metrics
 
 from xlnet.config import ClassifierSettings, SpanSettings, TaggerSettings
 from xlnet.errors import UserError
-from xlnet.tasks import custom, parsing, prediction_files
-from xlnet.tasks.known import TASKS
-from xlnet.tasks.registry import KINDS
-from xlnet.tasks.task import Row, Task
+from xlnet.tasks.files import parsing
+from xlnet.tasks.output import prediction_files
+from xlnet.tasks.types import custom
+from xlnet.tasks.types.known import TASKS
+from xlnet.tasks.types.registry import KINDS
+from xlnet.tasks.types.task import Row, Task
 
 REPORTS = ROOT / "tests" / "reports"
 

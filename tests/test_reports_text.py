@@ -13,7 +13,8 @@ from helpers.vocabulary import train_tiny_model
 
 from xlnet import cli, config, encodings, errors
 from xlnet.programs import asking, extract_features, train_sentencepiece
-from xlnet.tasks import custom, parsing, readers
+from xlnet.tasks.files import parsing, readers
+from xlnet.tasks.types import custom
 from xlnet.text import preparation, reading
 
 REPORTS = ROOT / "tests" / "reports"

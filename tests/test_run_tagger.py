@@ -12,7 +12,7 @@ from helpers import command
 from helpers.finetuning import make_vocabulary, weights
 from helpers.paths import RELEASED
 
-from xlnet.tasks import tagged_files
+from xlnet.tasks.files import tagged_files
 
 pytestmark = pytest.mark.usefixtures("quick_start")
 NAMES, PLACES, FILLER = ("kamat", "telok", "solkit"), ("dakar", "nokla"), ("mi", "le", "rok", "las")

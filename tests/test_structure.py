@@ -14,6 +14,7 @@ from helpers.paths import ROOT
 # Each room of the library, and the rooms that its modules may import from beside itself.
 ROOMS = {
     "": set(),
+    "tokenization": {""},
     "network": {""},
     "records": {""},
     "batches": {"", "records"},
@@ -24,8 +25,8 @@ ROOMS = {
     "models": {"", "network", "engine", "tasks"},
     "finetuning": {"", "network", "records", "batches", "engine", "tasks", "models"},
     "serving": {"", "network", "records", "engine", "tasks", "models"},
-    "exchange": {"", "engine", "tasks", "models"},
-    "views": {"", "network", "records", "batches"},
+    "convert": {"", "engine", "tasks", "models"},
+    "plots": {"", "network", "records", "batches"},
 }
 ROOMS["programs"] = set(ROOMS)
 ENTRY_POINTS = ("data_utils.py", "train_gpu.py", "run_classifier.py", "run_tagger.py",
@@ -53,12 +54,12 @@ def imported(path):
 
 
 def room(module):
-    return module.split(".")[1] if module.count(".") == 2 else ""
+    return module.split(".")[1] if module.count(".") >= 2 else ""
 
 
 @pytest.mark.parametrize("module", MODULES)
 def test_a_module_imports_from_its_room_and_those_below(module):
-    allowed = ROOMS[room(module)] | {room(module)}
+    allowed = ROOMS[room(module)] | {room(module), "tokenization"}
     if module == "xlnet.api":           # the documented face of the network
         allowed = allowed | {"network"}
     for other in imported(MODULES[module]):
@@ -107,7 +108,9 @@ import importlib, sys
 for module in %r:
     importlib.import_module(module)
 import numpy as np
-from xlnet.tasks import known, parsing, prediction_files
+from xlnet.tasks.files import parsing
+from xlnet.tasks.output import prediction_files
+from xlnet.tasks.types import known
 task = known.find_task("cola")
 rows = parsing.read_rows(task, ".", "dev")
 truth = task.kind.truth(task, rows)

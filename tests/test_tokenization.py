@@ -11,9 +11,9 @@ import pytest
 from helpers.paths import GOLDEN, SPIECE
 from helpers.vocabulary import CONTROL, train_tiny_model
 
-from xlnet import tokenization
 from xlnet.errors import UserError
-from xlnet.tokenization import Tokenizer, clean_text
+from xlnet.tokenization import tokenizer
+from xlnet.tokenization.tokenizer import Tokenizer, clean_text
 
 CASES = json.loads((GOLDEN / "tokenization.json").read_text("utf-8"))
 
@@ -38,15 +38,15 @@ def test_golden_cleaning():
 
 def test_golden_pieces_and_ids(released):
     for case in CASES:
-        tokenizer = released[case["lower"]]
-        assert tokenizer.pieces(case["text"]) == case["pieces"], case
-        assert tokenizer.ids(case["text"]) == case["ids"], case
+        model = released[case["lower"]]
+        assert model.pieces(case["text"]) == case["pieces"], case
+        assert model.ids(case["text"]) == case["ids"], case
 
 
 def test_golden_ids_of_all_lines_at_once(released):
-    for lower, tokenizer in released.items():
+    for lower, model in released.items():
         cases = [case for case in CASES if case["lower"] == lower]
-        assert tokenizer.encode_lines([case["text"] for case in cases]) == [
+        assert model.encode_lines([case["text"] for case in cases]) == [
             case["ids"] for case in cases]
 
 
@@ -119,7 +119,7 @@ def test_lines_cleaned_together_are_as_cleaned_alone(lower, keep_accents):
     every = [chr(c) for c in itertools.chain(range(0x20000), range(0xE0000, 0xE0200))]
     for lines in [[], [""], ["", ""], ["\n"], ["a", "\n", " "]] + [
             odd_lines(7, seed) for seed in range(300)] + [every]:
-        cleaned = tokenization.clean_lines(lines, **settings)
+        cleaned = tokenizer.clean_lines(lines, **settings)
         assert cleaned == [plainly_cleaned(line, **settings) for line in lines]
         assert lines is every or cleaned == [clean_text(line, **settings) for line in lines]
 
@@ -135,7 +135,7 @@ def test_ids_as_array_are_those_of_each_line(tiny):
         assert ids.dtype == np.int32 and lengths.dtype == np.int64
         assert lengths.tolist() == list(map(len, expected))
         assert ids.tolist() == sum(expected, []) and tiny.encode_lines(lines) == expected
-    many = odd_lines(2 * tokenization._BATCH_LINES + 1, 1)
+    many = odd_lines(2 * tokenizer._BATCH_LINES + 1, 1)
     assert tiny.encode_lines(many) == [tiny.ids(line) for line in many]
     for array in tiny.encode_to_array([]):
         assert array.shape == (0,)
@@ -157,7 +157,7 @@ def test_digit_and_comma_in_one_piece_are_split(tiny):
     assert "3," in map(tiny.id_to_piece, range(tiny.vocab_size))
     pieces = tiny.pieces("1 3, 13, a")
     assert "3," not in pieces
-    assert "".join(pieces).replace(tokenization.WORD_START, " ") == " 1 3, 13, a"
+    assert "".join(pieces).replace(tokenizer.WORD_START, " ") == " 1 3, 13, a"
 
 
 def test_encode_lines_equals_one_by_one(tiny):
@@ -174,7 +174,7 @@ def test_uncased_lowers_before_pieces(tiny):
 
 
 def test_cleaning_goes_with_the_model(tiny, tmp_path):
-    path, copy = str(tmp_path / "sp.model"), str(tmp_path / "kept" / tokenization.SPIECE_NAME)
+    path, copy = str(tmp_path / "sp.model"), str(tmp_path / "kept" / tokenizer.SPIECE_NAME)
     assert not (Tokenizer(tiny.path).uncased or Tokenizer(tiny.path).keep_accents)
     Tokenizer(tiny.path, uncased=True, keep_accents=True).save(path)
     Tokenizer(path).save(copy)
@@ -185,7 +185,7 @@ def test_cleaning_goes_with_the_model(tiny, tmp_path):
     # The same model elsewhere, without its description, told where a checkpoint keeps it.
     for beside in (tmp_path / "kept", tmp_path / "kept" / "model.ckpt-7",
                    tmp_path / "kept" / "latest"):
-        descriptions = tokenization.descriptions_beside(None, str(tmp_path), str(beside))
+        descriptions = tokenizer.descriptions_beside(None, str(tmp_path), str(beside))
         assert Tokenizer(tiny.path, descriptions=descriptions).keep_accents
 
 
@@ -212,7 +212,7 @@ def test_word_starts(tiny):
     for id in range(tiny.vocab_size):
         piece = tiny.id_to_piece(id)
         special = piece in CONTROL + ["<unk>", "<s>", "</s>", "<eop>"]
-        assert tiny.is_word_start[id] == (special or piece.startswith(tokenization.WORD_START)
+        assert tiny.is_word_start[id] == (special or piece.startswith(tokenizer.WORD_START)
                                           or tiny.is_punctuation[id])
     assert tiny.is_word_start[[tiny.id_to_piece(i) for i in range(tiny.vocab_size)].index("▁")]
 
@@ -266,5 +266,5 @@ def test_words_without_a_space_have_no_mark_of_one(released):
 
 
 def test_of_a_word_that_cleaning_takes_away_there_is_unk(released):
-    tokenizer = released[False]
-    assert tokenizer.encode_words(["\u0301", " "], [True, False]) == [[tokenizer.unk_id]] * 2
+    model = released[False]
+    assert model.encode_words(["\u0301", " "], [True, False]) == [[model.unk_id]] * 2

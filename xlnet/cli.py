@@ -13,7 +13,7 @@ from typing import Any, Callable, NamedTuple
 
 from absl import flags
 
-from xlnet import commands, failures, files, help, presets
+from xlnet import commands, errors, files, help, presets
 from xlnet.config import REQUIRED, Settings, check_value, default_of, setting_type
 from xlnet.errors import UserError, did_you_mean, visible
 
@@ -87,7 +87,7 @@ def run(main: Callable[..., object], *groups: type,
     program = os.path.basename(sys.argv[0])
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     try:
-        with _showing_log(program) as console, failures.explained():
+        with _showing_log(program) as console, errors.explained():
             _define(groups, no_longer_needed)
             if _HELP & set(sys.argv[1:]):
                 _show_help(program, about, groups, first, examples)

@@ -1,7 +1,14 @@
-"""The one exception that users see, and the hint that goes with a misspelt name."""
+"""The one exception that users see, and other errors explained in one line."""
 
+from __future__ import annotations
+
+import contextlib
+import dataclasses
 import difflib
-from collections.abc import Iterable
+import re
+import string
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Optional, Union
 
 
 class UserError(ValueError):
@@ -33,3 +40,169 @@ def visible(text: str, kept: str = "") -> str:
         return text
     return "".join(character if character.isprintable() or character in kept else
                    repr(character)[1:-1] for character in text)
+
+
+# ---- what TensorFlow and the operating system raise, in one line ----
+#
+# `cli.run` has `explained` around every program; the library has it where it knows more than the
+# error does, such as which records are being read. What no case is for keeps its traceback.
+# To add a case, put one into `_CASES`, above those that would catch it too, and raise the error in
+# `tests/test_errors.py` with the words that were seen. TensorFlow is not imported: classes are
+# known by name.
+
+Known = Union[str, Callable[[], str]]     # a text, or what finds it where it is needed
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """A failure that is known.
+
+    errors: names of classes, the error's own or one that it descends from; "OpError" is all that
+      TensorFlow raises of a graph.
+    pattern: regular expression that is found in the error's reason.
+    line: what is said. It may hold {reason}; {file}, the one that the error names; the pattern's
+      named groups; and what `explained` was given. The case is only for errors of which all that
+      it holds is known.
+    """
+    errors: tuple[str, ...]
+    pattern: str
+    line: str
+
+    def fits(self, error: Exception, why: str) -> bool:
+        return bool(_classes(error) & set(self.errors) and re.search(self.pattern, why))
+
+    def said(self, why: str, known: Mapping[str, Known]) -> Optional[str]:
+        """The line about an error that it fits; None where something is not known."""
+        found = re.search(self.pattern, why)
+        known = dict(known, **(found.groupdict() if found else {}))
+        names = {name for _, name, _, _ in string.Formatter().parse(self.line) if name}
+        if not names <= set(known):
+            return None
+        values = {name: known[name] for name in names}
+        return self.line.format(**{name: value if isinstance(value, str) else value()
+                                   for name, value in values.items()})
+
+
+_ANY = ("OpError", "OSError")
+_ELSEWHERE = "give a directory elsewhere"
+_LESS_MEMORY = (
+    "more --grad_accum_steps (micro-batches of fewer rows), --recompute=True, --precision=bf16 "
+    "(fp16 on GPUs without it), a smaller --train_batch_size or --eval_batch_size, a shorter "
+    "--max_seq_length or --mem_len")
+
+_CASES = (
+    Case(("OpError",), r"UserError: (?P<said>.+)", "{said}"),       # raised inside of the graph
+    Case(_ANY, r"(?i)no space left on device|quota exceeded|\d+ requested and \d+ written",
+         "{file}: no space left on the disk; free some and start again, or " + _ELSEWHERE),
+    Case(_ANY, r"(?i)read-only file system",
+         "{file}: the file system is read-only; copy what is needed to another one, or "
+         + _ELSEWHERE),
+    Case(_ANY, r"(?i)permission denied",
+         "{file}: permission denied; change the rights, or " + _ELSEWHERE),
+    Case(("ResourceExhaustedError",),
+         r"OOM when allocating tensor with shape(?P<shape>\[.*?\]).*device:(?P<device>\w+:\d+)",
+         "out of memory on {device}, for a tensor {shape}; what helps: " + _LESS_MEMORY),
+    Case(_ANY, r"(?i)(?P<answer>input/output error|stale (nfs )?file handle|[\w ]*timed out"
+         r"|resource temporarily unavailable|transport endpoint is not connected|host is down"
+         r"|too many open files|cannot allocate memory)",
+         "{file}: {answer}; nothing was changed: start again when the disk, the network or this "
+         "machine is well, or remove what stays so"),
+    Case(("OpError",), r"(?i)(_temp/|\.tempstate|\.partial-).*no such file or directory",
+         "{file}: its directory is gone; was it moved, or a disk taken away? start again when it "
+         "is there"),
+    Case(("OpError",), r"(?i); no such file or directory",
+         "records: {records} is gone; was it removed, or a disk taken away? start again when it is "
+         "there"),
+    Case(("MemoryError",), "", "out of memory: {reason}; what helps: " + _LESS_MEMORY),
+    Case(("BrokenProcessPool",), "",
+         "a worker process was killed, perhaps for want of memory; {fewer}"),
+    Case(("DataLossError",), "",
+         "records: {records} is damaged: {reason}; remove it and start again, it is made anew"),
+)
+
+
+class Unreadable(UserError):
+    """A file that cannot be read; `fault`: its line without what to do about it."""
+
+    def __init__(self, fault: str, remedy: str):
+        super().__init__("%s; %s" % (fault, remedy))
+        self.fault = fault
+
+
+@contextlib.contextmanager
+def explained(**known: Known) -> Iterator[None]:
+    """Turns a failure that is known into a `UserError` of one line.
+
+    known: what lines of cases may hold beside what the error says itself, or functions that find it
+      out: `records`, the path of the records that are read inside; `fewer`, how fewer processes
+      work there.
+    """
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as e:
+        line = in_one_line(e, **known)
+        if line is None:
+            raise
+        raise UserError(line) from e
+
+
+@contextlib.contextmanager
+def reading(what: str, remedy: str) -> Iterator[None]:
+    """As `explained`, where any other failure means that a file cannot be read.
+
+    Args:
+      what: its role and name. remedy: what to do then.
+
+    Raises:
+      Unreadable: that is so.
+    """
+    try:
+        with explained(file=what):
+            yield
+    except UserError:
+        raise
+    except Exception as e:
+        if not _classes(e) & {"OpError", "OSError", "RuntimeError", "ValueError", "IndexError"}:
+            raise
+        raise Unreadable("%s cannot be read: %s" % (what, reason(e)), remedy) from e
+
+
+def in_one_line(error: Exception, **known: Known) -> Optional[str]:
+    """What to say of an error; None where it is no case that is known."""
+    why = reason(error)
+    file = _file(error, why)
+    known = dict(known, reason=why, **({"file": file} if file else {}))
+    lines = (case.said(why, known) for case in _CASES if case.fits(error, why))
+    return next((line for line in lines if line), None)
+
+
+def _classes(error):
+    return {each.__name__ for each in type(error).__mro__}
+
+
+# What TensorFlow puts around the reason: the node, where the graph was made, hints.
+_AROUND = re.compile(r"\s*$|\s+File \"|Graph execution error|Detected at|Node: |\s*\[\[|Hint: "
+                     r"|Original stack trace|From /job:|\d+ root error|\d+ (successful|derived) ")
+
+
+def reason(error: Exception) -> str:
+    """The line of an error that says what happened."""
+    text = getattr(error, "message", None) or getattr(error, "strerror", None) or str(error)
+    lines = [line for line in text.split("\n") if not _AROUND.match(line)]
+    return re.sub(r"^\s*\(\d+\) [A-Z_ ]+: ", "", lines[0]).strip() if lines \
+        else type(error).__name__
+
+
+# What is added to a file's name while it is written, here and by TensorFlow.
+_WHILE_WRITTEN = re.compile(r"\.partial-\d+(?=/|$)|_temp/part-.*$|\.tempstate\d+$")
+
+
+def _file(error, why):
+    """The file that an error names: of a copy the one that is written; None if it names none."""
+    named = getattr(error, "filename2", None) or getattr(error, "filename", None)
+    if not named:
+        found = re.match(r"([^\s;:]*/[^\s;:]+)[;:]", why)
+        named = found.group(1) if found else None
+    return _WHILE_WRITTEN.sub("", str(named)) if named else None

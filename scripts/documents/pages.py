@@ -24,8 +24,8 @@ API = (
         "xlnet.config.XLNetConfig", "xlnet.config.RunConfig", "xlnet.config.create_run_config",
         "xlnet.api.XLNetModel")),
     ("tokenization.md", "Tokenizer and errors", (
-        "xlnet.tokenization.Tokenizer", "xlnet.errors.UserError")),
-    ("kinds.md", "A kind of task", ("xlnet.tasks.kind.Kind",)),
+        "xlnet.tokenization.tokenizer.Tokenizer", "xlnet.errors.UserError")),
+    ("kinds.md", "A kind of task", ("xlnet.tasks.types.kind.Kind",)),
 )
 
 

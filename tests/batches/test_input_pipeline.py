@@ -12,7 +12,7 @@ from xlnet.batches import input_pipeline
 from xlnet.batches.permutation import Permutation
 from xlnet.errors import UserError
 from xlnet.records.manifest import Manifest
-from xlnet.tokenization import Tokenizer
+from xlnet.tokenization.tokenizer import Tokenizer
 
 BATCH = 2           # of 4 streams: an epoch has two rounds
 

@@ -7,7 +7,7 @@ from helpers.paths import SHARED, SPIECE
 
 from xlnet.batches.permutation import Permutation
 from xlnet.records.legacy import LegacyManifest
-from xlnet.tokenization import Tokenizer
+from xlnet.tokenization.tokenizer import Tokenizer
 
 RECORDS = SHARED / "golden" / "training" / "tfrecords"
 

@@ -17,10 +17,10 @@ from xlnet.errors import UserError
 from xlnet.finetuning import model, trials
 from xlnet.models import task_model
 from xlnet.network import heads, modeling
-from xlnet.tasks.kind import LossOptions
-from xlnet.tasks.known import GLUE
-from xlnet.tasks.registry import KINDS
-from xlnet.tasks.task import Row
+from xlnet.tasks.types.kind import LossOptions
+from xlnet.tasks.types.known import GLUE
+from xlnet.tasks.types.registry import KINDS
+from xlnet.tasks.types.task import Row
 
 pytestmark = pytest.mark.usefixtures("quick_start")
 

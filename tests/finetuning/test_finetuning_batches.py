@@ -8,9 +8,9 @@ from xlnet.batches import input_pipeline
 from xlnet.errors import UserError
 from xlnet.records import feature_spec, tfrecord
 from xlnet.records.example_bytes import ExampleBytes
-from xlnet.tasks import encoding
-from xlnet.tasks.encoding import Example, Layout
-from xlnet.tokenization import Tokenizer
+from xlnet.tasks.features import encoding
+from xlnet.tasks.features.encoding import Example, Layout
+from xlnet.tokenization.tokenizer import Tokenizer
 
 LENGTH, ROWS = 40, 46
 

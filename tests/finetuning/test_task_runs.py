@@ -12,8 +12,9 @@ from helpers import command, official
 from helpers.finetuning import make_vocabulary
 from helpers.paths import DATA, FOLDERS, ROOT
 
-from xlnet.tasks import known, parsing
-from xlnet.tasks.task import expand_split
+from xlnet.tasks.files import parsing
+from xlnet.tasks.types import known
+from xlnet.tasks.types.task import expand_split
 
 ROWS = 40
 SIZES = dict(max_seq_length=32, train_batch_size=4, grad_accum_steps=1, eval_batch_size=16,

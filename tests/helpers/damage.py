@@ -18,7 +18,7 @@ import traceback
 import numpy as np
 
 from helpers import mutations
-from xlnet import failures
+from xlnet import errors
 from xlnet.errors import UserError
 
 SECONDS_TO_START = 100
@@ -103,7 +103,7 @@ class Laboratory:
         before, began = _memory("VmRSS"), time.monotonic()
         _forget_peak()
         try:
-            with _quiet(), _limited(), failures.explained():
+            with _quiet(), _limited(), errors.explained():
                 result = "read", fingerprint(self._subject.read(folder))
         except (UserError, OSError) as e:
             result = "one line", str(e)

@@ -25,11 +25,13 @@ from hypothesis import strategies as st
 from helpers.vocabulary import ODD_TEXTS, train_odd_model
 from xlnet import config
 from xlnet.errors import UserError
-from xlnet.offsets import Aligner
-from xlnet.tasks import custom, encoding, json_stream, parsing
+from xlnet.tasks.features import encoding
+from xlnet.tasks.files import json_stream, parsing
+from xlnet.tasks.types import custom
 from xlnet.text import corpus, reading
 from xlnet.text.sentences import sentences_and_joints, split_sentences
-from xlnet.tokenization import Tokenizer, clean_lines, clean_text
+from xlnet.tokenization.offsets import Aligner
+from xlnet.tokenization.tokenizer import Tokenizer, clean_lines, clean_text
 
 # ---- texts
 
@@ -218,7 +220,7 @@ def tagged_json(rows, place):
 
 
 def questions(value, place):
-    from xlnet.tasks import spans
+    from xlnet.tasks.types import spans
     path = place.file("train.json", json.dumps(value).encode())
     settings = config.SpanSettings(task_name="custom", data_dir=path, do_train=True, model_dir="m",
                                    max_seq_length=40, max_query_length=8, doc_stride=8)

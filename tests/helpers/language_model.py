@@ -14,7 +14,7 @@ from xlnet.network import heads, modeling
 from xlnet.serving import loaded
 from xlnet.serving.language_model import LanguageModel
 from xlnet.serving.session import Restored
-from xlnet.tokenization import Tokenizer
+from xlnet.tokenization.tokenizer import Tokenizer
 
 CLAMP_LEN = 20
 

@@ -131,7 +131,7 @@ def grows(slope):
 def draw(path, name, samples):
     from matplotlib.figure import Figure
 
-    from xlnet.views import pictures
+    from xlnet.plots import pictures
     figure = Figure(figsize=(9, 5), dpi=110)
     for number, (measure, title) in enumerate(MEASURES.items(), 1):
         axes = figure.add_subplot(2, 2, number)

@@ -18,8 +18,8 @@ from xlnet.models import task_json
 from xlnet.models.task_model import TaskModel
 from xlnet.serving import session
 from xlnet.serving.loaded import TunedFor
-from xlnet.tasks import custom
-from xlnet.tokenization import Tokenizer
+from xlnet.tasks.types import custom
+from xlnet.tokenization.tokenizer import Tokenizer
 
 CONFIG = XLNetConfig(n_layer=1, d_model=16, n_head=2, d_head=8, d_inner=24, ff_activation="gelu",
                      untie_r=True, n_token=37)

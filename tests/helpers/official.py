@@ -1,7 +1,7 @@
 """A few made-up rows of every known task in the forms of its official files.
 
 The forms are written down here once more, from the data sets' descriptions and not from
-`xlnet.tasks.known`, so that a wrong column or file name there is found.
+`xlnet.tasks.types.known`, so that a wrong column or file name there is found.
 """
 
 import itertools

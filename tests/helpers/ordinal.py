@@ -7,8 +7,8 @@ one", ..., each a logistic regression (https://doi.org/10.1007/3-540-44795-4_13)
 import numpy as np
 
 from xlnet.records.feature_spec import Feature
-from xlnet.tasks import metrics
-from xlnet.tasks.kind import THRESHOLD, Kind
+from xlnet.tasks.metrics import split_metrics
+from xlnet.tasks.types.kind import THRESHOLD, Kind
 
 
 def closeness(task, decisions, truth, values):
@@ -22,7 +22,8 @@ class Ordinal(Kind):
     name = "ordinal"
     has_labels = True
     default_metrics = ("closeness", "accuracy")
-    metrics = {"closeness": closeness, "accuracy": metrics.accuracy, "spearman": metrics.spearman}
+    metrics = {"closeness": closeness, "accuracy": split_metrics.accuracy,
+               "spearman": split_metrics.spearman}
 
     def parse_label(self, task, cells):
         grade = str(cells[0]).strip() if cells else ""

@@ -166,6 +166,6 @@ PROGRAMS = (
             _choice),
     Program("prediction", "xlnet.finetuning.run", _make_tuned, _prediction_flags,
             lambda folder: files_of(folder / "answers")),
-    Program("export", "xlnet.serving.export", _make_tuned, _export_flags, _saved_model),
-    Program("conversion", "xlnet.exchange.conversion", _make_theirs, _conversion_flags, files_of),
+    Program("export", "xlnet.serving.export.exporter", _make_tuned, _export_flags, _saved_model),
+    Program("conversion", "xlnet.convert.conversion", _make_theirs, _conversion_flags, files_of),
 )

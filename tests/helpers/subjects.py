@@ -21,9 +21,11 @@ from xlnet import config, files
 from xlnet.records import legacy, tfrecord
 from xlnet.records.manifest import Manifest
 from xlnet.records.window_reader import WindowReader
-from xlnet.tasks import custom, encoding, parsing
+from xlnet.tasks.features import encoding
+from xlnet.tasks.files import parsing
+from xlnet.tasks.types import custom
 from xlnet.text import reading, token_store
-from xlnet.tokenization import Tokenizer
+from xlnet.tokenization.tokenizer import Tokenizer
 
 
 @dataclasses.dataclass(frozen=True)
@@ -323,14 +325,14 @@ def _read_model(folder):
 
 
 def _make_saved(folder, version):
-    from xlnet.serving import export
+    from xlnet.serving.export import exporter
     _make_model(folder, version)
-    export.export(str(folder / "model"), str(folder / "served"), names=["ids"])
+    exporter.export(str(folder / "model"), str(folder / "served"), names=["ids"])
     shutil.rmtree(folder / "model")
 
 
 def _read_saved(folder):
-    from xlnet.serving.saved_model import SavedModel
+    from xlnet.serving.server.saved_model import SavedModel
     model = SavedModel(str(folder / "served"))
     row = {name: [4 * (name == "input_ids")] * 8 for name in model.inputs("ids")}
     return model.run("ids", model.arrays("ids", [row]))
@@ -343,8 +345,8 @@ def _make_theirs(folder, version):
 
 
 def _read_theirs(folder):
-    from xlnet.exchange import config_json
-    from xlnet.exchange.folder import read_tensors
+    from xlnet.convert import config_json
+    from xlnet.convert.folder import read_tensors
     model = config_json.read(str(folder / "config.json"))
     return [model.config.to_dict(), read_tensors(str(folder), model.class_name)]
 

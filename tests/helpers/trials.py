@@ -26,7 +26,7 @@ import time
 from helpers import command, pretraining
 from helpers.paths import ROOT
 from helpers.programs import PROGRAMS, faults_of
-from xlnet import failures
+from xlnet import errors
 
 SAME = "the same result"
 SIGNALS = (signal.SIGKILL, signal.SIGTERM)
@@ -55,7 +55,7 @@ def begin(what, log=os.devnull):
         what()
         status = 0
     except BaseException as e:
-        print(failures.reason(e) if isinstance(e, Exception) else e)
+        print(errors.reason(e) if isinstance(e, Exception) else e)
     finally:
         sys.stdout.flush()
         os._exit(status)

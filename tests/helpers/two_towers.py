@@ -7,8 +7,8 @@ vectors of a collection may be computed once.
 import numpy as np
 
 from xlnet.records.feature_spec import Feature
-from xlnet.tasks import metrics
-from xlnet.tasks.kind import THRESHOLD, Kind
+from xlnet.tasks.metrics import split_metrics
+from xlnet.tasks.types.kind import THRESHOLD, Kind
 
 
 class TwoTowers(Kind):
@@ -16,7 +16,7 @@ class TwoTowers(Kind):
     name = "two_towers"
     baseline_words = "mean"
     default_metrics = ("spearman", "pearson")
-    metrics = {"spearman": metrics.spearman, "pearson": metrics.pearson}
+    metrics = {"spearman": split_metrics.spearman, "pearson": split_metrics.pearson}
     verb = "score"
 
     def parse_pairs(self, task, text_a, text_b, choices):

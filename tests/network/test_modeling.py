@@ -14,10 +14,10 @@ from tensorflow.python.compiler.xla import xla
 import xlnet
 from xlnet.errors import UserError
 from xlnet.network import heads, kernels, kernels_cpu, modeling, parameters, relative_shift
-from xlnet.tasks.kind import LossOptions
-from xlnet.tasks.registry import KINDS
-from xlnet.tasks.spans import Spans
-from xlnet.tasks.task import Task
+from xlnet.tasks.types.kind import LossOptions
+from xlnet.tasks.types.registry import KINDS
+from xlnet.tasks.types.spans import Spans
+from xlnet.tasks.types.task import Task
 
 CONFIGS = ("untied_gelu", "tied_relu")
 RUN = dict(is_training=False, use_tpu=False, use_bfloat16=False, dropout=0., dropatt=0.)

@@ -12,9 +12,9 @@ from xlnet.models import layout
 from xlnet.models.task_model import TaskModel
 from xlnet.pretraining import objectives
 from xlnet.records import feature_spec
-from xlnet.tasks.kind import LossOptions
-from xlnet.tasks.registry import KINDS
-from xlnet.tasks.task import Task
+from xlnet.tasks.types.kind import LossOptions
+from xlnet.tasks.types.registry import KINDS
+from xlnet.tasks.types.task import Task
 
 BATCH, LENGTH, TARGETS, MEMORY, VOCABULARY = 16, 512, 85, 32, 50
 CONFIG = xlnet.XLNetConfig(n_layer=1, d_model=32, n_head=2, d_head=16, d_inner=64,

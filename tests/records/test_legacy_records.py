@@ -15,7 +15,7 @@ from xlnet.batches import input_pipeline
 from xlnet.batches.permutation import Permutation
 from xlnet.errors import UserError
 from xlnet.records.legacy import LegacyManifest
-from xlnet.tokenization import Tokenizer
+from xlnet.tokenization.tokenizer import Tokenizer
 
 pytestmark = pytest.mark.usefixtures("quick_start")
 B, Q, REUSE, MASKED = 4, 32, 16, 5

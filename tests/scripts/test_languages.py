@@ -13,7 +13,7 @@ from helpers.paths import DATA, SPIECE
 
 from xlnet.programs import train_sentencepiece
 from xlnet.records.manifest import Manifest
-from xlnet.tokenization import WORD_START, Tokenizer, begins_word
+from xlnet.tokenization.tokenizer import WORD_START, Tokenizer, begins_word
 
 TRAINER = "scripts/train_sentencepiece.py"
 

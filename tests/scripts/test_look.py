@@ -10,7 +10,7 @@ from helpers.language_model import CLAMP_LEN
 
 import xlnet
 from xlnet.errors import UserError
-from xlnet.views import curves
+from xlnet.plots import curves
 
 TEXT = "the cat sat on a mat"
 

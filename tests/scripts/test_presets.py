@@ -8,7 +8,7 @@ from helpers import command
 from helpers.paths import ROOT
 
 from xlnet import config
-from xlnet.tasks import known
+from xlnet.tasks.types import known
 
 FOLDER = ROOT / "configs" / "finetune"
 PRESETS = sorted(FOLDER.glob("*.json"))

@@ -20,10 +20,13 @@ import xlnet
 from xlnet.config import NetworkSettings
 from xlnet.errors import UserError
 from xlnet.models import layout
-from xlnet.serving import export, loaded, saved_model, session, warm_up
-from xlnet.tasks import schemes, span_answers, tagged_files
-from xlnet.tasks.task import Asked, Row
-from xlnet.tokenization import Tokenizer
+from xlnet.serving import loaded, session
+from xlnet.serving.export import exporter, warm_up
+from xlnet.serving.server import saved_model
+from xlnet.tasks.files import schemes, tagged_files
+from xlnet.tasks.output import span_answers
+from xlnet.tasks.types.task import Asked, Row
+from xlnet.tokenization.tokenizer import Tokenizer
 
 try:
     import tensorflow_text
@@ -121,8 +124,8 @@ def rows_of(kind):
                                   "multiple_choice", "ranking", "sliding"))
 def test_answers_are_those_of_predictions(quick_start, models, tmp_path, kind):
     has_ids = kind == "classification"                  # the other graphs are built but once
-    saved = export.export(models(kind), str(tmp_path / "served"),
-                          names=None if has_ids else ["text"])
+    saved = exporter.export(models(kind), str(tmp_path / "served"),
+                            names=None if has_ids else ["text"])
     assert saved == str(tmp_path / "served" / "1")
     rows, texts = rows_of(kind)
     values, arrays, task = expected(models(kind), rows)
@@ -146,7 +149,7 @@ def test_answers_are_those_of_predictions(quick_start, models, tmp_path, kind):
 
 @has_text
 def test_vectors(quick_start, models, tmp_path):
-    saved = export.export(models("multi_label"), str(tmp_path / "served"), names=["vectors"])
+    saved = exporter.export(models("multi_label"), str(tmp_path / "served"), names=["vectors"])
     found, = ask(saved, ("vectors", dict(text_a=in_bytes(TEXTS))))
     with xlnet.load(models("multi_label"), device="cpu") as model:
         np.testing.assert_allclose(found["vector"], model.vectors(TEXTS), rtol=1e-5, atol=1e-6)
@@ -154,7 +157,7 @@ def test_vectors(quick_start, models, tmp_path):
 
 def test_the_page_of_a_model_with_one_output_and_any_name(quick_start, models, tmp_path):
     """What is asked and answered is what a server takes and gives; commands can be pasted."""
-    saved = export.export(models("regression"), str(tmp_path / "my 分数"), names=["ids"])
+    saved = exporter.export(models("regression"), str(tmp_path / "my 分数"), names=["ids"])
     page = pathlib.Path(saved, "README.md").read_text(encoding="utf-8")
     assert "curl http://localhost:8501/v1/models/my%20%E5%88%86%E6%95%B0:predict -d" in page
     assert "-e 'MODEL_NAME=my 分数'" in page and "target=/models/my 分数'" in page
@@ -169,7 +172,7 @@ def test_the_page_of_a_model_with_one_output_and_any_name(quick_start, models, t
 def test_tags(quick_start, models, tmp_path, caplog):
     sentences = ["kamat  telok,rokmi 2010", "\u4e2d\u6587\u0301 x\u00ad\u0301y 3a\x01b", "sol"]
     with caplog.at_level("INFO"):
-        saved = export.export(models("tagging"), str(tmp_path / "served"))
+        saved = exporter.export(models("tagging"), str(tmp_path / "served"))
     assert "note: as text, a sentence of more than 38 pieces is refused" in caplog.text
     tagging = loaded.read(models("tagging")).tuned.task.kind
     rows = [tagging.row(None, str(i), Asked(text))[0] for i, text in enumerate(sentences)]
@@ -199,7 +202,7 @@ CONTEXTS = ["kamat\u00a0 telok``x'' rokmi\u0301 2010, \u2026 solkat " * 8 + " \t
 @has_text
 def test_answers_to_questions(quick_start, models, tmp_path):
     """Cut from the contexts as they were given, over windows, as the prediction files have them."""
-    saved = export.export(models("spans"), str(tmp_path / "served"))
+    saved = exporter.export(models("spans"), str(tmp_path / "served"))
     pairs = list(zip(CONTEXTS, QUESTIONS))
     rows = [Row(str(i), (pair,), None) for i, pair in enumerate(pairs)]
     values, arrays, task = expected(models("spans"), rows)
@@ -240,8 +243,8 @@ def test_a_process_with_tensorflow_alone_gives_the_same_answers(quick_start, mod
     """In bfloat16 too, to the rounding of its products, with half of the matrices' bytes."""
     rows, _ = rows_of("classification")
     values, arrays, _ = expected(models("classification"), rows)
-    full, short = (export.export(models("classification"), str(tmp_path / "served"), names=["ids"],
-                                 dtype=dtype) for dtype in ("float32", "bfloat16"))
+    full, short = (exporter.export(models("classification"), str(tmp_path / "served"),
+                                   names=["ids"], dtype=dtype) for dtype in ("float32", "bfloat16"))
     assert (full[-2:], short[-2:]) == ("/1", "/2")
     (tmp_path / "asked.json").write_text(json.dumps({
         name: (arrays[name].tolist(), str(arrays[name].dtype))
@@ -278,7 +281,7 @@ def test_matrices_of_a_model_that_answers_are_as_it_multiplies_them(models, prec
 @has_text
 def test_a_process_without_this_library_answers_to_raw_text(quick_start, models, tmp_path):
     """As scripts/check_export.py finds, which also finds an answer that is another one."""
-    saved = export.export(models("spans"), str(tmp_path / "served"), names=["text"])
+    saved = exporter.export(models("spans"), str(tmp_path / "served"), names=["text"])
     check = tmp_path / "check_export.py"
     check.write_text("import sys\nsys.modules['xlnet'] = None\n" + ROOT.joinpath(
         "scripts", "check_export.py").read_text(encoding="utf-8"))
@@ -309,7 +312,7 @@ def test_a_process_without_this_library_answers_to_raw_text(quick_start, models,
                     "Python of an environment with another TensorFlow")
 @pytest.mark.parametrize("name", ("classification", "tagging", "spans"))
 def test_another_tensorflow_gives_the_same_outputs(quick_start, models, tmp_path, name):
-    saved = export.export(models(name), str(tmp_path / "served"), names=["ids", "text"])
+    saved = exporter.export(models(name), str(tmp_path / "served"), names=["ids", "text"])
     done = subprocess.run([os.environ["XLNET_OTHER_PYTHON"], ROOT / "scripts" / "check_export.py",
                            saved], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -319,7 +322,7 @@ def test_another_tensorflow_gives_the_same_outputs(quick_start, models, tmp_path
 
 
 def test_what_is_beside_the_graph(quick_start, models, tmp_path, caplog):
-    saved = export.export(models("multi_label"), str(tmp_path / "served"), names=["ids"])
+    saved = exporter.export(models("multi_label"), str(tmp_path / "served"), names=["ids"])
 
     def read(name):
         return (pathlib.Path(saved) / name).read_text(encoding="utf-8")
@@ -362,7 +365,7 @@ def _length(content):
 def test_what_cannot_be_exported(quick_start, models, tmp_path, monkeypatch, caplog):
     def refused(*arguments, **more):
         with pytest.raises(UserError) as error:
-            export.export(*arguments, **more)
+            exporter.export(*arguments, **more)
         assert not (tmp_path / "served").exists() or not list((tmp_path / "served").iterdir())
         return str(error.value)
     target = str(tmp_path / "served")
@@ -376,7 +379,7 @@ def test_what_cannot_be_exported(quick_start, models, tmp_path, monkeypatch, cap
         message = "long_document memory cannot be expressed in the graph, which has truncate, " \
                   "head_tail, sliding; export with --signatures=ids"
         assert refused(memory, target, names=["text"]) == message
-        export.export(memory, target)
+        exporter.export(memory, target)
         assert "note: no signature text: " + message in caplog.text
     else:
         assert "tensorflow-text" in refused(memory, target, names=["text"])

@@ -5,11 +5,11 @@ import tensorflow.compat.v1 as tf
 from helpers.paths import SPIECE
 from helpers.vocabulary import ODD_MODELS, ODD_TEXTS, odd_mixtures, train_odd_model
 
-from xlnet import wire
-from xlnet.offsets import Aligner
-from xlnet.serving.graph_offsets import GraphAligner
-from xlnet.serving.graph_tokenizer import GraphTokenizer
-from xlnet.tokenization import Tokenizer
+from xlnet.serving.export.graph_offsets import GraphAligner
+from xlnet.serving.export.graph_tokenizer import GraphTokenizer
+from xlnet.tokenization import wire
+from xlnet.tokenization.offsets import Aligner
+from xlnet.tokenization.tokenizer import Tokenizer
 
 pytest.importorskip("tensorflow_text", reason="raw text in the graph needs tensorflow-text")
 

@@ -5,14 +5,14 @@ import random
 import pytest
 import tensorflow.compat.v1 as tf
 
-from xlnet.tasks.question_windows import windows_of
+from xlnet.tasks.features.question_windows import windows_of
 
 pytest.importorskip("tensorflow_text", reason="raw text in the graph needs tensorflow-text")
 
 
 def test_windows():
     """Windows and what of them has most context, ties too; of a book in time that is linear."""
-    from xlnet.serving import graph_questions
+    from xlnet.serving.export import graph_questions
     draw = random.Random(0)
     with tf.Graph().as_default(), tf.Session() as session:
         count, room = (tf.placeholder(tf.int64, [None]) for _ in range(2))

@@ -1,4 +1,4 @@
-"""Ids computed in the graph are those of `tokenization.Tokenizer`."""
+"""Ids computed in the graph are those of `tokenizer.Tokenizer`."""
 
 import json
 import random
@@ -10,10 +10,10 @@ from helpers.paths import DATA, GOLDEN, SPIECE
 from helpers.vocabulary import train_tiny_model
 
 from xlnet.errors import UserError
-from xlnet.serving import graph_words
-from xlnet.serving.graph_tokenizer import GraphTokenizer
-from xlnet.tasks.tagged_files import find_words
-from xlnet.tokenization import Tokenizer
+from xlnet.serving.export import graph_words
+from xlnet.serving.export.graph_tokenizer import GraphTokenizer
+from xlnet.tasks.files.tagged_files import find_words
+from xlnet.tokenization.tokenizer import Tokenizer
 
 pytest.importorskip("tensorflow_text", reason="raw text in the graph needs tensorflow-text")
 released = pytest.mark.skipif(not SPIECE.exists(), reason="needs the released vocabulary")

@@ -15,9 +15,9 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from xlnet.errors import UserError
-from xlnet.serving import http_server, saved_model
-from xlnet.serving.gathering import Busy, Gathering
-from xlnet.serving.saved_model import SavedModel
+from xlnet.serving.server import http_server, saved_model
+from xlnet.serving.server.gathering import Busy, Gathering
+from xlnet.serving.server.saved_model import SavedModel
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,8 @@ from xlnet.engine import checkpoint
 from xlnet.errors import UserError
 from xlnet.models import task_json
 from xlnet.serving import loaded
-from xlnet.tasks import custom
-from xlnet.tokenization import Tokenizer
+from xlnet.tasks.types import custom
+from xlnet.tokenization.tokenizer import Tokenizer
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,8 @@ from helpers.paths import ROOT
 from xlnet.config import ClassifierSettings, SpanSettings, TaggerSettings
 from xlnet.errors import UserError
 from xlnet.models import settled
-from xlnet.serving import export, loaded
+from xlnet.serving import loaded
+from xlnet.serving.export import exporter
 
 # What runs or builds whatever stands in a file or a text.
 _RUNS = {"eval", "exec", "compile", "__import__"}
@@ -101,7 +102,7 @@ def test_names_in_task_json_are_names(model, changes, said):
     change_task(path, **changes)
     before = tree(directory)
     with pytest.raises(UserError, match=said):
-        export.export(path, str(directory / "served"))
+        exporter.export(path, str(directory / "served"))
     assert tree(directory) == before
 
 
@@ -112,7 +113,7 @@ def test_nothing_is_exported_through_a_link(model, name):
     os.symlink("../outside", os.path.join(path, name))
     before = tree(directory)
     with pytest.raises(UserError, match="%s is a symbolic link to .*outside of the model" % name):
-        export.export(path, str(directory / "served"))
+        exporter.export(path, str(directory / "served"))
     assert tree(directory) == before
 
 
@@ -126,5 +127,5 @@ def test_the_file_checkpoint_leads_nowhere(model, outside):
         f.write('model_checkpoint_path: "%s"\n' % outside.format(directory))
     before = tree(directory)
     with pytest.raises(UserError, match="checkpoint"):
-        export.export(path, str(directory / "served"))
+        exporter.export(path, str(directory / "served"))
     assert tree(directory) == before

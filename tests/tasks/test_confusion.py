@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from xlnet import fonts
-from xlnet.tasks import confusion
-from xlnet.tasks.registry import KINDS
-from xlnet.tasks.task import Task
+from xlnet.tasks.metrics import confusion
+from xlnet.tasks.types.registry import KINDS
+from xlnet.tasks.types.task import Task
 
 
 def test_a_table_of_few_labels(tmp_path):

@@ -4,7 +4,8 @@ import random
 
 import pytest
 
-from xlnet.tasks import entity_metrics, schemes
+from xlnet.tasks.files import schemes
+from xlnet.tasks.metrics import entity_metrics
 
 
 def counts(found, true):

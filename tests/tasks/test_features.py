@@ -15,9 +15,9 @@ from xlnet.errors import UserError
 from xlnet.records import feature_spec
 from xlnet.records.example_bytes import ExampleBytes
 from xlnet.records.feature_spec import Feature
-from xlnet.tasks import encoding
-from xlnet.tasks.encoding import Example, Layout
-from xlnet.tokenization import Tokenizer
+from xlnet.tasks.features import encoding
+from xlnet.tasks.features.encoding import Example, Layout
+from xlnet.tokenization.tokenizer import Tokenizer
 
 CLS, SEP = 3, 4
 LABELS = ("no", "yes")

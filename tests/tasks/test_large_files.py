@@ -13,12 +13,14 @@ from helpers.vocabulary import train_tiny_model
 
 from xlnet import tables
 from xlnet.errors import UserError
-from xlnet.tasks import custom, decoding, encoding, known, parsing, row_store
-from xlnet.tasks.decoding import Lines
-from xlnet.tasks.faults import Found
-from xlnet.tasks.tagging import Tagging
-from xlnet.tasks.task import Task
-from xlnet.tokenization import Tokenizer
+from xlnet.tasks.features import encoding
+from xlnet.tasks.files import decoding, parsing, row_store
+from xlnet.tasks.files.decoding import Lines
+from xlnet.tasks.files.faults import Found
+from xlnet.tasks.types import custom, known
+from xlnet.tasks.types.tagging import Tagging
+from xlnet.tasks.types.task import Task
+from xlnet.tokenization.tokenizer import Tokenizer
 
 NAMES = ("sentence", "label")
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from xlnet.errors import UserError
-from xlnet.tasks import metrics
-from xlnet.tasks.known import GLUE
-from xlnet.tasks.registry import KINDS
-from xlnet.tasks.task import Task
+from xlnet.tasks.metrics import split_metrics
+from xlnet.tasks.types.known import GLUE
+from xlnet.tasks.types.registry import KINDS
+from xlnet.tasks.types.task import Task
 
 
 def one_hot(task, ids):
@@ -122,7 +122,7 @@ def test_collapse_is_noticed():
 
 def test_table():
     task, labels, predictions = GLUE["rte"], np.array([0, 0, 1, 1]), np.array([0, 1, 1, 1])
-    table = metrics.class_table(task, predictions, labels).splitlines()
+    table = split_metrics.class_table(task, predictions, labels).splitlines()
     assert [line.split() for line in table if line][:3] == [
         ["precision", "recall", "f1-score", "support"],
         ["entailment", "1.0000", "0.5000", "0.6667", "2"],

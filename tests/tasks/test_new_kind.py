@@ -13,10 +13,11 @@ from helpers.paths import RELEASED, ROOT
 from helpers.two_towers import TwoTowers
 
 import xlnet
-from xlnet.serving import export, saved_model
-from xlnet.tasks import known, registry
-from xlnet.tasks.kind import Kind
-from xlnet.tasks.task import Task
+from xlnet.serving.export import exporter
+from xlnet.serving.server import saved_model
+from xlnet.tasks.types import known, registry
+from xlnet.tasks.types.kind import Kind
+from xlnet.tasks.types.task import Task
 
 pytestmark = pytest.mark.usefixtures("quick_start")
 WORDS = ("kamat", "telok", "solkit", "laskit", "nokle")       # of the grades from 1 to 5
@@ -126,7 +127,7 @@ def test_two_texts_that_are_read_apart(tmp_path, monkeypatch, caplog):
     with xlnet.load(str(tmp_path / "model" / "best"), device="cpu") as loaded:
         np.testing.assert_allclose(loaded.score(texts), cosines, atol=2e-6)
     pytest.importorskip("tensorflow_text")
-    exported = saved_model.SavedModel(export.export(
+    exported = saved_model.SavedModel(exporter.export(
         str(tmp_path / "model" / "best"), str(tmp_path / "served")))
     asked = [dict(text_a=one, text_b=other) for one, other in texts]
     found = exported.run("text", exported.arrays("text", asked))
@@ -134,5 +135,5 @@ def test_two_texts_that_are_read_apart(tmp_path, monkeypatch, caplog):
     # One line, and the other signature, where the texts are changed.
     described = tmp_path / "model" / "best" / "task.json"
     described.write_text(described.read_text().replace("two_towers", "prefixed"))
-    export.export(str(tmp_path / "model" / "best"), str(tmp_path / "ids"))
+    exporter.export(str(tmp_path / "model" / "best"), str(tmp_path / "ids"))
     assert "no signature text: texts of task type prefixed cannot be encoded" in caplog.text

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from xlnet.tasks import prediction_files
-from xlnet.tasks.known import GLUE, TASKS
-from xlnet.tasks.registry import KINDS
-from xlnet.tasks.task import Row, Task
+from xlnet.tasks.output import prediction_files
+from xlnet.tasks.types.known import GLUE, TASKS
+from xlnet.tasks.types.registry import KINDS
+from xlnet.tasks.types.task import Row, Task
 
 # --- Prediction files
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from helpers.paths import GOLDEN, SPIECE
 
-from xlnet.tasks import question_windows
-from xlnet.tasks.question_windows import Question, windows_of
-from xlnet.tokenization import Tokenizer
+from xlnet.tasks.features import question_windows
+from xlnet.tasks.features.question_windows import Question, windows_of
+from xlnet.tokenization.tokenizer import Tokenizer
 
 
 def widest(count, room, stride):

@@ -13,11 +13,12 @@ from helpers.paths import RELEASED
 
 from xlnet.config import ClassifierSettings
 from xlnet.errors import UserError
-from xlnet.tasks import custom, parsing, ranking
-from xlnet.tasks.kind import LossOptions
-from xlnet.tasks.known import TASKS
-from xlnet.tasks.ranking import Ranking
-from xlnet.tasks.task import Row
+from xlnet.tasks.files import parsing
+from xlnet.tasks.types import custom, ranking
+from xlnet.tasks.types.kind import LossOptions
+from xlnet.tasks.types.known import TASKS
+from xlnet.tasks.types.ranking import Ranking
+from xlnet.tasks.types.task import Row
 
 pytestmark = pytest.mark.usefixtures("quick_start")
 RANKING = TASKS["ranking"]

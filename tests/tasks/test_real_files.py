@@ -5,7 +5,8 @@ import pathlib
 import pytest
 from helpers.paths import DATA, FOLDERS
 
-from xlnet.tasks import known, parsing, readers
+from xlnet.tasks.files import parsing, readers
+from xlnet.tasks.types import known
 
 # Rows, as the data sets' own description says.
 COUNTS = {("imdb", "train"): 1400, ("imdb", "test"): 800, ("ag_news", "train"): 4000,

@@ -7,8 +7,8 @@ import random
 import pytest
 
 from xlnet.errors import UserError
-from xlnet.tasks import row_store
-from xlnet.tasks.row_store import Mapped, Names, StoredRows
+from xlnet.tasks.files import row_store
+from xlnet.tasks.files.row_store import Mapped, Names, StoredRows
 
 
 def test_stored_rows_are_a_sequence(monkeypatch):

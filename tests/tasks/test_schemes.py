@@ -6,7 +6,7 @@ import random
 import pytest
 
 from xlnet.errors import UserError
-from xlnet.tasks import schemes
+from xlnet.tasks.files import schemes
 
 # Three entities in eight words, the second right after the first one.
 SPANS = [(1, 3, "PER"), (3, 6, "PER"), (7, 8, "LOC")]

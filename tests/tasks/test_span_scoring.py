@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from xlnet.tasks import span_scoring
-from xlnet.tasks.span_scoring import RULES, best_threshold, score, segments, with_threshold
+from xlnet.tasks.metrics import span_metrics
+from xlnet.tasks.metrics.span_metrics import RULES, best_threshold, score, segments, with_threshold
 
 # (prediction, answer, exact match, F1) by hand from the rules of SQuAD's script.
 WORDS = (
@@ -42,10 +42,10 @@ def test_the_best_of_several_answers_counts_and_none_wants_the_empty_text():
     np.testing.assert_allclose(scores.f1, [2 / 3, 1, 0, 1])
     # An answer of no words is none, yet its question has one.
     assert scores.has_answer.tolist() == [True, False, False, True]
-    assert span_scoring.summary(scores) == pytest.approx({
+    assert span_metrics.summary(scores) == pytest.approx({
         "exact": 50.0, "f1": 200 / 3, "HasAns_exact": 50.0, "HasAns_f1": 250 / 3,
         "NoAns_exact": 50.0, "NoAns_f1": 50.0})
-    assert "NoAns_f1" not in span_scoring.summary(score("squad1.1", ["a"], [["b"]]))
+    assert "NoAns_f1" not in span_metrics.summary(score("squad1.1", ["a"], [["b"]]))
 
 
 def test_thresholds():
@@ -104,4 +104,4 @@ def test_characters():
     assert rule.f1("广茂铁路", "三茂铁路线") == pytest.approx(2 * 3 / 9)
     assert rule.f1("上下", "下上") == pytest.approx(.5)
     assert rule.f1("东", "西") == 0
-    assert span_scoring.longest_common_run("abcde", "xbcdy") == 3
+    assert span_metrics.longest_common_run("abcde", "xbcdy") == 3

@@ -18,21 +18,15 @@ from helpers.vocabulary import train_tiny_model
 
 from xlnet.config import SpanSettings
 from xlnet.errors import UserError
-from xlnet.tasks import (
-    custom,
-    decoding,
-    encoding,
-    known,
-    parsing,
-    row_store,
-    span_answers,
-    squad_files,
-)
-from xlnet.tasks.registry import KINDS
-from xlnet.tasks.span_answers import Found, Span
-from xlnet.tasks.squad_files import Answer, place_of
-from xlnet.tasks.task import Row, Task
-from xlnet.tokenization import Tokenizer
+from xlnet.tasks.features import encoding
+from xlnet.tasks.files import decoding, parsing, row_store, squad_files
+from xlnet.tasks.files.squad_files import Answer, place_of
+from xlnet.tasks.output import span_answers
+from xlnet.tasks.output.span_answers import Found, Span
+from xlnet.tasks.types import custom, known
+from xlnet.tasks.types.registry import KINDS
+from xlnet.tasks.types.task import Row, Task
+from xlnet.tokenization.tokenizer import Tokenizer
 
 CONTEXT = "The cat sat. The dog ran after it, 3 times."
 SPANS = KINDS["spans"]

@@ -6,7 +6,7 @@ import unicodedata
 import pytest
 
 from xlnet.errors import UserError
-from xlnet.tasks import tagged_files
+from xlnet.tasks.files import tagged_files
 
 CONLL = """-DOCSTART- -X- O O
 

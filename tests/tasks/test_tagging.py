@@ -9,9 +9,10 @@ from helpers.paths import DATA, FOLDERS, SPIECE
 
 from xlnet.config import TaggerSettings
 from xlnet.errors import UserError
-from xlnet.tasks import custom, known, parsing, readers
-from xlnet.tasks.encoding import Layout
-from xlnet.tokenization import Tokenizer
+from xlnet.tasks.features.encoding import Layout
+from xlnet.tasks.files import parsing, readers
+from xlnet.tasks.types import custom, known
+from xlnet.tokenization.tokenizer import Tokenizer
 
 TRAIN = "EU I-ORG\nsaid O\n\nPeter I-PER\nBlackburn I-PER\nParis I-LOC\nRome B-LOC\n"
 

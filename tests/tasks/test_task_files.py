@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from xlnet.errors import UserError
-from xlnet.tasks import parsing
-from xlnet.tasks.known import GLUE, TASKS
-from xlnet.tasks.registry import KINDS
-from xlnet.tasks.task import Row, Task
+from xlnet.tasks.files import parsing
+from xlnet.tasks.types.known import GLUE, TASKS
+from xlnet.tasks.types.registry import KINDS
+from xlnet.tasks.types.task import Row, Task
 
 
 def write(directory, name, *lines):

@@ -8,9 +8,10 @@ import pytest
 from xlnet.config import ClassifierSettings
 from xlnet.errors import UserError
 from xlnet.finetuning.rows import Rows
-from xlnet.tasks import custom, known, parsing, ranking
-from xlnet.tasks.known import GLUE, TASKS
-from xlnet.tasks.task import Row, expand_split
+from xlnet.tasks.files import parsing
+from xlnet.tasks.types import custom, known, ranking
+from xlnet.tasks.types.known import GLUE, TASKS
+from xlnet.tasks.types.task import Row, expand_split
 
 
 def settings(data_dir, **changes):

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from helpers.finetuning import make_vocabulary
 
-from xlnet.tasks import word_encoding
-from xlnet.tasks.encoding import Layout
-from xlnet.tokenization import Tokenizer
+from xlnet.tasks.features import word_encoding
+from xlnet.tasks.features.encoding import Layout
+from xlnet.tokenization.tokenizer import Tokenizer
 
 
 @pytest.fixture(scope="module")

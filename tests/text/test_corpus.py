@@ -207,7 +207,7 @@ def chinese():
 
     import sentencepiece
 
-    from xlnet.tokenization import Tokenizer
+    from xlnet.tokenization.tokenizer import Tokenizer
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(["天 天好。是！人", "我是人。天好", "好 <unk>"] * 30),

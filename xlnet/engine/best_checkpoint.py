@@ -11,10 +11,10 @@ from typing import Any, Optional
 
 import tensorflow.compat.v1 as tf
 
-from xlnet import failures, files
+from xlnet import errors, files
 from xlnet.config import BEST, CONFIG_NAME, PRETRAINING_NAME
 from xlnet.engine import checkpoint
-from xlnet.tokenization import SPIECE_NAME, description_path
+from xlnet.tokenization.tokenizer import SPIECE_NAME, description_path
 
 EVALUATIONS_NAME = "evaluations.json"
 _PREVIOUS = "previous-"            # weights that step aside for others of the same step
@@ -158,7 +158,7 @@ def export(prefix: str, directory: str, sidecar_files: Iterable[str]) -> None:
 def _step_aside(directory, name):
     """Gives weights in use that are called `name` another name."""
     current = None
-    with contextlib.suppress(failures.Unreadable):      # then there is nothing to be kept
+    with contextlib.suppress(errors.Unreadable):      # then there is nothing to be kept
         current = checkpoint.noted(directory)
     if not current or os.path.basename(current[1]) != name:
         return

@@ -9,13 +9,13 @@ import logging
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Optional
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from xlnet import failures, files
+from xlnet import errors, files
 from xlnet.config import ARCHITECTURE_KEYS, CONFIG_NAME, XLNetConfig
 from xlnet.engine import distribution
 from xlnet.errors import UserError
@@ -77,7 +77,7 @@ def newest(directory: str, remedy: str = "remove it: a run makes it again") -> O
     path = os.path.join(directory, "checkpoint")
     if not os.path.exists(path):
         return None
-    with failures.reading("file " + path, remedy):
+    with errors.reading("file " + path, remedy):
         state = tf.train.get_checkpoint_state(directory)
         if not state:
             raise ValueError("it is no list of checkpoints")
@@ -108,7 +108,7 @@ def noted(directory: str) -> Optional[tuple[int, str]]:
     path = os.path.join(directory, "checkpoint")
     if not os.path.exists(path):
         return None
-    with failures.reading("checkpoint " + path, _REMEDY):
+    with errors.reading("checkpoint " + path, _REMEDY):
         prefix = newest(directory, _REMEDY)
         if not prefix:
             raise ValueError("it names no checkpoint that is there")
@@ -157,13 +157,13 @@ def fault_of(prefix: str) -> Optional[str]:
     """Reads a checkpoint to its last byte; returns what is wrong with it, None if it is whole.
 
     Raises:
-      UserError: it could not be read to its end, which says nothing about it: `failures.Unreadable`
+      UserError: it could not be read to its end, which says nothing about it: `errors.Unreadable`
         alone does.
     """
     try:
         for _ in arrays(prefix, names(prefix)):     # one at a time: none is kept
             pass
-    except failures.Unreadable as e:
+    except errors.Unreadable as e:
         return e.fault
     return None
 
@@ -190,7 +190,7 @@ def write(saver: tf.train.Saver, session: tf.Session, directory: str, step: int)
     shutil.rmtree(aside, ignore_errors=True)
     os.makedirs(aside)
     try:
-        with failures.explained():
+        with errors.explained():
             saver.save(session, os.path.join(aside, "model.ckpt"), global_step=step,
                        write_meta_graph=False, write_state=False)
         for name in sorted(os.listdir(aside), key=lambda name: name.endswith(".index")):
@@ -219,7 +219,7 @@ def _remove(prefix):
 
 def reading(prefix: str) -> contextlib.AbstractContextManager[None]:
     """Makes what is raised inside a `UserError`: the checkpoint `prefix` cannot be read."""
-    return failures.reading("checkpoint " + prefix, _REMEDY)
+    return errors.reading("checkpoint " + prefix, _REMEDY)
 
 
 def _read(prefix, read):
@@ -346,3 +346,41 @@ def warm_start(prefix: str, config: XLNetConfig,
         if found:
             log("  %d %s: %s" % (len(found), kind, ", ".join(found)))
     return comparison
+
+
+class Restoring:
+    """Reads variables of the graph in which it is made, on all devices of the strategy that is
+    open. Moving averages of weights take their place where a checkpoint has them.
+
+    Args:
+      variables: those that are read; all of the graph if not given.
+    """
+
+    def __init__(self, variables: Optional[Sequence[tf.Variable]] = None) -> None:
+        self._variables = tf.global_variables() if variables is None else variables
+        self._names = [distribution.base_name(variable) for variable in self._variables]
+        with tf.device("/cpu:0"):
+            self._prefix = tf.placeholder(tf.string, [])
+            self._stored = tf.placeholder(tf.string, [len(self._variables)])
+            values = tf.raw_ops.RestoreV2(
+                prefix=self._prefix, tensor_names=self._stored,
+                shape_and_slices=[""] * len(self._variables),
+                dtypes=[tf.float32 if variable.dtype.is_floating else variable.dtype
+                        for variable in self._variables])
+        self._restore = tf.group(*[
+            part.assign(tf.cast(tf.ensure_shape(value, part.shape), part.dtype), read_value=False)
+            for variable, value in zip(self._variables, values)
+            for part in distribution.local_parts(variable)])
+
+    def __call__(self, session: tf.Session, prefix: str) -> None:
+        """Reads the checkpoint `prefix`.
+
+        Raises:
+          UserError: it is not whole, or not float32.
+        """
+        with reading(prefix):
+            check_type(prefix)
+            stored = weights(prefix)
+            session.run(self._restore, {
+                self._prefix: prefix,
+                self._stored: [stored.get(name, name) for name in self._names]})

@@ -18,7 +18,7 @@ from typing import Any, Union
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
-from xlnet import failures
+from xlnet import errors
 from xlnet.config import DeviceSettings
 from xlnet.engine import gpus, meeting
 from xlnet.errors import UserError
@@ -234,7 +234,7 @@ def _tpu(settings):
     except (tf.errors.OpError, OSError, ValueError, RuntimeError) as e:
         raise UserError("use_tpu is True, but no TPU is found as tpu_name '%s': %s; without "
                         "--use_tpu this runs on %s" % (
-                            settings.tpu_name, failures.reason(e).partition(". ")[0], here)) from e
+                            settings.tpu_name, errors.reason(e).partition(". ")[0], here)) from e
     strategy = tf2.distribute.TPUStrategy(resolver)
     return Devices(strategy, strategy.num_replicas_in_sync, words="TPU, %d replicas; beside it, "
                    "not used: %s" % (strategy.num_replicas_in_sync, here))

@@ -16,9 +16,9 @@ import numpy as np
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
-from xlnet import failures
+from xlnet import errors
 from xlnet.engine import distribution, private_tf, progress, train_step
-from xlnet.engine.restoring import Restoring
+from xlnet.engine.checkpoint import Restoring
 
 _log = logging.getLogger(__name__)
 
@@ -63,7 +63,7 @@ class Answering:
           What the function `answers` says of each: dict of arrays [m,...], in the file's order.
         """
         parts, done, began, said = [], 0, time.time(), time.time()
-        with failures.explained(records=made.path):
+        with errors.explained(records=made.path):
             for _, batch in self(made.path, prefix):
                 parts.append(_real_rows(batch))
                 done += len(parts[-1]["loss"])

@@ -19,13 +19,13 @@ from typing import Any, Optional
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
-from xlnet import failures, files
+from xlnet import errors, files
 from xlnet.config import CONFIG_NAME, NetworkSettings, OptimizationSettings, XLNetConfig
 from xlnet.engine import checkpoint, distribution, gpus, multi_host, optimizer, private_tf
 from xlnet.engine.estimator import Estimator, EstimatorSpec, ModeKeys, RunConfig
 from xlnet.errors import UserError
 from xlnet.network import noise, ops, parameters
-from xlnet.tokenization import SPIECE_NAME, Tokenizer
+from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer
 
 # The matrices of the network, by the name of the variable.
 _MATRIX = re.compile("/transformer/.*(/kernel|/lookup_table)$")
@@ -79,7 +79,7 @@ def train(estimator: Estimator, input_fn: Callable[[], tf.data.Dataset], *,
       UserError: the checkpoint that the run goes on from lacks a variable of these settings, a
         host is lost, or the data is bad.
     """
-    with failures.explained(), private_tf.gradients_forgotten():
+    with errors.explained(), private_tf.gradients_forgotten():
         _train(estimator, input_fn, max_steps, hooks, devices)
 
 

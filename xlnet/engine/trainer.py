@@ -14,7 +14,7 @@ from typing import Any, Optional, Protocol, Union
 
 import tensorflow.compat.v1 as tf
 
-from xlnet import failures, lock
+from xlnet import errors, lock
 from xlnet.config import (
     BEST,
     FineTuningSettings,
@@ -212,7 +212,7 @@ class Trainer:
         """Evaluates a checkpoint and keeps it if it is the best so far."""
         if not (self._job.evaluator and self._devices.is_chief):
             return
-        with failures.explained():
+        with errors.explained():
             result = self._job.evaluator(step, prefix)
         if self._selection.add(step, result, prefix):
             _log.info("best so far: %s", os.path.join(self._model_dir, BEST))

@@ -21,9 +21,9 @@ from xlnet.config import (
 from xlnet.errors import UserError
 from xlnet.finetuning import lengths
 from xlnet.models import settled
-from xlnet.tasks import row_store
-from xlnet.tasks.task import expand_split
-from xlnet.tokenization import Tokenizer
+from xlnet.tasks.files import row_store
+from xlnet.tasks.types.task import expand_split
+from xlnet.tokenization.tokenizer import Tokenizer
 
 _log = logging.getLogger(__name__)
 

@@ -11,9 +11,10 @@ from xlnet.batches import input_pipeline
 from xlnet.config import FineTuningSettings
 from xlnet.models import layout
 from xlnet.records import feature_spec
-from xlnet.tasks import encoding, parsing, readers
-from xlnet.tasks.task import Row, Task, expand_split, splits_of
-from xlnet.tokenization import Tokenizer
+from xlnet.tasks.features import encoding
+from xlnet.tasks.files import parsing, readers
+from xlnet.tasks.types.task import Row, Task, expand_split, splits_of
+from xlnet.tokenization.tokenizer import Tokenizer
 
 _log = logging.getLogger(__name__)
 

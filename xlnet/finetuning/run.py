@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable
 from typing import Any, Optional
 
-from xlnet import failures, files
+from xlnet import errors, files
 from xlnet.batches import input_pipeline
 from xlnet.config import (
     BEST,
@@ -28,10 +28,12 @@ from xlnet.finetuning.model import TrainedModel
 from xlnet.finetuning.rows import Rows
 from xlnet.models import settled, task_json
 from xlnet.models.task_model import TaskModel
-from xlnet.tasks import encoding, prediction_files, row_store
-from xlnet.tasks.evaluation import Evaluation
-from xlnet.tasks.task import Task
-from xlnet.tokenization import Tokenizer
+from xlnet.tasks.features import encoding
+from xlnet.tasks.files import row_store
+from xlnet.tasks.output import prediction_files
+from xlnet.tasks.output.evaluation import Evaluation
+from xlnet.tasks.types.task import Task
+from xlnet.tokenization.tokenizer import Tokenizer
 
 _log = logging.getLogger(__name__)
 
@@ -197,7 +199,7 @@ class Run:
         """
         trainer = Trainer(self._job(), self._settings, self._optimization, self._devices,
                           self._selection)
-        with failures.explained(records=lambda: self._train_records.path):
+        with errors.explained(records=lambda: self._train_records.path):
             is_done = trainer.train()
         self._note_collapse()
         return is_done

@@ -13,7 +13,7 @@ from xlnet import files
 from xlnet.config import FineTuningSettings, OptimizationSettings
 from xlnet.engine import best_checkpoint, checkpoint
 from xlnet.finetuning.run import Run
-from xlnet.tasks.task import Task
+from xlnet.tasks.types.task import Task
 
 _log = logging.getLogger(__name__)
 

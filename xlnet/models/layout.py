@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from xlnet.config import FineTuningSettings
-from xlnet.tasks import encoding
-from xlnet.tasks.task import Task
+from xlnet.tasks.features import encoding
+from xlnet.tasks.types.task import Task
 
 _ROUND_TO = 8            # lengths of batches are multiples of it [tokens]
 

@@ -17,9 +17,9 @@ from typing import Any, Optional, TypeVar
 from xlnet import files
 from xlnet.config import BEST, CONFIG_NAME, TaskSettings, XLNetConfig, check_value
 from xlnet.errors import MissingFlag, UserError
-from xlnet.tasks import known
-from xlnet.tasks.registry import KINDS
-from xlnet.tokenization import SPIECE_NAME, Tokenizer, descriptions_beside
+from xlnet.tasks.types import known
+from xlnet.tasks.types.registry import KINDS
+from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer, descriptions_beside
 
 TASK_NAME = "task.json"
 

@@ -13,9 +13,9 @@ from xlnet.engine import checkpoint
 from xlnet.errors import UserError
 from xlnet.models import settled
 from xlnet.models.settled import TASK_NAME
-from xlnet.tasks import custom, known
-from xlnet.tasks.task import Task
-from xlnet.tokenization import Tokenizer
+from xlnet.tasks.types import custom, known
+from xlnet.tasks.types.task import Task
+from xlnet.tokenization.tokenizer import Tokenizer
 
 _log = logging.getLogger(__name__)
 

@@ -14,8 +14,8 @@ from xlnet.config import FineTuningSettings, NetworkSettings, RunConfig, XLNetCo
 from xlnet.engine import train_step
 from xlnet.network import heads, modeling
 from xlnet.network.noise import fold_in
-from xlnet.tasks.kind import LossOptions
-from xlnet.tasks.task import Task
+from xlnet.tasks.types.kind import LossOptions
+from xlnet.tasks.types.task import Task
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from xlnet.tokenization import Tokenizer
+from xlnet.tokenization.tokenizer import Tokenizer
 
 # Of row 0 of a batch: what it reads, what it predicts where, and the likeliest tokens there.
 NAMES = ("input_ids", "ids", "weights", "positions", "direction", "guesses")

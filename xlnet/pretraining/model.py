@@ -14,7 +14,7 @@ from xlnet.config import NetworkSettings, OptimizationSettings, PretrainingSetti
 from xlnet.engine import distribution, recurrent_memory, train_step
 from xlnet.engine.estimator import EstimatorSpec
 from xlnet.pretraining import filled_window, objectives
-from xlnet.tokenization import Tokenizer
+from xlnet.tokenization.tokenizer import Tokenizer
 
 
 @dataclasses.dataclass(frozen=True)

@@ -23,7 +23,7 @@ from xlnet.errors import UserError
 from xlnet.pretraining import sources
 from xlnet.pretraining.held_out import HeldOut
 from xlnet.pretraining.model import PretrainingModel
-from xlnet.tokenization import Tokenizer, descriptions_beside
+from xlnet.tokenization.tokenizer import Tokenizer, descriptions_beside
 
 HELD_OUT_NAME = "held_out.tsv"
 

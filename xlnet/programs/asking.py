@@ -28,7 +28,7 @@ class AskingSettings(Settings):
                                           "showing them; \"-\": standard output", is_result=True)
 
     def check(self) -> None:
-        from xlnet.tokenization import is_text
+        from xlnet.tokenization.tokenizer import is_text
         super().check()
         given = [name for name in ("text", "input_file", "interactive")
                  if getattr(self, name) not in (None, False)]

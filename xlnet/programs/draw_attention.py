@@ -34,7 +34,7 @@ class AttentionSettings(Settings):
 
 def main(model_settings: LoadSettings, settings: AttentionSettings) -> None:
     with asking.load(model_settings) as model:
-        from xlnet.views import attention
+        from xlnet.plots import attention
         layers = numbers("layers", settings.layers, model.n_layer)
         heads = numbers("heads", settings.heads, model.n_head)
         found = model.attention(settings.text, layers=layers, order=settings.order,

@@ -19,7 +19,7 @@ class CurvesSettings(Settings):
 
 def main(settings: CurvesSettings) -> None:
     quiet.import_tensorflow()
-    from xlnet.views import curves
+    from xlnet.plots import curves
     curves.draw(settings.png, {name: curves.read(path) for name, path in named(settings.runs)},
                 settings.smoothing)
     print("picture: %s" % settings.png)

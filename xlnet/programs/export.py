@@ -33,7 +33,7 @@ class ExportSettings(Settings):
 
 def main(settings: ExportSettings) -> None:
     quiet.import_tensorflow()
-    from xlnet.serving.export import export
+    from xlnet.serving.export.exporter import export
     export(settings.model_dir, settings.export_dir,
            names=settings.signatures.split(",") if settings.signatures else None,
            dtype=settings.dtype, use_checkpoint=settings.use_checkpoint,

@@ -35,7 +35,7 @@ class ProjectorSettings(Settings):
 
 def main(model_settings: LoadSettings, settings: ProjectorSettings) -> None:
     with asking.load(model_settings) as model:
-        from xlnet.views import projector
+        from xlnet.plots import projector
         name, vectors, columns = (of_texts if settings.input_file else of_pieces)(model, settings)
         projector.write(settings.out_dir, name, vectors, columns)
         count, width = vectors.shape

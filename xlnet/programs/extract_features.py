@@ -78,7 +78,8 @@ def _layers(text):
 
 def _rows(settings):
     """The texts of the file, as rows of a task without labels."""
-    from xlnet.tasks import custom, parsing
+    from xlnet.tasks.files import parsing
+    from xlnet.tasks.types import custom
     task = custom.get_task(ClassifierSettings(
         task_name="custom", data_dir="", model_dir="", is_regression=True,
         **{name: getattr(settings, name) for name in (

@@ -38,8 +38,8 @@ def run(settings: FineTuningSettings, network: NetworkSettings, optimization: Op
     from xlnet.finetuning import program
     if program.run(settings, network, optimization, device, cli.given_names(), check_task) \
             and settings.do_export:
-        from xlnet.serving import export
-        export.of_run(settings, network)
+        from xlnet.serving.export import exporter
+        exporter.of_run(settings, network)
 
 
 def refuse_columns(task_name: str, flags: Sequence[str]) -> None:

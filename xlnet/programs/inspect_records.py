@@ -100,7 +100,7 @@ class Inspection:
 
     def __init__(self, settings: InspectionSettings, manifest: "Manifest"):
         from xlnet.pretraining import sources
-        from xlnet.tokenization import Tokenizer
+        from xlnet.tokenization.tokenizer import Tokenizer
         self._settings = settings
         self._manifest = manifest
         self._permutation = sources.choose_permutation(
@@ -119,7 +119,7 @@ class Inspection:
             self._draw_masks(excerpt)
 
     def _read(self, stream, first, count):
-        from xlnet.views import inspection
+        from xlnet.plots import inspection
         return inspection.read_windows(
             self._settings.record_info_dir, self._manifest, stream=stream, first=first,
             count=count, epoch=self._settings.epoch, seed=self._settings.seed,
@@ -128,7 +128,7 @@ class Inspection:
             legacy_word_start=self._tokenizer.is_legacy_word_start)
 
     def _show_windows(self):
-        from xlnet.views import inspection
+        from xlnet.plots import inspection
         settings = self._settings
         paint = inspection.ansi if in_color(settings.color) else inspection.plain
         windows = self._read(settings.stream, settings.window, settings.num_windows)
@@ -141,7 +141,7 @@ class Inspection:
                 width=columns()))
 
     def _show_counts(self):
-        from xlnet.views import inspection, pictures
+        from xlnet.plots import inspection, pictures
         settings, manifest = self._settings, self._manifest
         count = min(-(-settings.count_windows // manifest.num_streams),
                     manifest.windows_per_stream)
@@ -158,7 +158,7 @@ class Inspection:
             print("histograms: %s" % settings.histograms_png)
 
     def _excerpt(self):
-        from xlnet.views import inspection
+        from xlnet.plots import inspection
         settings = self._settings
         if settings.sentence is not None:
             return inspection.sentence_excerpt(
@@ -171,7 +171,7 @@ class Inspection:
                 inspection.DIRECTIONS[windows.direction[0]]))
 
     def _draw_masks(self, excerpt):
-        from xlnet.views import pictures
+        from xlnet.plots import pictures
         path = self._settings.masks_png or ""
         unshown = pictures.draw_masks(path, excerpt, self._settings.picture_memory)
         print("masks: %s" % path)

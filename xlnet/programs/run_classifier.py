@@ -35,7 +35,7 @@ def main(settings: ClassifierSettings, network: NetworkSettings,
 
 def check_task(name: str) -> None:
     """Raises UserError for flags that contradict what is known of a task."""
-    from xlnet.tasks import known
+    from xlnet.tasks.types import known
     if known.plain(name) in (known.CUSTOM, "tsv"):
         return
     task = known.find_task(name)

@@ -23,7 +23,7 @@ def main(settings: TaggerSettings, network: NetworkSettings,
 
 def check_task(name: str) -> None:
     """Raises UserError for flags that contradict what is known of a task."""
-    from xlnet.tasks import known
+    from xlnet.tasks.types import known
     if known.plain(name) == known.CUSTOM:
         return
     fine_tuning.refuse_columns(known.find_task(name).name, ("word_column", "tag_column"))

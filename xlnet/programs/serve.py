@@ -36,8 +36,8 @@ class ServingSettings(Settings):
 
 def main(settings: ServingSettings) -> None:
     quiet.import_tensorflow()
-    from xlnet.serving import http_server
-    from xlnet.serving.saved_model import SavedModel
+    from xlnet.serving.server import http_server
+    from xlnet.serving.server.saved_model import SavedModel
     model = SavedModel(settings.model)
     model.warm_up()
     name = settings.name or os.path.basename(os.path.abspath(settings.model))

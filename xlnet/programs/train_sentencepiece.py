@@ -77,7 +77,7 @@ class VocabularySettings(InputSettings):
 
 def main(settings: VocabularySettings) -> None:
     from xlnet.text import reading
-    from xlnet.tokenization import describe
+    from xlnet.tokenization.tokenizer import describe
     if settings.language not in LANGUAGES:
         raise UserError("language is '%s', expected one of %s; other is for any language with an "
                         "alphabet" % (settings.language, ", ".join(LANGUAGES)))
@@ -133,7 +133,7 @@ def read_sentences(chunks: "Sequence[Chunk]", settings: VocabularySettings,
     from tqdm import tqdm
 
     from xlnet.text import reading
-    from xlnet.tokenization import clean_lines
+    from xlnet.tokenization.tokenizer import clean_lines
     interval = 0.2 if sys.stderr.isatty() else _SECONDS_BETWEEN_LINES
     with tqdm(desc="reading", total=sum(chunk.end - chunk.begin for chunk in chunks), unit="B",
               unit_scale=True, leave=False, delay=1, mininterval=interval,

@@ -51,7 +51,7 @@ def main(settings: ZipSettings) -> None:
 
 def check(path: str) -> None:
     """Raises UserError unless a file has the official columns and labels; notes a wrong length."""
-    from xlnet.tasks import known
+    from xlnet.tasks.types import known
     name = os.path.basename(path)
     with open(path, "rb") as f:
         lines = [_cells(path, number, line) for number, line in enumerate(f, 1)]

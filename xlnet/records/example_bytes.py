@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from xlnet.records.feature_spec import Feature
-from xlnet.wire import field
+from xlnet.tokenization.wire import field
 
 
 class ExampleBytes:

@@ -22,7 +22,7 @@ from google.protobuf.message import DecodeError
 from xlnet import files
 from xlnet.errors import UserError
 from xlnet.records.feature_spec import Feature
-from xlnet.tokenization import Tokenizer
+from xlnet.tokenization.tokenizer import Tokenizer
 
 _PATTERN = "record_info-*.json"
 _NAME = re.compile(

@@ -30,7 +30,7 @@ class Manifest:
     vocab_size: int
     sp_model: str                # file name of the SentencePiece model, in the same directory
     sp_model_sha256: str
-    uncased: bool                # how text was cleaned, as in `tokenization.clean_text`
+    uncased: bool                # how text was cleaned, as in `tokenizer.clean_text`
     keep_accents: bool
     seq_len: int
     reuse_len: int

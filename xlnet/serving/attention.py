@@ -12,7 +12,7 @@ import numpy as np
 
 from xlnet.errors import UserError
 from xlnet.serving.language_model import LanguageModel
-from xlnet.tokenization import Tokenizer
+from xlnet.tokenization.tokenizer import Tokenizer
 
 ORDERS = ("random", "left_to_right", "none")
 

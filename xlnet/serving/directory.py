@@ -15,7 +15,7 @@ from xlnet import files
 from xlnet.config import BEST, CONFIG_NAME, PRETRAINING_NAME
 from xlnet.engine import best_checkpoint, checkpoint
 from xlnet.models import settled
-from xlnet.tokenization import SPIECE_NAME, description_path
+from xlnet.tokenization.tokenizer import SPIECE_NAME, description_path
 
 _READ = re.compile("|".join((*map(re.escape, (
     settled.TASK_NAME, CONFIG_NAME, SPIECE_NAME, description_path(SPIECE_NAME), "checkpoint",

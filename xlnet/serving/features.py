@@ -25,7 +25,7 @@ from xlnet.engine import progress
 from xlnet.errors import UserError
 from xlnet.records import tfrecord
 from xlnet.serving.model import Model
-from xlnet.tasks.task import Row
+from xlnet.tasks.types.task import Row
 
 _log = logging.getLogger(__name__)
 

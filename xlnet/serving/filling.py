@@ -21,7 +21,7 @@ import numpy as np
 from xlnet.errors import UserError
 from xlnet.serving import choosing
 from xlnet.serving.settings import ORDERS, FillingSettings
-from xlnet.tokenization import WORD_START, Tokenizer
+from xlnet.tokenization.tokenizer import WORD_START, Tokenizer
 
 if TYPE_CHECKING:
     from xlnet.serving.language_model import LanguageModel, Reading

@@ -15,7 +15,7 @@ import numpy as np
 
 from xlnet.serving import choosing
 from xlnet.serving.settings import GenerationSettings, stop_texts
-from xlnet.tokenization import WORD_START, Tokenizer
+from xlnet.tokenization.tokenizer import WORD_START, Tokenizer
 
 if TYPE_CHECKING:
     from xlnet.serving.language_model import LanguageModel, Reading

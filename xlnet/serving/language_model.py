@@ -15,7 +15,7 @@ from typing import Optional
 
 import numpy as np
 
-from xlnet import failures
+from xlnet import errors
 from xlnet.config import NetworkSettings, XLNetConfig
 from xlnet.engine import train_step
 from xlnet.errors import UserError
@@ -143,7 +143,7 @@ class Reading:
             hides[:, first:first + tokens] |= hidden
         elif self._is_causal:
             hides |= self._positions > rows
-        with failures.explained():
+        with errors.explained():
             return self._part(names, {
                 "ids": ids, "asked": len(asked), "first_slot": first, "hidden": hides,
                 "distances": np.where(hides, 0, rows - self._positions),

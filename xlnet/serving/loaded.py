@@ -26,9 +26,9 @@ from xlnet.errors import UserError
 from xlnet.models import settled, task_json
 from xlnet.models.task_model import TaskModel
 from xlnet.serving import directory
-from xlnet.tasks.registry import KINDS
-from xlnet.tasks.task import Task
-from xlnet.tokenization import SPIECE_NAME, Tokenizer
+from xlnet.tasks.types.registry import KINDS
+from xlnet.tasks.types.task import Task
+from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer
 
 _SETTINGS: dict[str, type[Union[ClassifierSettings, TaggerSettings, SpanSettings]]] = {
     group.program: group for group in (ClassifierSettings, TaggerSettings, SpanSettings)}

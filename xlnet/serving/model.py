@@ -13,7 +13,7 @@ from typing import Any, Optional, Union
 
 import numpy as np
 
-from xlnet import failures, files
+from xlnet import errors, files
 from xlnet.config import DeviceSettings
 from xlnet.engine import checkpoint
 from xlnet.errors import UserError
@@ -23,9 +23,11 @@ from xlnet.serving.attention import Attention
 from xlnet.serving.language_model import LanguageModel
 from xlnet.serving.loaded import LoadedModel, TunedFor
 from xlnet.serving.settings import FillingSettings, GenerationSettings, stop_texts
-from xlnet.tasks import encoding, ranking, results
-from xlnet.tasks.task import Asked, Row
-from xlnet.tokenization import Tokenizer, is_text
+from xlnet.tasks.features import encoding
+from xlnet.tasks.output import results
+from xlnet.tasks.types import ranking
+from xlnet.tasks.types.task import Asked, Row
+from xlnet.tokenization.tokenizer import Tokenizer, is_text
 
 _log = logging.getLogger(__name__)
 
@@ -380,7 +382,7 @@ class Model:
         return self._restored
 
     def _run(self, part, names, batch):
-        with failures.explained():
+        with errors.explained():
             return part(names, batch)
 
     def _note_cut(self, records):

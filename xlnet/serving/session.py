@@ -13,7 +13,7 @@ import tensorflow.compat.v1 as tf
 
 from xlnet.config import DeviceSettings
 from xlnet.engine import checkpoint, distribution, private_tf, train_step
-from xlnet.engine.restoring import Restoring
+from xlnet.engine.checkpoint import Restoring
 from xlnet.errors import UserError
 from xlnet.models import layout
 from xlnet.records import feature_spec

@@ -24,7 +24,7 @@ from xlnet import files
 from xlnet.config import CorpusSettings
 from xlnet.records.manifest import MANIFEST_NAME
 from xlnet.text import corpus, preparation, record_writer, token_store, windows
-from xlnet.tokenization import SPIECE_NAME
+from xlnet.tokenization.tokenizer import SPIECE_NAME
 
 
 def run(settings: CorpusSettings, options: Any = None) -> bool:

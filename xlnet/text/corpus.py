@@ -21,7 +21,7 @@ from xlnet.errors import UserError
 from xlnet.text import reading
 from xlnet.text.reading import Chunk
 from xlnet.text.windows import DOCUMENT, SENTENCE, StreamPlan
-from xlnet.tokenization import Tokenizer
+from xlnet.tokenization.tokenizer import Tokenizer
 
 BLOCK_TOKENS = 1 << 20
 COUNTS = ("tokens", "sentences", "documents", "unknown")
@@ -37,7 +37,7 @@ def tokenize(chunk: Chunk, settings: CorpusSettings, tokenizer: Tokenizer,
     """Yields the tokens of a `reading.Chunk` as arrays, uint32, some thousand lines each.
 
     Args:
-      settings: `CorpusSettings`. tokenizer: `tokenization.Tokenizer`.
+      settings: `CorpusSettings`. tokenizer: `tokenizer.Tokenizer`.
       counts: `collections.Counter` to which `COUNTS` and the reasons of skipped lines are added.
       seen: takes note of the bytes that the tokens depend on.
 

@@ -11,7 +11,7 @@ import shutil
 from xlnet.errors import UserError
 from xlnet.records.manifest import Manifest
 from xlnet.text import corpus, preparation
-from xlnet.tokenization import SPIECE_NAME, Tokenizer
+from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer
 
 MOST_LEFT_OUT = 0.2              # share of the windows; whole documents make tasks uneven
 

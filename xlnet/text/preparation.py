@@ -31,7 +31,7 @@ from xlnet.records.manifest import FORMAT_VERSION, MANIFEST_NAME, Manifest, in_t
 from xlnet.text import corpus, reading, record_writer, token_store, windows
 from xlnet.text.processes import in_processes
 from xlnet.text.token_store import Made, TokenStore
-from xlnet.tokenization import SPIECE_NAME, Tokenizer
+from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer
 
 _log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any, Callable, TypeVar
 
-from xlnet import failures
+from xlnet import errors
 
 _Result = TypeVar("_Result")
 _work: Callable[[int], Any]          # of a process of the pool
@@ -39,7 +39,7 @@ def in_processes(work: Callable[[int], _Result], indices: Sequence[int],
     pool = concurrent.futures.ProcessPoolExecutor(
         count, multiprocessing.get_context("spawn"), _start_worker, (os.getpid(), work))
     try:
-        with failures.explained(fewer="give fewer --num_workers; what is finished is kept, and the "
+        with errors.explained(fewer="give fewer --num_workers; what is finished is kept, and the "
                                       "same command goes on from it"):
             futures = {pool.submit(_do, index): index for index in indices}
             for future in concurrent.futures.as_completed(futures):

@@ -25,7 +25,7 @@ import re
 
 import regex
 
-from xlnet.character_classes import HAN_OR_KANA
+from xlnet.tokenization.character_classes import HAN_OR_KANA
 
 _BEFORE_NAMES = frozenset(
     "Mr Mrs Ms Messrs Mx Mme Mlle Dr Drs Prof Rev Hon St Ste Mt Ft Gen Col Maj Capt Cpt Cmdr Lt "

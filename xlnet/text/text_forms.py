@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 import regex
 
 from xlnet import tables
-from xlnet.character_classes import HAN_OR_KANA
 from xlnet.config import InputSettings
 from xlnet.text.recognition import ARTICLES, RECORDS, TABLE, Form
 from xlnet.text.sentences import sentences_and_joints
-from xlnet.tokenization import is_text
+from xlnet.tokenization.character_classes import HAN_OR_KANA
+from xlnet.tokenization.tokenizer import is_text
 
 _LOOKED_AT = 1 << 12         # [bytes] for the first character of JSON
 LONGEST_LINE = 1 << 20       # [bytes] some 200,000 words: beyond any paragraph, far below memory

@@ -27,7 +27,7 @@ from xlnet.config import CorpusSettings, InputSettings
 from xlnet.errors import UserError
 from xlnet.text import corpus, reading
 from xlnet.text.reading import Chunk
-from xlnet.tokenization import Tokenizer
+from xlnet.tokenization.tokenizer import Tokenizer
 
 _RULES = 2                   # of making tokens from text; other ones need other tokens
 _SETTINGS = [field.name for field in dataclasses.fields(InputSettings)

@@ -19,7 +19,7 @@ import numpy as np
 
 from xlnet.config import WINDOW_SPECIAL_TOKENS
 from xlnet.errors import UserError
-from xlnet.tokenization import Tokenizer
+from xlnet.tokenization.tokenizer import Tokenizer
 
 FORWARD, BACKWARD = 0, 1
 MOST_STREAMS = 32                # when the number is not given

@@ -1,0 +1,457 @@
+"""Folders of Hugging Face's library: what they hold beside weights, and what is refused."""
+
+import json
+import logging
+import os
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+from helpers.paths import GOLDEN, RELEASED
+from helpers.vocabulary import train_tiny_model
+
+import xlnet
+from xlnet.convert import conversion, described, safetensors, tokenizer_files
+from xlnet.engine import checkpoint
+from xlnet.errors import UserError
+from xlnet.tokenization.tokenizer import Tokenizer
+
+HF = GOLDEN / "hf"
+
+
+@pytest.fixture(scope="module")
+def vocabulary(tmp_path_factory):
+    return train_tiny_model(tmp_path_factory.mktemp("vocabulary") / "spiece.model")
+
+
+class Folder:
+    """A copy of a golden folder, to be changed."""
+
+    def __init__(self, path, name="sequence_classification"):
+        shutil.copytree(HF / name, path)
+        self.path = path
+
+    def edit(self, **changes):
+        """Entries of config.json; None takes one away."""
+        file = self.path / "config.json"
+        values = dict(json.loads(file.read_text()), **changes)
+        file.write_text(json.dumps({k: v for k, v in values.items() if v is not None}))
+        return self
+
+    def put(self, name, value):
+        """An entry of config.json; None is null."""
+        file = self.path / "config.json"
+        file.write_text(json.dumps(dict(json.loads(file.read_text()), **{name: value})))
+        return self
+
+    @property
+    def tensors(self):
+        return safetensors.read(str(self.path / "model.safetensors"))
+
+    def write(self, tensors, dtype="float32"):
+        safetensors.write(str(self.path / "model.safetensors"), tensors, dtype)
+        return self
+
+    def shard(self, names=("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors")):
+        """Two files and their index."""
+        tensors = self.tensors
+        weight_map = {name: names[i % 2] for i, name in enumerate(sorted(tensors))}
+        for shard in names:
+            if os.path.basename(shard) == shard:
+                safetensors.write(str(self.path / shard), {
+                    name: tensors[name] for name in tensors if weight_map[name] == shard})
+        (self.path / "model.safetensors").unlink()
+        (self.path / "model.safetensors.index.json").write_text(json.dumps(
+            {"metadata": {"total_size": 1}, "weight_map": weight_map}))
+        return self
+
+    def give_vocabulary(self, path, **tokenizer_config):
+        """The vocabulary, and an embedding of as many rows."""
+        shutil.copy(path, self.path / "spiece.model")
+        (self.path / "tokenizer_config.json").write_text(json.dumps(tokenizer_config))
+        tensors, count = self.tensors, Tokenizer(path).vocab_size
+        tensors["transformer.word_embedding.weight"] = np.zeros([count, 24], np.float32)
+        if "lm_loss.bias" in tensors:
+            tensors["lm_loss.bias"] = np.zeros([count], np.float32)
+        return self.edit(vocab_size=count).write(tensors)
+
+    def convert(self, target, *vocabulary, **columns):
+        conversion.from_huggingface(str(self.path), str(target), described.Columns(**columns),
+                                    *vocabulary)
+        return {name: tf.train.load_variable(checkpoint.resolve(str(target)), name)
+                for name, _ in tf.train.list_variables(checkpoint.resolve(str(target)))}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return lambda name="sequence_classification": Folder(tmp_path / name, name)
+
+
+def same(ours, others):
+    assert set(ours) == set(others)
+    for name, value in ours.items():
+        np.testing.assert_array_equal(value, others[name], err_msg=name)
+
+
+def test_shards_are_one_model(folder, tmp_path):
+    whole = folder()
+    expected = whole.convert(tmp_path / "whole")
+    same(whole.shard().convert(tmp_path / "sharded"), expected)
+
+
+@pytest.mark.parametrize("dtype, size", (
+    ("float32", 40_000), ("bfloat16", 20_000), ("float32", 1_000)))
+def test_shards_are_written(folder, tmp_path, dtype, size):
+    """By name, as many as fit; a tensor that is larger stands alone. They are read as one file."""
+    expected = folder().convert(tmp_path / "ours")
+    there = tmp_path / "there"
+    conversion.to_huggingface(str(tmp_path / "ours"), str(there), dtype,
+                              max_shard_size="%gKB" % (size / 1000))
+    names = ["model-%05d-of-%05d.safetensors" % (number + 1, len(list(there.glob("model-*"))))
+             for number in range(len(list(there.glob("model-*"))))]
+    sizes = [{name: safetensors.stored_bytes(array, dtype) for name, array in sorted(
+        safetensors.read(str(there / each)).items())} for each in names]
+    assert len(names) > 1 and [name for of_one in sizes for name in of_one] == sorted(
+        folder("exact_gelu").tensors)
+    for of_one, of_next in zip(sizes, [*sizes[1:], {"none": size}]):
+        assert sum(of_one.values()) <= size or len(of_one) == 1
+        assert sum(of_one.values()) + next(iter(of_next.values())) > size
+    index = json.loads((there / "model.safetensors.index.json").read_text())
+    assert index == {
+        "metadata": {"total_size": sum(sum(of_one.values()) for of_one in sizes)},
+        "weight_map": {name: file for file, of_one in zip(names, sizes) for name in of_one}}
+    conversion.from_huggingface(str(there), str(tmp_path / "back"), described.Columns())
+    back = checkpoint.read_weights(checkpoint.resolve(str(tmp_path / "back")))
+    if dtype == "float32":
+        same(back, expected)
+    else:
+        assert set(back) == set(expected)
+
+
+def test_what_fits_is_one_file(folder, tmp_path):
+    folder().convert(tmp_path / "ours")
+    conversion.to_huggingface(str(tmp_path / "ours"), str(tmp_path / "there"),
+                              max_shard_size="1 GiB")
+    assert [path.name for path in (tmp_path / "there").glob("model*")] == ["model.safetensors"]
+
+
+@pytest.mark.parametrize("size", ("5", "GB", "0GB", "-1GB", "5 TB", "many",
+                                  pytest.param("9" * 400 + "GB", id="endless")))
+def test_no_size_is_refused_before_anything_is_written(folder, tmp_path, size):
+    folder().convert(tmp_path / "ours")
+    with pytest.raises(UserError, match="max_shard_size: '%s' is no size" % size):
+        conversion.to_huggingface(str(tmp_path / "ours"), str(tmp_path / "there"),
+                                  max_shard_size=size)
+    assert not (tmp_path / "there").exists()
+
+
+@pytest.mark.parametrize("name", ("../other/model.safetensors", "/etc/model.safetensors", "..",
+                                  "sub/model.safetensors", "..\\model.safetensors", "config.json",
+                                  "", None, 3))
+def test_an_index_does_not_lead_out_of_its_folder(folder, tmp_path, name):
+    (tmp_path / "other").mkdir()
+    shutil.copy(HF / "lm" / "model.safetensors", tmp_path / "other")
+    sharded = folder().shard()
+    index = sharded.path / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": {"logits_proj.weight": name}}))
+    with pytest.raises(UserError, match="no file of this folder; expected a plain name"):
+        sharded.convert(tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_index_that_lies_is_refused(folder, tmp_path):
+    sharded = folder().shard()
+    index = sharded.path / "model.safetensors.index.json"
+    names = json.loads(index.read_text())["weight_map"]
+    index.write_text(json.dumps({"weight_map": dict(names, extra=min(names.values()))}))
+    with pytest.raises(UserError, match="no tensor extra in model-00001-of-00002.safetensors"):
+        sharded.convert(tmp_path / "out")
+    index.write_text(json.dumps({"weight_map": names}))
+    (sharded.path / max(names.values())).unlink()
+    with pytest.raises(UserError, match="^index %s: no file model-00002-of-00002.safetensors "
+                                        "beside it, expected %d of its tensors there" % (
+                                            index, list(names.values()).count(max(
+                                                names.values())))):
+        sharded.convert(tmp_path / "out")
+    index.write_text("{}")
+    with pytest.raises(UserError, match="expected weight_map"):
+        sharded.convert(tmp_path / "out")
+
+
+def test_a_pickle_is_refused_with_the_way_out(folder, tmp_path):
+    """It is not even opened: this one is no pickle."""
+    pickled = folder()
+    (pickled.path / "model.safetensors").rename(pickled.path / "pytorch_model.bin")
+    with pytest.raises(UserError, match="a pickle, which can run any code when it is read; .*"
+                                        "transformers.XLNetForSequenceClassification.from_pretr"):
+        pickled.convert(tmp_path / "out")
+    (pickled.path / "pytorch_model.bin").unlink()
+    with pytest.raises(UserError, match="no model.safetensors and no model.safetensors.index.json"):
+        pickled.convert(tmp_path / "out")
+
+
+@pytest.mark.parametrize("changes, message", (
+    (dict(model_type="bert"), "model_type is 'bert', expected 'xlnet'"),
+    (dict(architectures=["BertModel"]), r"architectures is \['BertModel'\], expected"),
+    (dict(architectures="XLNetModel"), "architectures is 'XLNetModel', expected one of"),
+    (dict(ff_activation="silu"), "ff_activation is 'silu', expected one of relu, gelu"),
+    (dict(layer_norm_eps=1e-5), "layer_norm_eps is 1e-05, expected 1e-12"),
+    (dict(attn_type="uni"), "attn_type is 'uni', expected 'bi'"),
+    (dict(bi_data=True), "bi_data is True, expected False"),
+    (dict(summary_type="attn"), "summary_type is 'attn', expected last, first or mean"),
+    (dict(summary_activation="relu"), "summary_activation is 'relu' with summary_use_proj True"),
+    (dict(problem_type="other"), "problem_type is 'other', expected one of single_label"),
+    (dict(problem_type="regression"), "there are 4 outputs; expected 1"),
+    (dict(id2label={"0": "a", "1": "b"}), "id2label has 2 labels, but there are 4 outputs"),
+    (dict(id2label={"0": "a", "2": "b"}), "id2label is .*, expected a name for each of 0, 1"),
+    (dict(id2label={"0": "a", "1": "a", "2": "b", "3": "c"}), "two labels of the same name"),
+    (dict(n_layer=3), "are missing: transformer.layer.2.rel_attn.r_w_bias"),
+    (dict(n_layer="2"), "n_layer is '2', expected int"),
+    (dict(n_head=0), "config.json: "),
+    (dict(d_inner=41), r"layer.0.ff.layer_1.weight has shape \[40, 24\], expected \[41, 24\]")))
+def test_a_model_that_cannot_be_computed_here_is_refused(folder, tmp_path, changes, message):
+    with pytest.raises(UserError, match=message):
+        folder().edit(**changes).convert(tmp_path / "out")
+    assert not list(tmp_path.glob("out*"))
+
+
+@pytest.mark.parametrize("name, value, message", (
+    ("clamp_len", None, "clamp_len is None, expected int"),
+    ("clamp_len", "5", "clamp_len is '5', expected int"),
+    ("bi_data", 0, "bi_data is 0, expected bool"),
+    ("end_n_top", True, "end_n_top is True, expected int"),
+    ("mem_len", "384", "mem_len is '384', expected null or int"),
+    ("pad_token_id", 0.5, "pad_token_id is 0.5, expected int or null"),
+    ("ff_activation", ["gelu"], r"ff_activation is \['gelu'\], expected one of relu"),
+    ("architectures", [["XLNetModel"]], r"architectures is \[\['XLNetModel'\]\], expected one of")))
+def test_an_entry_of_another_type_is_refused(folder, tmp_path, name, value, message):
+    with pytest.raises(UserError, match="config.json: " + message):
+        folder().put(name, value).convert(tmp_path / "out")
+    assert not list(tmp_path.glob("out*"))
+
+
+@pytest.mark.parametrize("name, value", (
+    ("mem_len", None), ("reuse_len", None), ("bos_token_id", None), ("eos_token_id", None),
+    ("eos_token_id", [2, 3]), ("pad_token_id", None), ("dropout", 0)))
+def test_entries_are_carried_as_that_library_writes_them(folder, tmp_path, name, value):
+    folder().put(name, value).convert(tmp_path / "out")
+    stored = json.loads((tmp_path / "out" / "huggingface_config.json").read_text())
+    assert stored[name] == value
+
+
+def test_the_target_is_not_written_over(folder, tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "kept").write_text("")
+    with pytest.raises(UserError, match="is there already, expected a new or an empty directory"):
+        folder().convert(tmp_path / "out")
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["kept"]
+
+
+def test_an_output_embedding_of_its_own_has_no_place(folder, tmp_path, caplog):
+    model = folder("lm")
+    tensors = dict(model.tensors)
+    embedding = tensors["transformer.word_embedding.weight"]
+    with caplog.at_level(logging.WARNING):
+        model.write(dict(tensors, **{"lm_loss.weight": embedding, "extra": embedding})).convert(
+            tmp_path / "tied")
+    assert "1 only in %s, not used: extra" % model.path in caplog.text
+    with pytest.raises(UserError, match="lm_loss.weight differs from transformer.word_embedding"):
+        model.write(dict(tensors, **{"lm_loss.weight": embedding + 1})).convert(tmp_path / "out")
+
+
+@pytest.mark.parametrize("dtype", ("float16", "bfloat16"))
+def test_half_precision_there_and_back(folder, tmp_path, dtype):
+    narrow = folder().write(folder("exact_gelu").tensors, dtype)
+    values = narrow.convert(tmp_path / "ours")
+    assert all(value.dtype == np.float32 for value in values.values())
+    conversion.to_huggingface(str(tmp_path / "ours"), str(tmp_path / "back"), dtype)
+    assert (tmp_path / "back" / "model.safetensors").read_bytes() == (
+        narrow.path / "model.safetensors").read_bytes()
+    assert json.loads((tmp_path / "back" / "config.json").read_text())["dtype"] == dtype
+
+
+# ---- biases that all layers share ----
+
+def test_tied_biases_are_those_of_every_layer(tmp_path):
+    """untie_r False: one [N,H] here, the same numbers in each layer there."""
+    source = tmp_path / "ours"
+    source.mkdir()
+    config = xlnet.XLNetConfig(json_path=str(GOLDEN / "tied_relu_checkpoint" / "xlnet_config.json"))
+    stored = checkpoint.read_weights(str(GOLDEN / "tied_relu_checkpoint" / "xlnet_model.ckpt"))
+    config = xlnet.XLNetConfig(**dict(config.to_dict(), d_head=4))     # as that library has it
+    weights = {name: np.ascontiguousarray(value[..., :4]) if value.shape[-1] == 6 else value
+               for name, value in stored.items()}
+    checkpoint.write_arrays(str(source / "xlnet_model.ckpt"), weights)
+    config.to_json(str(source / "xlnet_config.json"))
+    conversion.to_huggingface(str(source), str(tmp_path / "theirs"))
+    tensors = safetensors.read(str(tmp_path / "theirs" / "model.safetensors"))
+    for layer in range(2):
+        np.testing.assert_array_equal(tensors["transformer.layer.%d.rel_attn.r_w_bias" % layer],
+                                      weights["model/transformer/r_w_bias"])
+    theirs = Folder(tmp_path / "copy", "lm")
+    shutil.rmtree(theirs.path)
+    shutil.copytree(tmp_path / "theirs", theirs.path)
+    same(theirs.convert(tmp_path / "back"), weights)
+
+    tensors["transformer.layer.1.rel_attn.r_w_bias"] += 1              # fine-tuned there
+    apart = theirs.write(tensors).convert(tmp_path / "untied")
+    np.testing.assert_array_equal(apart["model/transformer/r_w_bias"][1],
+                                  weights["model/transformer/r_w_bias"] + 1)
+    assert xlnet.XLNetConfig(json_path=str(tmp_path / "untied" / "xlnet_config.json")).untie_r
+
+
+def test_a_head_width_that_is_not_there_is_refused(tmp_path):
+    with pytest.raises(UserError, match="d_head is 12, but .* none but d_model / n_head, 8"):
+        conversion.to_huggingface(str(RELEASED), str(tmp_path / "out"))
+    assert not (tmp_path / "out").exists()
+
+
+# ---- vocabulary and cleaning ----
+
+@pytest.mark.parametrize("uncased, keep_accents", ((False, False), (True, False), (True, True)))
+def test_the_tokenizer_goes_with_the_model(folder, tmp_path, vocabulary, uncased, keep_accents):
+    model = folder("lm").give_vocabulary(vocabulary, do_lower_case=uncased,
+                                         keep_accents=keep_accents)
+    model.convert(tmp_path / "ours")
+    ours = Tokenizer(str(tmp_path / "ours" / "spiece.model"))
+    assert (ours.uncased, ours.keep_accents) == (uncased, keep_accents)
+    conversion.to_huggingface(str(tmp_path / "ours"), str(tmp_path / "back"))
+    stored = json.loads((tmp_path / "back" / "tokenizer_config.json").read_text())
+    assert (stored["do_lower_case"], stored["keep_accents"]) == (uncased, keep_accents)
+    assert stored["remove_space"] is True and stored["padding_side"] == "left"
+    assert stored["model_input_names"] == ["input_ids", "token_type_ids", "attention_mask"]
+    assert stored["pad_token"] == "<pad>" and stored["mask_token"] == "<mask>"
+    assert stored["additional_special_tokens"] == ["<eop>", "<eod>"]
+    special = json.loads((tmp_path / "back" / "special_tokens_map.json").read_text())
+    assert special["cls_token"] == "<cls>"
+    config = json.loads((tmp_path / "back" / "config.json").read_text())
+    assert config["pad_token_id"] == ours.pad_id
+    assert (tmp_path / "back" / "spiece.model").read_bytes() == open(vocabulary, "rb").read()
+    (tmp_path / "back" / "spiece.model").unlink()
+    again = tokenizer_files.read(str(tmp_path / "back"), str(tmp_path))
+    texts = ["The cat, (2010,) sat. ", "``on'' a Ünïcödé mat 13,"]
+    assert again.encode_lines(texts) == ours.encode_lines(texts)
+    assert (again.uncased, again.keep_accents) == (uncased, keep_accents)
+
+
+def test_a_vocabulary_without_padding_pads_with_unknown(tmp_path):
+    path = train_tiny_model(tmp_path / "sp.model", control=["<cls>", "<sep>", "<eod>"],
+                            user_defined=())
+    ids = tokenizer_files.write(str(tmp_path / "out"), Tokenizer(path), None)
+    stored = json.loads((tmp_path / "out" / "tokenizer_config.json").read_text())
+    assert stored["pad_token"] == "<unk>" and stored["mask_token"] is None
+    assert stored["additional_special_tokens"] == ["<eod>"] and "model_max_length" not in stored
+    assert ids == {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
+
+
+def test_cleaning_that_there_is_not_here_is_refused(folder, tmp_path, vocabulary):
+    with pytest.raises(UserError, match="remove_space is False, but here runs of spaces"):
+        folder().give_vocabulary(vocabulary, remove_space=False).convert(tmp_path / "out")
+    lower = folder("lm").give_vocabulary(vocabulary, do_lower_case=True)
+    with pytest.raises(UserError, match="uncased: the setting says False, .* says True"):
+        lower.convert(tmp_path / "out", None, False)
+    lower.edit(vocab_size=41)
+    with pytest.raises(UserError, match="has 51 pieces, but vocab_size is 41"):
+        lower.convert(tmp_path / "out")
+
+
+# ---- tasks ----
+
+LABELS = {"0": "world", "1": "sports", "2": "business", "3": "science"}
+
+
+@pytest.mark.parametrize("changes, kind, labels, head", (
+    (dict(id2label=LABELS), "classification", list(LABELS.values()), "classification_custom"),
+    (dict(id2label=LABELS, problem_type="multi_label_classification"), "multi_label",
+     list(LABELS.values()), "classification_custom"),
+    (dict(id2label={"0": "LABEL_0"}), "regression", None, "regression_custom")))
+def test_labels_and_kind_of_task_go_with_the_model(folder, tmp_path, vocabulary, changes, kind,
+                                                   labels, head):
+    model = folder().give_vocabulary(vocabulary).edit(**changes)
+    if labels is None:
+        model.write({name: value[:1] if name.startswith("logits_proj") else value
+                     for name, value in model.tensors.items()})
+    model.convert(tmp_path / "ours", text_b_column="other", max_seq_length=77)
+    stored = json.loads((tmp_path / "ours" / "task.json").read_text())
+    assert (stored["kind"], stored["labels"], stored["head"]) == (kind, labels, head)
+    assert stored["columns"]["text_b"] == ["other"]
+    assert stored["settings"]["max_seq_length"] == 77
+    conversion.to_huggingface(str(tmp_path / "ours"), str(tmp_path / "back"))
+    before, after = (json.loads((path / "config.json").read_text())
+                     for path in (model.path, tmp_path / "back"))
+    assert after["id2label"] == before["id2label"]
+    assert after.get("problem_type") == (before.get("problem_type") if labels else "regression")
+    same(safetensors.read(str(tmp_path / "back" / "model.safetensors")), model.tensors)
+
+    path = tmp_path / "ours" / "task.json"
+    path.write_text(json.dumps({name: value for name, value in stored.items() if name != "kind"}))
+    conversion.to_huggingface(str(tmp_path / "ours"), str(tmp_path / "older"))
+    older = json.loads((tmp_path / "older" / "config.json").read_text())
+    assert kind == "multi_label" or older == after      # before there were kinds nothing said so
+
+
+def test_columns_of_answers(folder, tmp_path, vocabulary):
+    model = folder("multiple_choice").give_vocabulary(vocabulary)
+    with pytest.raises(UserError, match="choice_columns: a multiple-choice model needs"):
+        model.convert(tmp_path / "ours")
+    model.convert(tmp_path / "ours", choice_columns="first,second,third")
+    stored = json.loads((tmp_path / "ours" / "task.json").read_text())
+    assert stored["kind"] == "multiple_choice" and stored["labels"] == ["0", "1", "2"]
+    with pytest.raises(UserError, match="one column, and config.json does not say how many"):
+        model.convert(tmp_path / "out", choice_columns="answers")
+    with pytest.raises(UserError, match="XLNetForSequenceClassification has none"):
+        folder().give_vocabulary(vocabulary).convert(tmp_path / "out", choice_columns="a,b")
+
+
+@pytest.mark.parametrize("tags, scheme", (
+    ("O B-PER I-PER B-LOC I-LOC", "bio2"), ("I-PER O B-PER I-LOC B-LOC", "bio2"),
+    ("O B-PER I-PER E-PER S-PER", "bioes"), ("O B-PER M-PER E-PER S-PER", "bmes")))
+def test_tags_say_their_scheme(folder, tmp_path, vocabulary, tags, scheme):
+    """Tags stay in the order of the outputs, whatever it is."""
+    labels = {str(id): tag for id, tag in enumerate(tags.split())}
+    model = folder("token_classification").give_vocabulary(vocabulary).edit(id2label=labels)
+    model.convert(tmp_path / "ours")
+    stored = json.loads((tmp_path / "ours" / "task.json").read_text())
+    assert stored["kind"] == "tagging" and stored["head"] == "tagging_custom"
+    assert stored["labels"] == tags.split() and stored["kind_options"]["scheme"] == scheme
+    conversion.to_huggingface(str(tmp_path / "ours"), str(tmp_path / "back"))
+    same(safetensors.read(str(tmp_path / "back" / "model.safetensors")), model.tensors)
+    assert json.loads((tmp_path / "back" / "config.json").read_text())["id2label"] == labels
+    with pytest.raises(UserError, match="text_a_column, text_b_column: .* reads words"):
+        model.convert(tmp_path / "out", text_a_column="first")
+
+
+def test_beams_go_with_a_model_that_answers_questions(folder, tmp_path, vocabulary):
+    model = folder("question_answering").give_vocabulary(vocabulary)
+    model.convert(tmp_path / "ours")
+    stored = json.loads((tmp_path / "ours" / "task.json").read_text())
+    assert stored["kind"] == "spans" and stored["head"] == "start_logits"
+    assert stored["kind_options"]["start_n_top"] == 3 and stored["kind_options"]["end_n_top"] == 4
+    (tmp_path / "ours" / "huggingface_config.json").unlink()        # as of a model of ours
+    conversion.to_huggingface(str(tmp_path / "ours"), str(tmp_path / "back"))
+    same(safetensors.read(str(tmp_path / "back" / "model.safetensors")), model.tensors)
+    config = json.loads((tmp_path / "back" / "config.json").read_text())
+    assert (config["start_n_top"], config["end_n_top"]) == (3, 4)
+    assert config["architectures"] == ["XLNetForQuestionAnswering"]
+
+
+@pytest.mark.parametrize("labels", ("LABEL_0 LABEL_1 LABEL_2 LABEL_3 LABEL_4",
+                                    "O I-PER I-LOC B-LOC I-ORG", "O B-PER M-PER E-PER I-PER"))
+def test_labels_that_are_no_tags_are_weights_alone(folder, tmp_path, vocabulary, caplog, labels):
+    """Nor those of iob1, whose entities begin with I: they would be decoded as of bio2."""
+    model = folder("token_classification").give_vocabulary(vocabulary).edit(
+        id2label={str(id): label for id, label in enumerate(labels.split())})
+    with caplog.at_level(logging.WARNING):
+        model.convert(tmp_path / "ours")
+    assert "without a task: its labels are not the tags of a scheme" in caplog.text
+    assert ": " + labels.split()[0] in caplog.text
+    assert not (tmp_path / "ours" / "task.json").exists()
+
+
+def test_a_task_of_another_kind_is_refused(folder, tmp_path, vocabulary):
+    folder().give_vocabulary(vocabulary).convert(tmp_path / "ours")
+    path = tmp_path / "ours" / "task.json"
+    path.write_text(json.dumps(dict(json.loads(path.read_text()), kind="ordinal")))
+    with pytest.raises(UserError, match="kind is 'ordinal', which Hugging Face's library does not"):
+        conversion.to_huggingface(str(tmp_path / "ours"), str(tmp_path / "out"))

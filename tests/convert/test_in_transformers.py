@@ -1,0 +1,193 @@
+"""What we write loads in Hugging Face's library and computes there what it computes here.
+
+Runs in this Python, in that of `scripts/setup_benchmark.sh` and in those that the environment
+variable TRANSFORMERS_PYTHONS names (with : between), each of which has torch and transformers;
+skipped without them. Tried with transformers 4.57.1 and 5.24.0.
+"""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from helpers.finetuning import make_vocabulary
+from helpers.paths import ROOT
+from helpers.vocabulary import train_tiny_model
+from scipy import special
+
+import xlnet
+from xlnet.convert import conversion, tokenizer_files, tokenizer_json
+from xlnet.engine import checkpoint
+
+# Loads the folder as its config.json says and keeps its outputs for [B,T] ids; nothing may be
+# missing, left over or of another shape. Then the ids of some text by the folder's tokenizer, which
+# is saved in that library's own form.
+SCRIPT = """
+import json, sys
+import numpy as np, torch, transformers
+folder, inputs, outputs, text = sys.argv[1:]
+name, = json.load(open(folder + "/config.json"))["architectures"]
+model, info = getattr(transformers, name).from_pretrained(folder, output_loading_info=True)
+assert not any(info.values()), info
+with np.load(inputs) as arrays, torch.no_grad():
+    logits = model.eval()(**{key: torch.tensor(arrays[key]) for key in arrays}).logits
+tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+encoded = tokenizer(text)
+tokenizer.save_pretrained(folder + "_saved")
+np.savez(outputs, logits=logits.numpy(), ids=encoded["input_ids"],
+         segments=encoded["token_type_ids"], length=tokenizer.model_max_length,
+         labels=list(model.config.id2label.values()))
+"""
+SIZES = dict(n_layer=2, d_model=8, n_head=2, d_head=4, d_inner=16, untie_r=False, n_token=37)
+TEXT = "Kamat  kÄmat, (x) - 1,234. rokmi"
+
+
+def pythons_with_transformers():
+    here = [sys.executable] * all(map(importlib.util.find_spec, ("torch", "transformers")))
+    other = ROOT / ".venv-benchmark" / "bin" / "python"
+    named = os.environ.get("TRANSFORMERS_PYTHONS", "").split(":")
+    return here + [str(other)] * other.exists() + list(filter(None, named))
+
+
+@pytest.fixture(scope="module", params=pythons_with_transformers() or [None])
+def python(request):
+    if not request.param:
+        pytest.skip("no torch and transformers here, no .venv-benchmark, no TRANSFORMERS_PYTHONS")
+    return request.param
+
+
+def random_weights(config, outputs, rng):
+    """A checkpoint's arrays of a fine-tuned classifier: no mask embedding, no LM bias."""
+    from xlnet.convert import weights
+    parts = (weights.SUMMARY, weights.SEQUENCE)
+    return {pair.ours: rng.normal(0, 0.4, pair.shape).astype(np.float32)
+            for pair in weights.pairs(config, parts, "classification_custom", outputs)
+            if pair.ours != weights.MASK_EMBEDDING}
+
+
+@pytest.mark.parametrize("activation", ("relu", "gelu", "gelu_erf"))
+def test_our_classifier_answers_there_as_here(graph, python, tmp_path, activation):
+    import tensorflow.compat.v1 as tf
+
+    from xlnet.engine import train_step
+    from xlnet.network import heads, modeling
+    from xlnet.tokenization.tokenizer import Tokenizer
+    rng = np.random.RandomState(0)
+    source, labels = tmp_path / "ours", ["rain", "snow", "sun"]
+    config = xlnet.XLNetConfig(**SIZES, ff_activation=activation)
+    source.mkdir()
+    stored = random_weights(config, 3, rng)
+    checkpoint.write_arrays(str(source / "xlnet_model.ckpt"), stored)
+    config.to_json(str(source / "xlnet_config.json"))
+    make_vocabulary(tmp_path / "sp.model", 37)
+    tokenizer = Tokenizer(str(tmp_path / "sp.model"), uncased=True)
+    tokenizer.save(str(source / "spiece.model"))
+    (source / "task.json").write_text(json.dumps(dict(
+        settings={"max_seq_length": 96}, kind="classification", labels=labels,
+        head="classification_custom", summary_type="last", use_summ_proj=True)))
+    conversion.to_huggingface(str(source), str(tmp_path / "theirs"),
+                              max_shard_size="5KB" if activation == "relu" else "5GB")
+    shards = list((tmp_path / "theirs").glob("*.safetensors"))
+    assert (len(shards) > 1) == (activation == "relu")
+
+    ids = rng.randint(7, 37, [3, 12])
+    padding = (np.arange(12) < np.array([[0], [3], [7]])).astype(np.float32)
+    segments = rng.randint(0, 3, [3, 12])
+    np.savez(tmp_path / "inputs.npz", input_ids=ids, token_type_ids=segments,
+             attention_mask=1 - padding)
+    done = subprocess.run(
+        [python, "-c", SCRIPT, str(tmp_path / "theirs"), str(tmp_path / "inputs.npz"),
+         str(tmp_path / "outputs.npz"), TEXT], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    theirs = np.load(tmp_path / "outputs.npz")
+
+    run = xlnet.RunConfig(False, False, False, 0., 0.)
+    with train_step.model_scope():
+        sequence = modeling.transformer_xl(
+            config, run, input_ids=tf.constant(ids, tf.int32),
+            seg_ids=tf.constant(segments, tf.int32),
+            mask=tf.constant(padding)[:, None] > 0).sequence
+        logits = heads.classification(run, heads.summarize(config, run, sequence),
+                                      tf.zeros([3], tf.int32), num_classes=3,
+                                      scope="classification_custom").logits
+    with tf.Session() as session:
+        for variable in tf.global_variables():
+            variable.load(stored[variable.op.name], session)
+        ours = session.run(logits)
+    np.testing.assert_allclose(theirs["logits"], ours, rtol=0, atol=1e-5 * np.abs(ours).max())
+    assert theirs["labels"].tolist() == labels
+    assert theirs["length"] == 96
+    end = [tokenizer.sep_id, tokenizer.cls_id]
+    assert theirs["ids"].tolist() == tokenizer.ids(TEXT) + end
+    assert theirs["segments"].tolist() == [0] * (len(theirs["ids"]) - 1) + [2]
+    saved = tmp_path / "theirs_saved"
+    for path in saved.glob("spiece.model"):
+        path.unlink()
+    rebuilt = tokenizer_files.read(str(saved), str(tmp_path))
+    assert rebuilt.uncased and rebuilt.ids(TEXT) == tokenizer.ids(TEXT)
+    assert tokenizer_json.read(str(saved / "tokenizer.json")).size == 37
+
+
+# Makes a folder with random weights in several files and no vocabulary but tokenizer.json; says of
+# each question the best answer by the sum of its logits, and how far no answer is above it.
+SIMPLE_SPANS = """
+import json, os, shutil, sys
+import torch, transformers
+vocabulary, folder, questions = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
+torch.manual_seed(0)
+source = folder + "_source"
+os.makedirs(source)
+shutil.copy(vocabulary, source + "/spiece.model")
+for name, values in (("config.json", {"model_type": "xlnet"}), ("tokenizer_config.json", {
+        "tokenizer_class": "XLNetTokenizer", "do_lower_case": True})):
+    with open(source + "/" + name, "w") as f:
+        json.dump(values, f)
+tokenizer = transformers.AutoTokenizer.from_pretrained(source)
+model = transformers.XLNetForQuestionAnsweringSimple(transformers.XLNetConfig(
+    vocab_size=len(tokenizer), d_model=24, n_layer=2, n_head=3, d_inner=40,
+    initializer_range=0.4)).eval()
+model.save_pretrained(folder, max_shard_size="20KB")
+tokenizer.save_pretrained(folder)
+for name in set(os.listdir(folder)) & {"spiece.model"}:
+    os.remove(folder + "/" + name)
+for context, question in questions:
+    encoded = tokenizer(context, question, return_tensors="pt", return_token_type_ids=True)
+    with torch.no_grad():
+        start, end = (logits[0].tolist() for logits in model(**encoded)[:2])
+    places = [i for i, which in enumerate(encoded.sequence_ids(0)) if which == 0]
+    score, i, j = max((start[i] + end[j], i, j) for i in places for j in places if i <= j)
+    print(json.dumps([tokenizer.decode(encoded["input_ids"][0][i:j + 1]),
+                      start[-1] + end[-1] - score]))
+"""
+QUESTIONS = (("the cat sat on a mat while two dogs ran past", "two dogs in 2010"),
+             ("old houses near 13 rivers in 2010 a cat ran", "cat near a mat"))
+
+
+def test_their_simple_form_answers_here_as_there(python, tmp_path):
+    vocabulary = train_tiny_model(tmp_path / "spiece.model")
+    done = subprocess.run(
+        [python, "-c", SIMPLE_SPANS, vocabulary, str(tmp_path / "theirs"), json.dumps(QUESTIONS)],
+        capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    expected = [json.loads(line) for line in done.stdout.splitlines()[-len(QUESTIONS):]]
+    assert len(list((tmp_path / "theirs").glob("*.safetensors"))) > 1
+    (tmp_path / "questions.json").write_text(json.dumps({"version": "v2.0", "data": [
+        {"title": "", "paragraphs": [{"context": context, "qas": [
+            {"id": str(id), "question": question, "answers": []}]}]}
+        for id, (context, question) in enumerate(QUESTIONS)]}))
+    for program, flags in (
+            ("scripts/convert_checkpoint.py", ["--source=theirs", "--target=ours"]),
+            ("run_squad.py", ["--model_dir=ours", "--do_predict", "--start_n_top=20",
+                              "--end_n_top=20", "--allow_changes", "--predict_dir=ours",
+                              "--predict_file=questions.json"])):
+        done = subprocess.run([sys.executable, str(ROOT / program), *flags], cwd=tmp_path,
+                              capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    answers, null = (json.loads((tmp_path / "ours" / ("predictions_custom_questions" + end))
+                                .read_text()) for end in (".json", ".na_prob.json"))
+    for id, (text, margin) in enumerate(expected):
+        assert null[str(id)] == pytest.approx(special.expit(margin), abs=1e-5)
+        assert answers[str(id)] == ("" if margin > 0 else text)

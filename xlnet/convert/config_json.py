@@ -1,0 +1,235 @@
+"""`config.json`, in which Hugging Face's library says what a model is: to and from our terms."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, Optional
+
+from xlnet import files
+from xlnet.config import CONFIG_NAME, XLNetConfig
+from xlnet.convert import weights
+from xlnet.errors import UserError
+
+NAME = "config.json"
+
+# The library's class for each output layer, the keys being those of `weights` and "network".
+NETWORK = "network"
+CLASSES = {
+    NETWORK: "XLNetModel",
+    weights.LM: "XLNetLMHeadModel",
+    weights.SEQUENCE: "XLNetForSequenceClassification",
+    weights.CHOICE: "XLNetForMultipleChoice",
+    weights.TOKENS: "XLNetForTokenClassification",
+    weights.SPANS: "XLNetForQuestionAnswering",
+    weights.SIMPLE_SPANS: "XLNetForQuestionAnsweringSimple",
+}
+_SUMMED_UP = (weights.SEQUENCE, weights.CHOICE)     # read one vector of the text
+
+# What SEQUENCE is trained for, in the library's words.
+ONE_LABEL, MANY_LABELS, SCORE = (
+    "single_label_classification", "multi_label_classification", "regression")
+
+_ACTIVATIONS = {    # theirs -> ours
+    "relu": "relu", "gelu": "gelu_erf", "gelu_python": "gelu_erf",
+    "gelu_new": "gelu", "gelu_fast": "gelu", "gelu_pytorch_tanh": "gelu"}
+_THEIR_ACTIVATION = {"relu": "relu", "gelu_erf": "gelu", "gelu": "gelu_new"}
+
+_SIZES = {"n_layer": "n_layer", "d_model": "d_model", "n_head": "n_head", "d_inner": "d_inner",
+          "n_token": "vocab_size"}      # ours -> theirs
+_DEFAULT_SIZES = {"n_layer": 24, "d_model": 1024, "n_head": 16, "d_inner": 4096,
+                  "vocab_size": 32000}
+
+# What that library keeps with a model and we do not, with the values of models of ours. Entries of
+# a folder go with its checkpoint, in a file of their own, and come back from there.
+CARRIED_NAME = "huggingface_config.json"
+CARRIED: Mapping[str, Any] = {
+    "attn_type": "bi", "bi_data": False, "bos_token_id": 1, "clamp_len": -1, "dropout": 0.1,
+    "end_n_top": 5, "eos_token_id": 2, "initializer_range": 0.02,
+    "layer_norm_eps": 1e-12, "mem_len": None, "pad_token_id": 5, "reuse_len": None,
+    "same_length": False, "start_n_top": 5, "summary_last_dropout": 0.1,
+    "tie_word_embeddings": True, "use_mems_eval": True, "use_mems_train": False}
+_NULL = type(None)
+# What an entry may be beside the type of its value above: lengths and ids that nobody set are null
+# there.
+_OTHER_TYPES: Mapping[str, tuple[type, ...]] = {
+    "mem_len": (int,), "reuse_len": (int,), "bos_token_id": (_NULL,), "pad_token_id": (_NULL,),
+    "eos_token_id": (list, _NULL),
+    **{name: (int,) for name, value in CARRIED.items() if type(value) is float}}
+
+
+@dataclasses.dataclass(frozen=True)
+class Model:
+    """A model in terms that both sides have.
+
+    Attributes:
+      head: a key of `CLASSES`. problem: of SEQUENCE, ONE_LABEL, MANY_LABELS or SCORE.
+      labels: names of the outputs; None where nobody named them.
+      summary_type, use_summ_proj: as in `ClassifierSettings`.
+      carried: entries of `CARRIED` that are known.
+    """
+    config: XLNetConfig
+    head: str
+    labels: Optional[tuple[str, ...]] = None
+    problem: str = ONE_LABEL
+    summary_type: str = "last"
+    use_summ_proj: bool = True
+    carried: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    @property
+    def class_name(self) -> str:
+        return CLASSES[self.head]
+
+    @property
+    def prefix(self) -> str:
+        """What the names of the network's tensors begin with there."""
+        return "" if self.head == NETWORK else "transformer."
+
+    def pairs(self, scope: str, outputs: int) -> list[weights.Pair]:
+        """The weights of both sides. scope: name of our output layer. outputs: it has."""
+        parts = [weights.SUMMARY] if self.use_summ_proj and self.head in _SUMMED_UP else []
+        parts += [] if self.head == NETWORK else [self.head]
+        return weights.pairs(self.config, parts, scope, outputs, self.prefix)
+
+
+# ---- from theirs ----
+
+def read(path: str) -> Model:
+    """What the file says.
+
+    Raises:
+      UserError: it is of another kind of model, or of one that cannot be computed as it is there.
+    """
+    values = files.read_json(path, "config")
+    if values.get("model_type") != "xlnet":
+        raise UserError("%s: model_type is %r, expected 'xlnet'" % (path, values.get("model_type")))
+    head = _head(values, path)
+    model = Model(
+        config=_architecture(values, path), head=head, labels=_labels(values, path),
+        problem=_problem(values, path) if head == weights.SEQUENCE else ONE_LABEL,
+        carried={name: values[name] for name in CARRIED if name in values})
+    _check_carried(model, path)
+    if head in _SUMMED_UP:
+        model = dataclasses.replace(model, **_summary(values, path))
+    return model
+
+
+def _head(values, path):
+    classes = values.get("architectures")
+    heads = {name: head for head, name in CLASSES.items()}
+    if not (isinstance(classes, list) and len(classes) == 1 and classes[0] in list(heads)):
+        raise UserError("%s: architectures is %r, expected one of %s"
+                        % (path, classes, ", ".join(heads)))
+    return heads[classes[0]]
+
+
+def _architecture(values, path):
+    activation = values.get("ff_activation", "gelu")
+    if activation not in list(_ACTIVATIONS):      # it may be a list, which has no hash
+        raise UserError("%s: ff_activation is %r, expected one of %s"
+                        % (path, activation, ", ".join(_ACTIVATIONS)))
+    sizes = {ours: values.get(theirs, _DEFAULT_SIZES[theirs]) for ours, theirs in _SIZES.items()}
+    try:
+        d_head = values["d_head"] if "d_head" in values else sizes["d_model"] // sizes["n_head"]
+        return XLNetConfig(d_head=d_head, ff_activation=_ACTIVATIONS[activation],
+                           untie_r=values.get("untie_r", True), **sizes)
+    except (UserError, TypeError, ZeroDivisionError) as e:
+        raise UserError("%s: %s" % (path, e)) from None
+
+
+def _labels(values, path):
+    """The names of `id2label` in the order of their ids; None without any."""
+    names = values.get("id2label")
+    if names is None:
+        return None
+    found = isinstance(names, dict) and [names.get(str(id)) for id in range(len(names))]
+    if not found or not all(isinstance(name, str) and name for name in found):
+        raise UserError("%s: id2label is %r, expected a name for each of 0, 1, ..." % (path, names))
+    if len(set(found)) < len(found):
+        raise UserError("%s: id2label has two labels of the same name" % path)
+    return tuple(found)
+
+
+def _problem(values, path):
+    problem = values.get("problem_type")
+    if problem is None:
+        count = len(values["id2label"]) if isinstance(values.get("id2label"), dict) else 2
+        return SCORE if count == 1 else ONE_LABEL
+    if problem not in (ONE_LABEL, MANY_LABELS, SCORE):
+        raise UserError("%s: problem_type is %r, expected one of %s"
+                        % (path, problem, ", ".join((ONE_LABEL, MANY_LABELS, SCORE))))
+    return problem
+
+
+def _check_carried(model, path):
+    """Raises UserError where an entry is of another type than there, or the network would compute
+    something else here."""
+    for name, value in model.carried.items():
+        types = (type(CARRIED[name]), *_OTHER_TYPES.get(name, ()))
+        if type(value) not in types:
+            raise UserError("%s: %s is %r, expected %s" % (path, name, value, " or ".join(
+                "null" if kind is _NULL else kind.__name__ for kind in types)))
+    must_be: dict[str, Any] = {"layer_norm_eps": 1e-12}
+    if model.head not in (NETWORK, weights.LM):
+        must_be.update(attn_type="bi", bi_data=False, same_length=False)
+    for name, expected in must_be.items():
+        value = model.carried.get(name, expected)
+        if value != expected:
+            raise UserError("%s: %s is %r, expected %r: nothing else can be computed here"
+                            % (path, name, value, expected))
+
+
+def _summary(values, path):
+    """The fields of `Model` on how a text becomes one vector."""
+    summary_type = values.get("summary_type", "last")
+    use_proj = values.get("summary_use_proj", True)
+    activation = values.get("summary_activation", "tanh")
+    if summary_type not in ("last", "first", "mean"):
+        raise UserError("%s: summary_type is %r, expected last, first or mean"
+                        % (path, summary_type))
+    expected = "tanh" if use_proj else None
+    if activation != expected or values.get("summary_proj_to_labels"):
+        raise UserError("%s: summary_activation is %r with summary_use_proj %r, expected %r, and "
+                        "no summary_proj_to_labels" % (path, activation, use_proj, expected))
+    return {"summary_type": summary_type, "use_summ_proj": bool(use_proj)}
+
+
+# ---- to theirs ----
+
+def carried(model: Model) -> dict[str, Any]:
+    """What goes with a checkpoint of ours: a file that `read` takes, too."""
+    return dict(sorted(_entries(model).items()))
+
+
+def describe(model: Model, dtype: str) -> dict[str, Any]:
+    """What the file says of a model whose weights are of type `dtype`.
+
+    Raises:
+      UserError: that library cannot compute it.
+    """
+    config = model.config
+    if config.d_head * config.n_head != config.d_model:
+        raise UserError(
+            "%s: d_head is %d, but Hugging Face's library has none but d_model / n_head, %g"
+            % (CONFIG_NAME, config.d_head, config.d_model / config.n_head))
+    if model.head in _SUMMED_UP and model.summary_type == "attn":
+        raise UserError("summary_type is attn, which Hugging Face's library does not have")
+    return dict(sorted(dict(_entries(model), dtype=dtype).items()))
+
+
+def _entries(model):
+    config = model.config
+    values = {
+        **CARRIED, **model.carried, "architectures": [model.class_name], "model_type": "xlnet",
+        **{theirs: getattr(config, ours) for ours, theirs in _SIZES.items()},
+        "d_head": config.d_head, "ff_activation": _THEIR_ACTIVATION[config.ff_activation],
+        "untie_r": config.untie_r, "summary_type": model.summary_type,
+        "summary_use_proj": model.use_summ_proj,
+        "summary_activation": "tanh" if model.use_summ_proj else None}
+    if model.head == weights.SEQUENCE and model.problem != ONE_LABEL:
+        values["problem_type"] = model.problem
+    labels = ("LABEL_0",) if model.problem == SCORE else model.labels
+    if labels is not None:
+        values["id2label"] = {str(id): label for id, label in enumerate(labels)}
+        values["label2id"] = {label: id for id, label in enumerate(labels)}
+    return values

@@ -1,0 +1,240 @@
+"""A folder of Hugging Face's library to a checkpoint of ours, and the other way."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import os
+import tempfile
+from collections.abc import Mapping
+from typing import Any, Optional
+
+import numpy as np
+
+from xlnet import files
+from xlnet.config import CONFIG_NAME, XLNetConfig
+from xlnet.convert import config_json, described, folder, tokenizer_files, tokenizer_json, weights
+from xlnet.engine import best_checkpoint, checkpoint
+from xlnet.errors import UserError
+from xlnet.models import task_json
+from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer
+
+_log = logging.getLogger(__name__)
+_LENGTH = 512           # of texts, where nobody says it [tokens]
+
+
+def is_theirs(source: str) -> bool:
+    """Whether `source` is a folder of that library, rather than a checkpoint of ours."""
+    return any(os.path.exists(os.path.join(source, name))
+               for name in (config_json.NAME, *folder.NAMES))
+
+
+# ---- theirs to ours ----
+
+def from_huggingface(source: str, target: str, columns: described.Columns,
+                     spiece_model_file: Optional[str] = None, uncased: Optional[bool] = None,
+                     keep_accents: Optional[bool] = None) -> None:
+    """Writes the directory `target`, which must be new or empty.
+
+    A model with a task of ours and a vocabulary becomes a model directory, ready to predict; any
+    other one weights to start from, in the form of the released checkpoints.
+
+    Args:
+      source: the library's folder. columns: of the files that are predicted.
+      spiece_model_file, uncased, keep_accents: as in `tokenizer_files.read`.
+
+    Raises:
+      UserError: something is missing, damaged, or cannot be computed here as it is there.
+    """
+    model = config_json.read(os.path.join(source, config_json.NAME))
+    with tempfile.TemporaryDirectory(prefix="xlnet-vocabulary-") as scratch:
+        tokenizer = tokenizer_files.read(source, scratch, spiece_model_file, uncased, keep_accents)
+        _from_huggingface(source, target, columns, model, tokenizer)
+
+
+def _from_huggingface(source, target, columns, model, tokenizer):
+    if tokenizer is not None and tokenizer.vocab_size != model.config.n_token:
+        raise UserError("%s has %d pieces, but vocab_size is %d in %s; tokens that were added to "
+                        "the vocabulary have no place here" % (
+                            tokenizer.path, tokenizer.vocab_size, model.config.n_token,
+                            os.path.join(source, config_json.NAME)))
+    tensors = folder.read_tensors(source, model.class_name)
+    model = _as_its_weights_are(model, tensors)
+    ours = weights.to_ours(tensors, model.pairs(described.scope(model), _outputs(tensors)), source)
+    description = None
+    if tokenizer is not None and not described.why_not(model):
+        description = described.describe(model, tokenizer, columns, columns.max_seq_length
+                                         or tokenizer_files.max_length(source) or _LENGTH)
+    with files.new_directory(target) as directory:
+        _write_ours(directory, model, ours.weights, tokenizer, description)
+    _say("%s -> %s" % (model.class_name, target), model, ours.weights)
+    _note_what_differs(model, tokenizer, source)
+    _note_left_over(ours.left_over, source)
+
+
+def _outputs(tensors):
+    """C, the outputs of a layer that has as many as there are labels."""
+    for name in ("logits_proj.weight", "classifier.weight"):
+        if name in tensors:
+            return len(tensors[name])
+    return 1
+
+
+def _as_its_weights_are(model, tensors):
+    """`model` with the labels that it has and the biases untied if the layers' own differ."""
+    config = model.config
+    if not config.untie_r and not weights.biases_are_tied(tensors, config, model.prefix):
+        _log.warning("note: untie_r is False, but the layers' attention biases differ, and that "
+                     "library uses each layer's own: untie_r is True here")
+        config = XLNetConfig(**dict(config.to_dict(), untie_r=True))
+    labels = model.labels
+    if model.head in (weights.SEQUENCE, weights.TOKENS):
+        labels = described.names_of(model, _outputs(tensors))
+    return dataclasses.replace(model, config=config, labels=labels)
+
+
+def _write_ours(directory, model, arrays, tokenizer, description):
+    model.config.to_json(os.path.join(directory, CONFIG_NAME))
+    if tokenizer is not None:
+        tokenizer.save(os.path.join(directory, SPIECE_NAME))
+    files.write_json(os.path.join(directory, config_json.CARRIED_NAME), config_json.carried(model))
+    if description is None:
+        checkpoint.write_arrays(os.path.join(directory, checkpoint.RELEASED_NAME), arrays)
+        return
+    files.write_json(os.path.join(directory, task_json.TASK_NAME), description)
+    checkpoint.write_arrays(os.path.join(directory, "model.ckpt-0"),
+                            dict(arrays, global_step=np.array(0, np.int64)))
+    checkpoint.note_newest(directory)
+
+
+def _note_what_differs(model, tokenizer, source):
+    """Says what has to be given on the command line to compute the same."""
+    clamp_len = model.carried.get("clamp_len", -1)
+    if clamp_len > 0:
+        _log.warning("note: clamp_len is %d there; give --clamp_len=%d", clamp_len, clamp_len)
+    if model.head in (weights.SEQUENCE, weights.CHOICE) and model.summary_type != "last":
+        _log.warning("note: summary_type %s leaves padding out here; there it counts",
+                     model.summary_type)
+    if model.head in (config_json.NETWORK, weights.LM):
+        return
+    reason = described.why_not(model) or (
+        "no %s and no %s in %s; give --spiece_model_file" % (
+            SPIECE_NAME, tokenizer_json.NAME, source) if tokenizer is None
+        else None)
+    if reason:
+        _log.warning("note: weights to start from, without a task: %s", reason)
+
+
+def _note_left_over(names, source):
+    if names:
+        _log.warning("note: %d only in %s, not used: %s", len(names), source, ", ".join(names))
+
+
+def _say(what, model, arrays):
+    _log.info("%s: %d weights, %s parameters%s", what, len(arrays), "{:,}".format(
+        sum(array.size for array in arrays.values())),
+        "; labels " + ", ".join(model.labels) if model.labels else "")
+
+
+# ---- ours to theirs ----
+
+def to_huggingface(source: str, target: str, dtype: str = "float32",
+                   spiece_model_file: Optional[str] = None, uncased: Optional[bool] = None,
+                   keep_accents: Optional[bool] = None, max_shard_size: str = "5GB") -> None:
+    """Writes the folder `target`, which must be new or empty.
+
+    Args:
+      source: a checkpoint's prefix or directory, `xlnet_config.json` beside it; a model directory
+        is its best checkpoint, if it has one. dtype: of the file, one of `safetensors.DTYPES`.
+      max_shard_size: of a file with weights, as in `folder.parse_size`.
+      spiece_model_file, uncased, keep_accents: as in `Tokenizer`; what lies beside the checkpoint
+        if not given.
+
+    Raises:
+      UserError: something is missing, or that library cannot compute it.
+    """
+    max_bytes = folder.parse_size(max_shard_size, "max_shard_size")
+    prefix = _find_checkpoint(source)
+    directory = os.path.dirname(prefix)
+    config = XLNetConfig(json_path=os.path.join(directory, CONFIG_NAME))
+    ours = checkpoint.read_weights(prefix)
+    model, scope = _describe_ours(directory, config, ours)
+    tokenizer = _find_tokenizer(directory, config, spiece_model_file, uncased, keep_accents)
+    values = config_json.describe(model, dtype)
+    outputs = 1 if model.labels is None else len(model.labels)
+    wanted = model.pairs(scope, outputs)
+    arrays = _with_mask_embedding(ours, config)
+    tensors = weights.to_theirs(arrays, wanted, prefix)
+    with files.new_directory(target) as aside:
+        if tokenizer is not None:
+            values.update(tokenizer_files.write(aside, tokenizer,
+                                                described.max_seq_length(directory)))
+        files.write_json(os.path.join(aside, config_json.NAME), values)
+        count = folder.write_tensors(aside, tensors, dtype, max_bytes)
+    if count > 1:
+        _log.info("%d files of up to %s, and their index", count, max_shard_size)
+    _say("%s -> %s, %s" % (prefix, target, model.class_name), model, tensors)
+    if tokenizer is None:
+        _log.warning("note: no %s beside %s, so %s has no tokenizer", SPIECE_NAME, prefix, target)
+    if model.head in (weights.SEQUENCE, weights.CHOICE) and model.summary_type != "last":
+        _log.warning("note: summary_type %s leaves padding out here; there it counts",
+                     model.summary_type)
+    _note_left_over(sorted(set(ours) - {pair.ours for pair in wanted}), prefix)
+
+
+def _find_checkpoint(source):
+    best = os.path.join(source, best_checkpoint.BEST)
+    if os.path.isdir(best) and checkpoint.noted(best):
+        _log.info("the best checkpoint of %s is taken; %s/latest is the newest", source, source)
+        source = best
+    return checkpoint.resolve(source, "source")
+
+
+def _describe_ours(directory, config, ours):
+    """The `config_json.Model` of a checkpoint, and the name of its output layer."""
+    path = os.path.join(directory, config_json.CARRIED_NAME)
+    came = config_json.read(path) if os.path.exists(path) else None
+    found = described.read(directory, config)
+    if found:
+        model, scope = found
+    elif came:
+        model, scope = dataclasses.replace(came, config=config), described.scope(came)
+    else:
+        head = weights.LM if weights.LM_BIAS in ours else config_json.NETWORK
+        model, scope = config_json.Model(config, head), ""
+    carried = {**_run_settings(directory), **(came.carried if came else {}), **model.carried}
+    return dataclasses.replace(model, carried=carried), scope
+
+
+def _run_settings(directory) -> Mapping[str, Any]:
+    """What the settings of a run, kept in its directory, are called there."""
+    parent = os.path.dirname(directory) if os.path.basename(directory) == best_checkpoint.BEST \
+        else directory
+    found: dict[str, Any] = {}
+    for name in ("pretraining.json", "finetuning.json"):
+        path = os.path.join(parent, name)
+        stored = files.read_json(path, "settings") if os.path.exists(path) else {}
+        found.update({key: stored[key] for key in ("clamp_len", "mem_len", "same_length")
+                      if key in stored})
+        if stored.get("objective") == "causal":
+            found["attn_type"] = "uni"
+    return found
+
+
+def _find_tokenizer(directory, config, spiece_model_file, uncased, keep_accents):
+    path = spiece_model_file or os.path.join(directory, SPIECE_NAME)
+    if not spiece_model_file and not os.path.exists(path):
+        return None
+    tokenizer = Tokenizer(path, uncased, keep_accents)
+    if tokenizer.vocab_size != config.n_token:
+        raise UserError("%s has %d pieces, but n_token is %d"
+                        % (path, tokenizer.vocab_size, config.n_token))
+    return tokenizer
+
+
+def _with_mask_embedding(ours, config):
+    """The weights with the embedding of blanks, which fine-tuning does not have and that library
+    expects; nothing that was fine-tuned reads it."""
+    if weights.MASK_EMBEDDING in ours:
+        return ours
+    return dict(ours, **{weights.MASK_EMBEDDING: np.zeros([1, 1, config.d_model], np.float32)})

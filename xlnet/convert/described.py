@@ -1,0 +1,201 @@
+"""What a model directory was trained for, `task.json`, in the terms of `config_json.Model`."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from typing import Any, Optional
+
+from xlnet import files
+from xlnet.config import ClassifierSettings, SpanSettings, TaggerSettings, XLNetConfig
+from xlnet.convert import config_json, weights
+from xlnet.errors import UserError
+from xlnet.models import task_json
+from xlnet.tasks.files import schemes
+from xlnet.tasks.types import custom, known
+from xlnet.tasks.types.registry import KINDS
+from xlnet.tasks.types.spans import Spans
+from xlnet.tokenization.tokenizer import Tokenizer
+
+# Our kinds of tasks in their terms: output layer, what it is trained for.
+_THEIRS = {
+    "classification": (weights.SEQUENCE, config_json.ONE_LABEL),
+    "multi_label": (weights.SEQUENCE, config_json.MANY_LABELS),
+    "regression": (weights.SEQUENCE, config_json.SCORE),
+    "ranking": (weights.SEQUENCE, config_json.SCORE),
+    "multiple_choice": (weights.CHOICE, config_json.ONE_LABEL),
+    "tagging": (weights.TOKENS, config_json.ONE_LABEL),
+    "spans": (weights.SPANS, config_json.ONE_LABEL),
+}
+_BEAMS = ("start_n_top", "end_n_top")     # of SPANS: options of the kind here, entries there
+_KINDS = {theirs: kind for kind, theirs in _THEIRS.items() if kind != "ranking"}
+# Of spans the output layer is an option of the kind.
+_SPAN_HEADS = {weights.SPANS: "joint", weights.SIMPLE_SPANS: "separate"}
+_KINDS[weights.SIMPLE_SPANS, config_json.ONE_LABEL] = "spans"
+
+
+@dataclasses.dataclass(frozen=True)
+class Columns:
+    """Columns of the files that a converted model predicts, and the length of its texts; the fields
+    are those of `ClassifierSettings`. max_seq_length None: that of the folder, or 512."""
+    text_a_column: str = ClassifierSettings.text_a_column
+    text_b_column: Optional[str] = None
+    choice_columns: Optional[str] = None
+    max_seq_length: Optional[int] = None
+
+
+def find_kind(model: config_json.Model) -> Optional[str]:
+    """The name of our kind of task for their model; None where it has no task, or none of ours."""
+    return _KINDS.get((model.head, model.problem))
+
+
+def scope(model: config_json.Model) -> str:
+    """The name that our output layer gets."""
+    name = find_kind(model)
+    if not name:
+        return ""
+    kind = KINDS[name]
+    if model.head in _SPAN_HEADS:
+        kind = Spans(span_head=_SPAN_HEADS[model.head])
+    return kind.head_scope(known.CUSTOM)
+
+
+def names_of(model: config_json.Model, outputs: int) -> Optional[tuple[str, ...]]:
+    """The labels of their model; None for scores.
+
+    Args:
+      outputs: of the output layer in its file.
+
+    Raises:
+      UserError: `config.json` has another number of them.
+    """
+    if model.problem == config_json.SCORE:
+        if outputs != 1:
+            raise UserError("%s: problem_type is regression, but there are %d outputs; expected 1"
+                            % (config_json.NAME, outputs))
+        return None
+    labels = model.labels or tuple("LABEL_%d" % id for id in range(outputs))
+    if model.head != weights.CHOICE and len(labels) != outputs:
+        raise UserError("%s: id2label has %d labels, but there are %d outputs"
+                        % (config_json.NAME, len(labels), outputs))
+    return labels
+
+
+def why_not(model: config_json.Model) -> Optional[str]:
+    """Why no program of ours can go on with their model, in words; None if one can."""
+    if not find_kind(model):
+        return "%s has no task of ours" % model.class_name
+    if model.head == weights.TOKENS and not _scheme(model.labels or ()):
+        return "its labels are not the tags of a scheme that is learned here, B-X for each I-X " \
+            "and the like: %s" % ", ".join((model.labels or ())[:4])
+    return None
+
+
+def describe(model: config_json.Model, tokenizer: Tokenizer, columns: Columns,
+             max_seq_length: int) -> dict[str, Any]:
+    """The `task.json` of their model; there is no reason `why_not`.
+
+    Args:
+      max_seq_length: tokens of its texts, whatever `columns` says.
+
+    Raises:
+      UserError: the columns do not go with the kind of task.
+    """
+    columns = dataclasses.replace(columns, max_seq_length=max_seq_length)
+    settings = _settings(model, columns, dict(
+        task_name=known.CUSTOM, data_dir="", output_dir="", model_dir="", model_config_path="",
+        spiece_model_file=tokenizer.path, max_seq_length=max_seq_length))
+    stored: dict[str, Any] = {
+        "labels": model.labels, "columns": {"label": []},
+        "kind_options": {"scheme": _scheme(model.labels or ()), "is_spaced": True}}
+    if model.head == weights.CHOICE:
+        stored["labels"] = _names_of_answers(model, columns)
+    return task_json.describe(settings, custom.get_task(settings, stored), tokenizer)
+
+
+def _settings(model, columns, common):
+    """The settings with which our program would have trained it."""
+    if (model.head == weights.CHOICE) != bool(columns.choice_columns):
+        raise UserError("choice_columns: %s" % (
+            "%s has none" % model.class_name if columns.choice_columns
+            else "a multiple-choice model needs the columns of its answers"))
+    if model.head in (weights.TOKENS, *_SPAN_HEADS) and columns != Columns(
+            max_seq_length=columns.max_seq_length):
+        raise UserError("text_a_column, text_b_column: %s reads %s" % (
+            model.class_name, "words" if model.head == weights.TOKENS else "questions"))
+    if model.head == weights.TOKENS:
+        return TaggerSettings(scheme=_scheme(model.labels), **common)
+    if model.head in _SPAN_HEADS:
+        beams = {name: model.carried[name] for name in _BEAMS if name in model.carried}
+        return SpanSettings(span_head=_SPAN_HEADS[model.head], **beams, **common)
+    common.update(dataclasses.asdict(columns))
+    return ClassifierSettings(
+        is_regression=model.problem == config_json.SCORE,
+        multi_label=model.problem == config_json.MANY_LABELS, summary_type=model.summary_type,
+        use_summ_proj=model.use_summ_proj, **common)
+
+
+# The schemes that taggers learn here, and the prefix of an entity of one word in each.
+_ALONE = {"bio2": "B", "bioes": "S", "bmes": "S"}
+
+
+def _scheme(labels):
+    """The scheme whose tags the labels are; None if they are no tags, or of iob1, which has I-PER
+    without B-PER, and whose I begins entities: sequences that are illegal here."""
+    for scheme, alone in _ALONE.items():
+        entities = schemes.labels_of([labels])
+        if not any(schemes.tag_fault(label, scheme) for label in labels) and all(
+                schemes.join(alone, entity) in labels for entity in entities):
+            return scheme
+    return None
+
+
+def _names_of_answers(model, columns):
+    """Those that the model has, if they are as many as the columns; numbers from 0."""
+    count = columns.choice_columns.count(",") + 1
+    if count == 1:
+        if not model.labels:
+            raise UserError("choice_columns names one column, and %s does not say how many answers "
+                            "there are; name a column for each" % config_json.NAME)
+        return model.labels
+    return model.labels if len(model.labels or ()) == count else tuple(map(str, range(count)))
+
+
+def read(directory: str, config: XLNetConfig) -> Optional[tuple[config_json.Model, str]]:
+    """What the `task.json` of a model directory says: the model, and its output layer's name. None
+    where there is none.
+
+    Raises:
+      UserError: it is of a kind of task that Hugging Face's library does not have.
+    """
+    path = os.path.join(directory, task_json.TASK_NAME)
+    if not os.path.exists(path):
+        return None
+    stored = files.read_json(path, "task")
+    kind = stored.get("kind") or _older_kind(stored)
+    if kind not in _THEIRS:
+        raise UserError("%s: kind is %r, which Hugging Face's library does not have; expected one "
+                        "of %s" % (path, kind, ", ".join(_THEIRS)))
+    head, problem = _THEIRS[kind]
+    labels, options = stored.get("labels"), stored.get("kind_options", {})
+    if kind == "spans":
+        head = {ours: theirs for theirs, ours in _SPAN_HEADS.items()}[
+            options.get("span_head", "joint")]
+    model = config_json.Model(
+        config, head, labels and tuple(labels), problem, stored["summary_type"],
+        stored["use_summ_proj"], {name: options[name] for name in _BEAMS if name in options})
+    return model, stored["head"]
+
+
+def _older_kind(stored):
+    """The kind of task of a `task.json` of before it said so."""
+    if stored.get("head") == "logits":
+        return "multiple_choice"
+    return "regression" if stored.get("is_regression") else "classification"
+
+
+def max_seq_length(directory: str) -> Optional[int]:
+    """That of a model directory; None where it has no task."""
+    path = os.path.join(directory, task_json.TASK_NAME)
+    stored = files.read_json(path, "task").get("settings", {}) if os.path.exists(path) else {}
+    return stored.get("max_seq_length")

@@ -1,0 +1,128 @@
+"""The vocabulary in a folder of Hugging Face's library: `spiece.model` and how text is cleaned."""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import Any, Optional
+
+from xlnet import files
+from xlnet.convert import tokenizer_json
+from xlnet.errors import UserError
+from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer
+
+_log = logging.getLogger(__name__)
+
+CONFIG_NAME = "tokenizer_config.json"
+_SPECIAL_NAME = "special_tokens_map.json"
+_CLEANING = {"uncased": "do_lower_case", "keep_accents": "keep_accents"}    # ours -> theirs
+_PIECES = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "sep_token": "<sep>",
+           "pad_token": "<pad>", "cls_token": "<cls>", "mask_token": "<mask>"}
+_MORE_PIECES = ("<eop>", "<eod>")
+
+
+def read(folder: str, scratch: str, spiece_model_file: Optional[str] = None,
+         uncased: Optional[bool] = None, keep_accents: Optional[bool] = None
+         ) -> Optional[Tokenizer]:
+    """The `Tokenizer` of a folder; None where it has no vocabulary and none is given.
+
+    Args:
+      scratch: a directory that a SentencePiece model is written to where the folder has its
+        vocabulary as `tokenizer.json` alone; the `Tokenizer` reads it from there.
+      spiece_model_file: in place of the folder's. uncased, keep_accents: as in `Tokenizer`; None:
+        as the folder says.
+
+    Raises:
+      UserError: the folder says that text is cleaned in a way that there is not here, or in another
+        one than the arguments.
+    """
+    given = {"uncased": uncased, "keep_accents": keep_accents}
+    config = os.path.join(folder, CONFIG_NAME)
+    path = spiece_model_file or os.path.join(folder, SPIECE_NAME)
+    if spiece_model_file or os.path.exists(path):
+        return Tokenizer(path, **_read_cleaning(config, given, False))
+    source = os.path.join(folder, tokenizer_json.NAME)
+    if not os.path.exists(source):
+        return None
+    return _rebuilt(source, os.path.join(scratch, SPIECE_NAME), _read_cleaning(config, given, None))
+
+
+def _rebuilt(source, path, cleaning):
+    """The `Tokenizer` of a `tokenizer.json`, its SentencePiece model written to `path`."""
+    found = tokenizer_json.read(source)
+    for name, value in cleaning.items():
+        if value not in (None, getattr(found, name)):
+            raise UserError("%s: %s is %s by %s or the setting, but the normalizer of %s says %s"
+                            % (source, name, value, CONFIG_NAME, tokenizer_json.NAME,
+                               getattr(found, name)))
+    with open(path, "wb") as f:
+        f.write(found.model)
+    if found.cut_apart:
+        _log.warning("note: %s has %s as added tokens, behind each of which a word begins there, "
+                     "and here not: text with them gets other ids", source,
+                     " ".join(found.cut_apart))
+    _log.info("vocabulary: a SentencePiece model of the %d pieces of %s%s", found.size, source,
+              "" if found.cut_apart else ", which cuts text as it does")
+    return Tokenizer(path, uncased=found.uncased, keep_accents=found.keep_accents)
+
+
+def _read_cleaning(path, given, unsaid):
+    """What the file and the flags say of cleaning; `unsaid` what the file is silent on."""
+    if not os.path.exists(path):
+        return given
+    stored = files.read_json(path, "tokenizer config")
+    if stored.get("remove_space", True) is not True:
+        raise UserError("%s: remove_space is %r, but here runs of spaces are always joined"
+                        % (path, stored["remove_space"]))
+    cleaning = {}
+    for ours, theirs in _CLEANING.items():
+        value = stored.get(theirs, unsaid)
+        if value is None:
+            cleaning[ours] = given[ours]
+            continue
+        if type(value) is not bool:
+            raise UserError("%s: %s is %r, expected true or false" % (path, theirs, value))
+        if given[ours] not in (None, value):
+            raise UserError("%s: the setting says %s, %s says %s"
+                            % (ours, given[ours], path, value))
+        cleaning[ours] = value
+    return cleaning
+
+
+def max_length(folder: str) -> Optional[int]:
+    """`model_max_length` of a folder, the tokens of its longest text; None where it has none."""
+    path = os.path.join(folder, CONFIG_NAME)
+    found = files.read_json(path, "tokenizer config").get("model_max_length") \
+        if os.path.exists(path) else None
+    # Where nothing is known that library writes 10 ** 30.
+    return int(found) if isinstance(found, (int, float)) and 0 < found < 10 ** 6 else None
+
+
+def write(folder: str, tokenizer: Tokenizer, max_seq_length: Optional[int]) -> dict[str, int]:
+    """Writes `spiece.model`, for slow tokenizers, and the files that the library's others read.
+
+    A vocabulary without <pad> is padded with <unk>: a padded position is seen by no other one. What
+    else it lacks is no token there either, rather than one beyond the embedding's last row.
+
+    Returns:
+      The entries of `config.json` that are ids of the vocabulary.
+    """
+    known = {tokenizer.id_to_piece(id): id for id in range(tokenizer.vocab_size)}
+    special: dict[str, Any] = {name: piece if piece in known else None
+                               for name, piece in _PIECES.items()}
+    special["unk_token"] = tokenizer.id_to_piece(tokenizer.unk_id)
+    special["pad_token"] = special["pad_token"] or special["unk_token"]
+    special["additional_special_tokens"] = [piece for piece in _MORE_PIECES if piece in known]
+    files.copy(tokenizer.path, os.path.join(folder, SPIECE_NAME))
+    files.write_json(os.path.join(folder, _SPECIAL_NAME),
+                     {name: value for name, value in special.items() if value})
+    tokenizer_json.write(os.path.join(folder, tokenizer_json.NAME), tokenizer)
+    # The general class: XLNet's own, from version 5 on, makes the tokenizer again, by other rules.
+    files.write_json(os.path.join(folder, CONFIG_NAME), {
+        **special, "tokenizer_class": "PreTrainedTokenizerFast", "remove_space": True,
+        "padding_side": "left",
+        "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
+        **({"model_max_length": max_seq_length} if max_seq_length else {}),
+        **{theirs: getattr(tokenizer, ours) for ours, theirs in _CLEANING.items()}})
+    return {"%s_id" % name: known[special[name]] for name in
+            ("bos_token", "eos_token", "pad_token") if special[name]}

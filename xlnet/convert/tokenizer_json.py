@@ -1,0 +1,205 @@
+"""`tokenizer.json` to a SentencePiece model, where a folder has its vocabulary in no other form,
+and the other way.
+
+The file holds all that decides how text is cut: the pieces with their scores, which of them are no
+text or are never cut, and the normalizer's table. What it does not hold, such as the settings of
+the vocabulary's training, is of no use here, so the model that is made of it cuts every text as the
+SentencePiece model did that the file was made from. What such a model cannot do is refused, but for
+one thing: that library first parts a text at added tokens, and a word begins behind each of them.
+Where it adds pieces that users defined, such as "(", "(x" is ( ▁x there and ▁ ( x in SentencePiece.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import math
+import re
+from typing import Any, NamedTuple
+
+from xlnet import files
+from xlnet.errors import UserError
+from xlnet.tokenization import sentencepiece_fields as proto
+from xlnet.tokenization import wire
+from xlnet.tokenization.tokenizer import Tokenizer
+
+NAME = "tokenizer.json"
+
+_CUT_BY_HAND = "<eop>"      # stands in texts, and is found there
+# That library takes this from the scores of pieces such as "2010,", lest they be used: here they
+# are cut again (`tokenization`).
+_DIGIT_COMMA, _PENALTY = re.compile(r".*\d,", re.DOTALL), 100.
+
+_QUOTES = ("Replace ``", "Replace ''")
+_SPACES = "Replace  {2,}"
+_WAY_OUT = "; give --spiece_model_file"
+
+
+class Rebuilt(NamedTuple):
+    """A SentencePiece model as bytes, and how text is cleaned for it, as in `Tokenizer`."""
+    model: bytes
+    uncased: bool
+    keep_accents: bool
+    size: int
+    cut_apart: tuple[str, ...]      # added tokens at which that library parts a text
+
+
+def read(path: str) -> Rebuilt:
+    """The vocabulary of a file.
+
+    Raises:
+      UserError: it is of another kind than SentencePiece's unigram models, cleans or cuts text in a
+        way that there is not here, or contradicts itself.
+    """
+    values = files.read_json(path, "tokenizer")
+    try:
+        steps, table = _normalizer(values["normalizer"])
+        _check_words(values["pre_tokenizer"])
+        pieces = _pieces(values["model"], values.get("added_tokens") or [])
+    except _Unfit as e:
+        raise UserError("%s: %s%s" % (path, e, _WAY_OUT)) from None
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as e:
+        raise UserError("%s: not as that library writes it (%s: %s)%s" % (
+            path, type(e).__name__, e, _WAY_OUT)) from None
+    trainer = wire.number_field(proto.MODEL_TYPE, proto.UNIGRAM) + wire.number_field(
+        proto.VOCAB_SIZE, len(pieces))
+    model = b"".join(wire.field(proto.PIECE, piece) for piece in pieces) + wire.field(
+        proto.TRAINER, trainer) + wire.field(proto.NORMALIZER, wire.field(proto.TABLE, table))
+    return Rebuilt(model, "Lowercase" in steps, "NFKD" not in steps, len(pieces), tuple(
+        token["content"] for token in values.get("added_tokens") or ()
+        if not token["special"] and token["content"] != _CUT_BY_HAND))
+
+
+class _Unfit(Exception):
+    """What a SentencePiece model, or our cleaning, cannot do."""
+
+
+def _normalizer(values):
+    """The names of its steps, and SentencePiece's table among them, b"" without one."""
+    parts = values["normalizers"] if values["type"] == "Sequence" else [values]
+    steps, table = [_step(part) for part in parts], b""
+    for part in parts:
+        if part["type"] == "Precompiled":
+            try:
+                table = base64.b64decode(part["precompiled_charsmap"], validate=True)
+            except binascii.Error:
+                raise _Unfit("precompiled_charsmap is no base64") from None
+    accents, lower, map, spaces = (
+        [name for name in names if name in steps] for names in (
+            ("NFKD", "StripAccents"), ("Lowercase",), ("Precompiled",), (_SPACES,)))
+    if steps != [*_QUOTES, *accents, *lower, *map, *spaces] or len(accents) == 1:
+        raise _Unfit("the normalizer is %s, expected that of XLNet's tokenizer: %s"
+                     % (", ".join(steps), ", ".join((*_QUOTES, "[NFKD, StripAccents]",
+                                                    "[Lowercase]", "[Precompiled]", _SPACES))))
+    return steps, table
+
+
+def _step(part):
+    """The name of a step; of one that replaces also what, where it is replaced as it is here."""
+    if part["type"] != "Replace":
+        return part["type"]
+    pattern = part["pattern"].get("String") or part["pattern"].get("Regex")
+    name = "Replace %s" % pattern
+    by = {_QUOTES[0]: '"', _QUOTES[1]: '"', _SPACES: " "}
+    return name if by.get(name) == part["content"] else "%s by %s" % (name, part["content"])
+
+
+def _check_words(values):
+    """Words are told by the space before them, which is one before the first one, too."""
+    parts = values["pretokenizers"] if values["type"] == "Sequence" else [values]
+    names = [part["type"] for part in parts]
+    last = parts[-1]
+    if names not in (["Metaspace"], ["WhitespaceSplit", "Metaspace"]) \
+            or last["replacement"] != "\u2581" \
+            or last.get("prepend_scheme", "always") != "always" \
+            or last.get("add_prefix_space", True) is not True:
+        raise _Unfit("the pre_tokenizer is %s, expected Metaspace, as SentencePiece has it"
+                     % ", ".join(names))
+
+
+def _pieces(model, added):
+    """The pieces as messages."""
+    if model["type"] != "Unigram" or model.get("byte_fallback"):
+        raise _Unfit("the model is %s, expected Unigram%s" % (
+            model["type"], " without byte_fallback" if model.get("byte_fallback") else ""))
+    vocabulary = model["vocab"]
+    is_special = {}
+    for token in added:
+        if token["id"] >= len(vocabulary) or vocabulary[token["id"]][0] != token["content"]:
+            raise _Unfit("token '%s' was added to the vocabulary as %d, which has no place here"
+                         % (token["content"], token["id"]))
+        is_special[token["id"]] = token["special"]
+    return [_piece(text, score, id == model["unk_id"], is_special.get(id))
+            for id, (text, score) in enumerate(vocabulary)]
+
+
+def _piece(text, score, is_unknown, is_special):
+    """A piece as a message. is_special: None, where nothing is said of it.
+
+    Older files do not say what users defined; but trained pieces have logarithms of probabilities
+    as scores, and these 0.
+    """
+    if not math.isfinite(score):
+        raise _Unfit("piece '%s' has the score %s, expected a finite number" % (text, score))
+    if _DIGIT_COMMA.fullmatch(text) and score <= -_PENALTY:
+        score += _PENALTY
+    if is_unknown:
+        kind = proto.UNKNOWN
+    elif text == _CUT_BY_HAND:
+        kind = proto.USER_DEFINED
+    elif is_special is None:
+        kind = proto.USER_DEFINED if score == 0 else proto.NORMAL
+    else:
+        kind = proto.CONTROL if is_special else proto.USER_DEFINED
+    return wire.field(proto.TEXT, text.encode()) + wire.float_field(proto.SCORE, score) \
+        + wire.number_field(proto.TYPE, kind)
+
+
+def write(path: str, tokenizer: Tokenizer) -> None:
+    """Writes the file of a vocabulary, so that text is cut there as it is here.
+
+    Pieces that users defined are ordinary ones of the best score, and no added tokens: no other
+    piece has their characters. Special tokens are found in text there; here they are not.
+    """
+    pieces, table = [], b""
+    for number, content in wire.fields(tokenizer.model_bytes()):
+        if number == proto.PIECE:
+            found = dict(wire.fields(content))
+            text, kind = found[proto.TEXT].decode(), found.get(proto.TYPE, proto.NORMAL)
+            score = 0. if kind == proto.USER_DEFINED else wire.to_float(found[proto.SCORE])
+            pieces.append((text, score - _PENALTY * bool(_DIGIT_COMMA.fullmatch(text)), kind))
+        elif number == proto.NORMALIZER:
+            table = dict(wire.fields(content)).get(proto.TABLE, b"")
+    steps: list[dict[str, Any]] = [
+        {"type": "Replace", "pattern": {"String": quotes}, "content": '"'} for quotes in
+        ("``", "''")]
+    steps += [] if tokenizer.keep_accents else [{"type": "NFKD"}, {"type": "StripAccents"}]
+    steps += [{"type": "Lowercase"}] if tokenizer.uncased else []
+    if table:
+        steps.append({"type": "Precompiled",
+                      "precompiled_charsmap": base64.b64encode(table).decode()})
+    steps.append({"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "})
+    words = {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "always",
+             "split": True}
+    sep, cls = (tokenizer.id_to_piece(id) for id in (tokenizer.sep_id, tokenizer.cls_id))
+    a, b = ({"Sequence": {"id": name, "type_id": id}} for id, name in enumerate("AB"))
+    ends = [[{"SpecialToken": {"id": sep, "type_id": id}}] for id in (0, 1)]
+    last = [{"SpecialToken": {"id": cls, "type_id": 2}}]
+    files.write_lines(path, [json.dumps({
+        "version": "1.0", "truncation": None, "padding": None,
+        "added_tokens": [
+            {"id": id, "content": text, "special": True, "single_word": False,
+             "lstrip": text == "<mask>", "rstrip": False, "normalized": False}
+            for id, (text, _, kind) in enumerate(pieces) if kind in (proto.UNKNOWN, proto.CONTROL)],
+        "normalizer": {"type": "Sequence", "normalizers": steps},
+        "pre_tokenizer": {"type": "Sequence",
+                          "pretokenizers": [{"type": "WhitespaceSplit"}, words]},
+        "post_processor": {
+            "type": "TemplateProcessing", "single": [a, *ends[0], *last],
+            "pair": [a, *ends[0], b, *ends[1], *last],
+            "special_tokens": {text: {"id": text, "ids": [id], "tokens": [text]} for text, id in (
+                (sep, tokenizer.sep_id), (cls, tokenizer.cls_id))}},
+        "decoder": words,
+        "model": {"type": "Unigram", "unk_id": tokenizer.unk_id, "byte_fallback": False,
+                  "vocab": [[text, score] for text, score, _ in pieces]}}, ensure_ascii=False)])

@@ -1,0 +1,78 @@
+"""Attention of both streams as a picture (PNG), and as a page that needs no network.
+
+Shape letters: T tokens, N heads, k layers that were chosen.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xlnet import files, fonts
+from xlnet.plots import pictures
+from xlnet.plots.attention_page import PAGE
+
+if TYPE_CHECKING:
+    from xlnet.serving.attention import Attention
+
+_CELL = 0.14        # inches, of a token in a panel
+_COLORS = {"content": "Blues", "query": "Oranges"}
+
+
+def draw_attention(path: str, attention: Attention, heads: Sequence[int]) -> None:
+    """Writes a PNG: for each stream and layer a row of panels, one for each of `heads`, counted
+    from 1."""
+    from matplotlib.figure import Figure
+    rows = [(stream, index) for stream in attention.streams
+            for index in range(len(attention.layers))]
+    names = _names(attention)
+    families, _ = fonts.choose("".join(names))
+    margin = 0.2 + 0.05 * max(map(fonts.drawn_length, names))
+    panel = max(_CELL * len(names), 1.1)
+    width = margin + len(heads) * (panel + 0.12) + 0.2
+    height = 0.6 + len(rows) * (panel + 0.3) + margin
+    figure = Figure(figsize=(width, height), dpi=130)
+    figure.text(0.5, 1 - 0.12 / height, "Rows attend to columns", ha="center", va="top",
+                fontsize=10, weight="bold")
+    notes = ["white: 0; darkest: the largest value of the panel"]
+    if attention.places is not None:
+        notes.append("numbers: places in the factorization order")
+    figure.text(0.5, 1 - 0.32 / height, "\n".join(notes), ha="center", va="top", fontsize=6,
+                color=pictures.NOTES)
+    for y, (stream, index) in enumerate(rows):
+        for x, head in enumerate(heads):
+            axes = figure.add_axes((
+                (margin + x * (panel + 0.12)) / width,
+                1 - (0.72 + y * (panel + 0.3) + panel) / height, panel / width, panel / height))
+            axes.imshow(attention.streams[stream][index, head - 1], cmap=_COLORS[stream], vmin=0,
+                        aspect="auto", interpolation="nearest")
+            axes.set_title("%s, layer %d, head %d" % (stream, attention.layers[index], head)
+                           if not x else "head %d" % head, fontsize=7, pad=3,
+                           loc="left" if not x else "center")
+            ticks: Any = dict(fontsize=5.5, family=families, parse_math=False)
+            axes.set_yticks(range(len(names)), names if not x else [], **ticks)
+            axes.set_xticks(range(len(names)), names if y == len(rows) - 1 else [], rotation=90,
+                            **ticks)
+            axes.tick_params(length=0, pad=1)
+            axes.spines[:].set_color(pictures.LINES)
+    pictures.save(figure, path)
+
+
+def _names(attention):
+    if attention.places is None:
+        return list(attention.pieces)
+    return ["%s %d" % named for named in zip(attention.pieces, attention.places)]
+
+
+def write_page(path: str, attention: Attention, title: str) -> None:
+    """Writes an HTML page with all heads of the layers: everything is inside."""
+    data = json.dumps({
+        "title": title, "pieces": list(attention.pieces), "layers": list(attention.layers),
+        "places": None if attention.places is None else attention.places.tolist(),
+        "streams": {name: np.round(values.astype(float), 3).tolist()
+                    for name, values in attention.streams.items()}}, ensure_ascii=False)
+    # Nothing in the text can end the script that it stands in.
+    files.write_text(path, PAGE.replace("DATA", data.replace("<", "\\u003c"), 1))

@@ -1,0 +1,193 @@
+"""Models written as SavedModels, which TensorFlow Serving and any process with TensorFlow load.
+
+Shape letters: B batch.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import platform
+import unicodedata
+from collections.abc import Sequence
+from typing import Optional
+
+import numpy as np
+import sentencepiece
+import tensorflow.compat.v1 as tf
+
+import xlnet
+from xlnet import files
+from xlnet.config import CONFIG_NAME, DeviceSettings, NetworkSettings, TaskSettings
+from xlnet.engine import distribution, private_tf, train_step
+from xlnet.errors import UserError, did_you_mean
+from xlnet.models import task_json
+from xlnet.models.settled import TASK_NAME
+from xlnet.serving import loaded
+from xlnet.serving.export import readme, signatures, warm_up
+from xlnet.serving.server import saved_model
+from xlnet.serving.server.saved_model import EXTRA, GRAPH_NAME, VERSIONS_NAME
+from xlnet.serving.session import restore
+from xlnet.tokenization.tokenizer import SPIECE_NAME
+
+_log = logging.getLogger(__name__)
+
+# The number format of the network, by the type that its matrices are kept in.
+DTYPES = {"float32": "fp32", "bfloat16": "bf16"}
+
+# Files of a SavedModel beside the graph and the weights, for people and programs.
+LABELS_NAME, EXAMPLES_NAME = "labels.json", "examples.json"
+
+_TOKENS = 8     # of a request by ids
+_EXAMPLES = {"text_a": "A text to be answered.", "text_b": "Another one that goes with it.",
+             "choices": "One answer.", "question": "Who asks?",
+             "context": "A text in which somebody asks something."}
+
+
+def export(model_dir: str, export_dir: str, *, names: Optional[Sequence[str]] = None,
+           dtype: str = "float32", use_checkpoint: str = "best", **given: Optional[str]) -> str:
+    """Writes a model as a SavedModel into the next free version of `export_dir`, a number.
+
+    Args:
+      names: of the signatures; None: those that such a model is used by, with a note for those of
+        them that it cannot have.
+      dtype: a key of `DTYPES`.
+      given: `model_config_path`, `spiece_model_file`, in place of those of the model.
+
+    Returns:
+      The directory of the version.
+
+    Raises:
+      UserError: the model is not whole, or has not one of the signatures that were asked for.
+    """
+    for name in names or ():
+        if name not in signatures.NAMES:
+            raise UserError("signatures: no signature '%s'%s (there are %s)" % (
+                name, did_you_mean(name, signatures.NAMES), ", ".join(signatures.NAMES)))
+    if os.path.exists(export_dir) and not os.path.isdir(export_dir):
+        raise UserError("export_dir: %s is a file, expected a directory" % export_dir)
+    files.require_writable(export_dir, "export_dir")
+    train_step.set_up_process()
+    model = loaded.read(model_dir, use_checkpoint=use_checkpoint,
+                        network=NetworkSettings(precision=DTYPES[dtype]), **given)
+    target = os.path.join(export_dir, str(_next_version(export_dir)))
+    files.make_directory(export_dir)
+    with files.new_directory(target) as directory:
+        made = _write(model, directory, names, dtype,
+                      os.path.basename(os.path.abspath(export_dir)))
+    _log.info("exported %s to %s: signatures %s, %s, %s MB", model.prefix, target,
+              ", ".join(made), dtype, "{:,.1f}".format(_size(target) / 1e6))
+    return target
+
+
+def _size(directory):
+    """Bytes of all files in a directory."""
+    return sum(os.path.getsize(os.path.join(place, name))
+               for place, _, names in os.walk(directory) for name in names)
+
+
+def of_run(settings: TaskSettings, network: NetworkSettings) -> str:
+    """Writes the model of a fine-tuning run as its settings ask; returns as `export` does."""
+    precision = network.run_config(False).precision
+    return export(
+        settings.model_dir, settings.export_dir or os.path.join(settings.model_dir, "export"),
+        dtype="bfloat16" if precision == "bf16" else "float32",
+        use_checkpoint=settings.use_checkpoint,
+        model_config_path=settings.model_config_path or None,
+        spiece_model_file=settings.spiece_model_file or None)
+
+
+def _next_version(export_dir):
+    names = os.listdir(export_dir) if os.path.isdir(export_dir) else []
+    return 1 + max([int(name) for name in names if name.isdecimal()], default=0)
+
+
+def _write(model, directory, names, dtype, served_as):
+    with private_tf.gradients_forgotten(), tf.Graph().as_default(), tf.Session(
+            config=distribution.session_config(distribution.connect(
+                DeviceSettings(device="cpu")))) as session:
+        made = _build(signatures.Signatures(model), names)
+        variables = tf.global_variables()
+        restore(session, model.prefix, variables)
+        requests = {name: _request(signature.inputs, model) for name, signature in made.items()}
+        answers = {name: session.run(signature.outputs, {
+            signature.inputs[key]: value for key, value in requests[name].items()})
+            for name, signature in made.items()}
+        builder = tf.saved_model.Builder(os.path.join(directory, "saved"))
+        builder.add_meta_graph_and_variables(
+            session, [tf.saved_model.SERVING], strip_default_attrs=True,
+            signature_def_map=_definitions(made))
+        builder.save()
+    for name in os.listdir(os.path.join(directory, "saved")):
+        os.rename(os.path.join(directory, "saved", name), os.path.join(directory, name))
+    os.rmdir(os.path.join(directory, "saved"))
+    _write_extra(model, directory, dtype, made)
+    files.write_json(os.path.join(directory, EXTRA, EXAMPLES_NAME), {
+        name: {"inputs": _plain(requests[name]), "outputs": _plain(answers[name])}
+        for name in made})
+    warm_up.write(directory, requests)
+    files.write_text(os.path.join(directory, "README.md"), readme.text(
+        model, served_as, dtype, requests, answers))
+    return list(made)
+
+
+def _build(builder, names):
+    made = {}
+    for name in names or builder.usual:
+        try:
+            made[name] = builder.build(name)
+        except UserError as e:
+            if names:
+                raise
+            _log.warning("note: no signature %s: %s", name, e)
+    if not made:
+        raise UserError("the model can have no signature at all")
+    return made
+
+
+def _definitions(made):
+    """`made` as TensorFlow's, the most convenient one also as the default."""
+    found = {name: tf.saved_model.predict_signature_def(*signature)
+             for name, signature in made.items()}
+    default = next(name for name in ("text", "vectors", "ids") if name in found)
+    return {tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY: found[default], **found}
+
+
+def _request(inputs, model):
+    """One row for a signature: dict of arrays [1, ...]."""
+    count = 1
+    if model.tuned:
+        count = model.tuned.task.kind.num_choices(model.tuned.task, False)
+    request = {}
+    for name, tensor in inputs.items():
+        shape = [_TOKENS * count if size is None else size for size in tensor.shape.as_list()[1:]]
+        fill = _EXAMPLES[name] if tensor.dtype == tf.string else \
+            model.tokenizer.cls_id if name == "input_ids" else 0
+        request[name] = np.full([1, *shape], fill, tensor.dtype.as_numpy_dtype)
+    return request
+
+
+def _plain(arrays):
+    """Arrays by name as JSON has them, with their types: see scripts/check_export.py."""
+    return {name: {"dtype": tf.as_dtype(array.dtype).name,
+                   "value": saved_model.plain(array)} for name, array in arrays.items()}
+
+
+def _write_extra(model, directory, dtype, made):
+    """What the model was trained for, how to read its answers, and what wrote it."""
+    extra = os.path.join(directory, EXTRA)
+    files.make_directory(extra)
+    model.config.to_json(os.path.join(extra, CONFIG_NAME))
+    model.tokenizer.save(os.path.join(extra, SPIECE_NAME))
+    if model.tuned:
+        tuned = model.tuned
+        files.write_json(os.path.join(extra, TASK_NAME), task_json.describe(
+            tuned.settings, tuned.task, model.tokenizer))
+        if tuned.task.labels is not None:
+            files.write_json(os.path.join(extra, LABELS_NAME), list(tuned.task.labels))
+    files.write_json(os.path.join(extra, VERSIONS_NAME), {
+        "xlnet": xlnet.__version__, "tensorflow": tf.__version__, "python":
+        platform.python_version(), "sentencepiece": sentencepiece.__version__,
+        "unicode": unicodedata.unidata_version, "dtype": dtype,
+        "checkpoint": os.path.basename(model.prefix), "signatures": sorted(made),
+        "graph_sha256": files.sha256(os.path.join(directory, GRAPH_NAME))})

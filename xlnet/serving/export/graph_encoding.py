@@ -1,0 +1,252 @@
+"""Texts to the features of a record in a TensorFlow graph, as `features.encoding` makes them.
+
+What a kind of task builds its input from, in place of a tokenizer, is `GraphEncoder`. Batches are
+as long as their longest text.
+
+Shape letters: N texts or rows, M windows of them, C choices, T tokens of the longest text, W words.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Sequence
+from typing import Optional
+
+import tensorflow.compat.v1 as tf
+
+from xlnet.errors import UserError
+from xlnet.serving.export import graph_questions, graph_words
+from xlnet.serving.export.graph_tokenizer import GraphTokenizer
+from xlnet.tasks.features import encoding
+
+_log = logging.getLogger(__name__)
+
+_CUTS = ("truncate", "head_tail", "sliding")
+
+# Beside the features of windows: int64 [M], the row that each of them is of.
+WINDOW_OF = "window_of"
+
+
+class GraphEncoder:
+    """Makes features of texts, UTF-8 strings, for records of this layout.
+
+    Args:
+      replacements: (old, new) in every text, as of a `Task`.
+    """
+
+    def __init__(self, tokenizer: GraphTokenizer, layout: encoding.Layout,
+                 replacements: Sequence[tuple[str, str]] = ()):
+        self._tokenizer = tokenizer
+        self._replacements = replacements
+        self._layout = layout
+
+    def pairs(self, text_a: tf.Tensor, text_b: Optional[tf.Tensor] = None) -> dict[str, tf.Tensor]:
+        """A text, or a pair of texts, in each row: string [N] -> the features of N records; of M
+        windows, with `WINDOW_OF`, where texts slide.
+
+        Raises:
+          UserError: the layout cuts long texts in a way that the graph has no form for.
+        """
+        if self._layout.long_document not in _CUTS:
+            raise UserError("long_document %s cannot be expressed in the graph, which has %s; "
+                            "export with --signatures=ids" % (
+                                self._layout.long_document, ", ".join(_CUTS)))
+        ids_a = self._ids(text_a)
+        ids_b = None if text_b is None else self._ids(text_b)
+        if self._layout.long_document == "sliding":
+            *windows, row = self._windows(ids_a, ids_b)
+            return dict(self._laid_out(*windows), **{WINDOW_OF: row})
+        return self._laid_out(*self._fitted(ids_a, ids_b))
+
+    def records(self, pairs: Sequence[Sequence[Optional[tf.Tensor]]]) -> dict[str, tf.Tensor]:
+        """C pairs of texts in each row, the second None for a text alone: as `pairs`, of N records
+        of C choices."""
+        if len(pairs) == 1:
+            return self.pairs(*pairs[0])
+        sides = [[pair[i] for pair in pairs if pair[i] is not None] for i in (0, 1)]
+        if self._layout.long_document == "sliding" or len(sides[1]) not in (0, len(pairs)):
+            raise UserError("long_document sliding, or texts and pairs in one row, cannot be "
+                            "expressed in the graph; export with --signatures=ids")
+        features = self.pairs(*(tf.reshape(tf.stack(side, axis=1), [-1]) for side in sides if side))
+        return {name: tf.reshape(value, [tf.shape(pairs[0][0])[0], -1])
+                for name, value in features.items()}
+
+    def choices(self, text_a: tf.Tensor, text_b: Optional[tf.Tensor],
+                options: tf.Tensor, fills_gaps: bool) -> dict[str, tf.Tensor]:
+        """Answers to a text, or to a text and a question: string [N], options [N,C] -> the features
+        of N records of C choices; of "", an answer that a row does not have, padding. fills_gaps:
+        an answer goes into the gap of its question, if there is one, or else behind it."""
+        if self._layout.long_document == "sliding":
+            raise UserError("long_document sliding cannot be expressed in the graph where a choice "
+                            "is made; export with --signatures=ids")
+        count = tf.shape(options)[1]
+        flat = tf.reshape(options, [-1])
+        if text_b is not None:
+            flat = _answered(tf.repeat(text_b, count), flat, fills_gaps)
+        features = self.pairs(tf.repeat(text_a, count), flat)
+        is_absent = tf.equal(tf.reshape(options, [-1]), "")[:, None]
+        for name, padding in (("input_ids", 0), ("input_mask", 1.), ("segment_ids",
+                                                                     encoding.SEG_PAD)):
+            features[name] = tf.where_v2(is_absent, tf.cast(padding, features[name].dtype),
+                                         features[name])
+        return {name: tf.reshape(value, [tf.shape(options)[0], -1])
+                for name, value in features.items()}
+
+    def words(self, texts: tf.Tensor) -> dict[str, tf.Tensor]:
+        """The words of sentences, string [N] -> what `word_encoding.arrays_of` makes of them, and
+        `words` string [N,W], "" where a sentence has fewer, and `word_begins` and `word_ends` int32
+        [N, (W)], their characters in the sentence.
+
+        A sentence that would come as several windows has no answer: an error of the graph, and a
+        note when it is made.
+        """
+        words, after_space, begins, ends = graph_words.find(texts)
+        room = self._layout.max_seq_length - 2                     # without <sep> <cls>
+        _log.info("note: as text, a sentence of more than %d pieces is refused: it would need "
+                  "windows, which the graph does not cut sentences into", room)
+        ids = self._tokenizer.word_ids(words.flat_values, after_space.flat_values)[:, :room]
+        is_first = tf.equal(tf.ragged.range(ids.row_lengths()).flat_values, 0)
+        pieces, starts = (tf.RaggedTensor.from_row_splits(
+            values, tf.gather(ids.row_splits, words.row_splits), validate=False)
+            for values in (ids.flat_values, tf.cast(is_first, tf.int32)))
+        fits = tf.debugging.assert_less_equal(
+            pieces.row_lengths(), tf.constant(room, tf.int64), message="a sentence is longer than "
+            "%d pieces; cut it" % room)
+        with tf.control_dependencies([fits]):
+            features = self._laid_out(pieces, None)
+        length = tf.shape(features["input_ids"])[1]
+        special = tf.zeros([starts.nrows(), 2], tf.int32)
+        starts = tf.concat([starts, tf.RaggedTensor.from_tensor(special)], axis=1)
+        return dict(features, words=words.to_tensor(""), word_begins=begins, word_ends=ends,
+                    sentence_edges=special + 1,
+                    word_starts=_left_padded(starts, tf.cast(length, tf.int64)))
+
+    def questions(self, contexts: tf.Tensor, questions: tf.Tensor, *, stride: int,
+                  max_query_length: int) -> dict[str, tf.Tensor]:
+        """Questions on paragraphs, string [N] twice -> the features of M windows, with `WINDOW_OF`,
+        and `context`, the paragraphs themselves. Arguments as of `question_windows.encode`."""
+        if self._layout.long_document == "memory":
+            raise UserError("long_document memory cannot be expressed in the graph; export with "
+                            "--signatures=ids")
+        features, row = graph_questions.encode(
+            self._tokenizer, contexts, questions, self._layout.max_seq_length, stride=stride,
+            max_query_length=max_query_length)
+        return dict(features, **{WINDOW_OF: row, "context": contexts})
+
+    def _ids(self, texts):
+        for old, new in self._replacements:
+            texts = tf.strings.regex_replace(texts, _literal(old), new.replace("\\", "\\\\"))
+        return self._tokenizer.ids(texts)
+
+    def _fitted(self, ids_a, ids_b):
+        """What of the texts fits: as `encoding.fitted`, one window each."""
+        kept = self._kept(ids_a, ids_b)
+        return [None if ids is None else self._cut(ids, length)
+                for ids, length in zip((ids_a, ids_b), kept)]
+
+    def _windows(self, ids_a, ids_b):
+        """The windows of the texts: as `encoding.fitted`, ids [M, (pieces)] of both, and of which
+        row each window is, int64 [M]."""
+        kept = self._kept(ids_a, ids_b)
+        texts = [(ids, length) for ids, length in zip((ids_a, ids_b), kept) if ids is not None]
+        steps = [tf.maximum(length // 2, 1) for _, length in texts]
+        lasts = [-(-(ids.row_lengths() - length) // step)           # the last window's number, [N]
+                 for (ids, length), step in zip(texts, steps)]
+        numbers = tf.ragged.range(functools.reduce(tf.maximum, lasts) + 1,
+                                  row_splits_dtype=tf.int64)
+        row, number = numbers.value_rowids(), numbers.flat_values                     # [M]
+        windows = []
+        for (ids, length), step, last in zip(texts, steps, lasts):
+            begin = tf.where_v2(number < tf.gather(last, row), number * tf.gather(step, row),
+                                tf.gather(ids.row_lengths() - length, row))
+            begin += tf.gather(ids.row_starts(), row)
+            places = tf.ragged.range(begin, begin + tf.gather(length, row),
+                                     row_splits_dtype=tf.int64)
+            windows.append(places.with_flat_values(tf.gather(ids.flat_values, places.flat_values)))
+        return windows[0], windows[1] if ids_b is not None else None, row
+
+    def _kept(self, ids_a, ids_b):
+        """How many ids of each text fit: int64 [N] twice."""
+        length_a = ids_a.row_lengths()
+        if ids_b is None:
+            return self._room(length_a, tf.zeros_like(length_a), special=2)
+        return self._room(length_a, ids_b.row_lengths(), special=3)
+
+    def _room(self, length_a, length_b, special):
+        """How much of two texts fits beside the special tokens: int64 [N] twice."""
+        budget = self._layout.max_seq_length - special
+        if self._layout.cut_first:
+            kept_a = tf.minimum(length_a, tf.maximum(budget - length_b, 1))
+            return kept_a, tf.minimum(length_b, budget - kept_a)
+        half, shorter = budget // 2, tf.minimum(length_a, length_b)
+        # The longer one gives way until both are equal, then both do, the second one first.
+        kept = [tf.where_v2(length_a + length_b <= budget, own, tf.where_v2(
+            shorter <= half, tf.where_v2(is_longer, budget - shorter, shorter),
+            tf.constant(rest, tf.int64))) for own, is_longer, rest in (
+                (length_a, length_a > length_b, budget - half),
+                (length_b, length_a <= length_b, half))]
+        return kept[0], kept[1]
+
+    def _cut(self, ids, kept):
+        """`kept` int64 [N] of the ids of each text: the beginning, or both ends."""
+        length = ids.row_lengths()
+        places = tf.ragged.range(kept, row_splits_dtype=tf.int64)
+        place, row = places.flat_values, places.value_rowids()
+        if self._layout.long_document == "head_tail":
+            is_head = place < tf.gather(kept // 4, row)
+            place += tf.where_v2(is_head, tf.constant(0, tf.int64), tf.gather(length - kept, row))
+        flat = tf.gather(ids.flat_values, tf.gather(ids.row_starts(), row) + place)
+        return tf.RaggedTensor.from_row_splits(flat, places.row_splits, validate=False)
+
+    def _laid_out(self, ids_a, ids_b):
+        """`encoding.lay_out`, as long as the longest text."""
+        count = ids_a.nrows()
+        sep, cls = (_column(id, count) for id in (self._tokenizer.sep_id, self._tokenizer.cls_id))
+        parts = [ids_a, sep, cls] if ids_b is None else [ids_a, sep, ids_b, sep, cls]
+        joined = tf.concat(parts, axis=1)
+        size = joined.row_lengths()[:, None]                                       # [N,1]
+        length = tf.reduce_max(tf.concat([size[:, 0], [encoding.MIN_SEQ_LENGTH]], 0))
+        place = tf.range(length)[None] - (length - size)       # in the text; below 0: padding
+        is_padding = place < 0                                                     # [N,T]
+        segments = tf.where_v2(place <= ids_a.row_lengths()[:, None],
+                               encoding.SEG_A, encoding.SEG_B)
+        segments = tf.where_v2(tf.equal(place, size - 1), encoding.SEG_CLS, segments)
+        segments = tf.where_v2(is_padding, encoding.SEG_PAD, segments)
+        return dict(input_ids=_left_padded(joined, length), segment_ids=segments,
+                    input_mask=tf.cast(is_padding, tf.float32))
+
+
+def _left_padded(rows, length):
+    """Ragged rows [N, (items)] as [N,T], with zeros before them; length: T, int64."""
+    place = tf.range(length)[None] - (length - rows.row_lengths()[:, None])
+    where = rows.row_starts()[:, None] + tf.maximum(place, 0)
+    flat = tf.concat([rows.flat_values, [0]], axis=0)           # in case there is none
+    return tf.where_v2(place < 0, 0, tf.gather(flat, where))
+
+
+def _column(id, count):
+    """The same id in each row: int32 [N, (1)]."""
+    return tf.RaggedTensor.from_uniform_row_length(tf.fill([count], id), 1, nrows=count)
+
+
+def _literal(text):
+    """A pattern of RE2's that stands for the text itself."""
+    return "".join(character if character.isalnum() else "\\x{%x}" % ord(character)
+                   for character in text)
+
+
+def _answered(questions, options, fills_gaps):
+    """Each option in the gaps of its question, or behind it: string [N], [N] -> [N]."""
+    behind = tf.strings.join([questions, options], " ")
+    if not fills_gaps:
+        return behind
+    parts = tf.strings.split(tf.strings.regex_replace(questions, "_+", "_"), "_",
+                             result_type="RaggedTensor")
+    row, last = parts.value_rowids(), parts.row_limits() - 1
+    place = tf.range(tf.size(row, out_type=tf.int64))
+    filled = tf.strings.join([parts.flat_values, tf.where_v2(
+        tf.equal(place, tf.gather(last, row)), "", tf.gather(options, row))])
+    filled = tf.strings.reduce_join(parts.with_flat_values(filled), axis=1)
+    has_gap = parts.row_lengths() > 1
+    return tf.where(has_gap, filled, behind)

@@ -1,0 +1,215 @@
+"""Text to ids inside of a TensorFlow graph: what `tokenizer.Tokenizer` does, to the last id.
+
+Cleaning is plain TensorFlow: a rule for spaces and quotes, then a table with what becomes of each
+character, which Python's own Unicode data fill. So the graph does not depend on the edition of
+Unicode of the process that serves it. NFKD also sorts combining characters, but all of these are
+removed, so that a character by itself is enough to know what is left of it. Only Σ is not: at the
+end of a word it becomes ς. Pieces are cut by tensorflow-text, which runs SentencePiece itself.
+
+Shape letters: N texts, T characters of all texts, W words, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from xlnet.errors import UserError
+from xlnet.tokenization.character_classes import character_class, space_class
+from xlnet.tokenization.tokenizer import Tokenizer, clean_text
+
+_SURROGATES = range(0xD800, 0xE000)
+_BLOCK = 256            # characters that are looked at together: in most of them nothing changes
+
+# What stands for code points that are no characters (U+FFFE) and for bytes that are not UTF-8: one
+# for private use, unknown to any vocabulary, as those are.
+_NO_CHARACTER = 0xE000
+
+
+def require_tensorflow_text() -> Any:
+    """The package tensorflow_text.
+
+    Raises:
+      UserError: it is not there.
+    """
+    try:
+        with warnings.catch_warnings():     # what it imports warns of what that imports
+            warnings.simplefilter("ignore")
+            import tensorflow_text
+    except ImportError:
+        raise UserError("raw text needs tensorflow-text in the graph, which is not installed: "
+                        "pip install 'tensorflow-text==%s.*', or export with --signatures=ids"
+                        % tf.version.VERSION.rpartition(".")[0]) from None
+    return tensorflow_text
+
+
+class GraphTokenizer:
+    """The ids of a `Tokenizer`, computed in the graph.
+
+    Attributes:
+      plain: the tokenizer itself. sep_id, cls_id: as its own.
+
+    Raises:
+      UserError: tensorflow-text is not installed.
+    """
+
+    def __init__(self, tokenizer: Tokenizer):
+        self._text = require_tensorflow_text()
+        self.plain = tokenizer
+        self.sep_id, self.cls_id = tokenizer.sep_id, tokenizer.cls_id
+        self._cleaning = [_joined_spaces, _joined_quotes]
+        if not tokenizer.keep_accents:
+            self._cleaning.append(_Table(_decomposed, "decomposition"))
+        if tokenizer.uncased:
+            self._cleaning += [_final_sigma, _Table(str.lower, "lower_case")]
+
+    def clean(self, texts: tf.Tensor) -> tf.Tensor:
+        """`Tokenizer.clean` of each text, UTF-8: string [N] -> string [N]."""
+        for step in self._cleaning:
+            texts = step(texts)
+        return texts
+
+    def ids(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """`Tokenizer.encode_lines`: string [N] -> int32 [N, (pieces)]."""
+        return self._cut(texts, has_prefix=True)
+
+    def word_ids(self, words: tf.Tensor, after_space: tf.Tensor) -> tf.RaggedTensor:
+        """`Tokenizer.encode_words`: string [W], bool [W] -> int32 [W, (pieces)]."""
+        spaced, other = (tf.where(which)[:, 0] for which in (after_space, ~after_space))
+        parts = [self._cut(tf.gather(words, which), has_prefix)
+                 for which, has_prefix in ((spaced, True), (other, False))]
+        ids = tf.gather(tf.concat(parts, axis=0),
+                        tf.math.invert_permutation(tf.concat([spaced, other], axis=0)))
+        is_empty = tf.cast(tf.equal(ids.row_lengths(), 0), tf.int64)
+        unknown = tf.fill([tf.reduce_sum(is_empty)], self.plain.unk_id)
+        return tf.concat([ids, tf.RaggedTensor.from_row_lengths(unknown, is_empty)], axis=1)
+
+    def _cut(self, texts, has_prefix):
+        model = self.sentencepiece(self.plain.model_bytes(has_prefix), tf.int32)
+        return _split_commas(model.tokenize(self.clean(texts)), self.plain)
+
+    def pieces(self, cleaned: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
+        """Cleaned texts as SentencePiece cuts them, before the rule for commas: string [N] -> ids
+        int32 [N, (pieces)], and the pieces, unknown characters as they stand, string."""
+        ids, pieces = (self.sentencepiece(self.plain.model_bytes(), dtype).tokenize(cleaned)
+                       for dtype in (tf.int32, tf.string))
+        return ids, pieces
+
+    def sentencepiece(self, model: bytes, out_type: tf.DType) -> Any:
+        """A SentencePiece model in the graph: tensorflow_text's `SentencepieceTokenizer`."""
+        return self._text.SentencepieceTokenizer(model, out_type=out_type)
+
+
+def _split_commas(ids, tokenizer):
+    """The rule for commas after digits: int32 [N, (pieces)] -> the same with more pieces."""
+    parts = [tokenizer.split_ids.get(id, [id]) for id in range(tokenizer.vocab_size)]
+    return each_replaced(ids, tf.ragged.constant(parts, tf.int32, row_splits_dtype=tf.int64))
+
+
+def each_replaced(rows: tf.RaggedTensor, parts: tf.RaggedTensor) -> tf.RaggedTensor:
+    """Each item i of ragged rows [N, (items)] replaced by the items `parts[i]`."""
+    found = tf.gather(parts, rows.flat_values)                                    # [items, (parts)]
+    return tf.RaggedTensor.from_row_splits(
+        found.flat_values, tf.gather(found.row_splits, rows.row_splits), validate=False)
+
+
+# ---- cleaning ----
+
+def _joined_spaces(texts):
+    """`" ".join(text.split())`."""
+    texts = tf.strings.regex_replace(texts, "[%s]+" % space_class(), " ")
+    return tf.strings.regex_replace(texts, "^ | $", "")
+
+
+def _joined_quotes(texts):
+    return tf.strings.regex_replace(tf.strings.regex_replace(texts, "``", '"'), "''", '"')
+
+
+def _decomposed(character):
+    """NFKD of a character without combining ones."""
+    return clean_text(character, remove_space=False)
+
+
+def _final_sigma(texts):
+    """Σ at the end of a word as ς: after a letter that has a case, not before one, characters that
+    have no part in it, such as an apostrophe, left out on both sides (Unicode, section 3.13)."""
+    cased, ignored = map(character_class, _sigma_classes())
+    return tf.strings.regex_replace(
+        texts, "([%s][%s]*)\u03a3([%s]*(?:[^%s%s]|$))" % (cased, ignored, ignored, cased, ignored),
+        "\\1\u03c2\\2")
+
+
+@functools.cache
+def _sigma_classes():
+    """The characters after which `str.lower` makes ς of Σ, and those that it looks past."""
+    codes = [code for code in range(1, sys.maxunicode + 1) if code not in _SURROGATES]
+
+    def makes_final(before):
+        """The characters after which it does, `before` in front of each."""
+        texts = "\0".join([before + chr(code) + "\u03a3" for code in codes]).lower().split("\0")
+        return {code for code, text in zip(codes, texts) if text.endswith("\u03c2")}
+    cased = makes_final("")
+    return cased, makes_final("A") - cased
+
+
+class _Table:
+    """Replaces each character of texts by what a function makes of it."""
+
+    def __init__(self, function: Callable[[str], str], name: str):
+        self._name = name
+        self._rows, self._begins, self._values = character_table(function)
+
+    def __call__(self, texts):
+        """string [N] -> string [N]"""
+        with tf.name_scope(self._name):
+            codes = decode(texts)
+            flat = codes.flat_values                                    # [T]
+            rows = tf.gather(tf.constant(self._rows),
+                             tf.minimum(flat, len(self._rows) - 1))
+            # Where nothing changes the place is that of the character behind all values.
+            count, begins = len(self._values), tf.constant(self._begins)
+            is_same = rows < 0
+            known = tf.maximum(rows, 0)
+            begin = tf.where(is_same, count + flat, tf.gather(begins, known))
+            end = tf.where(is_same, count + flat + 1, tf.gather(begins, known + 1))
+            places = tf.ragged.range(begin, end, row_splits_dtype=tf.int64)
+            place = places.flat_values
+            values = tf.where(place >= count, place - count, tf.gather(
+                tf.constant(self._values), tf.minimum(place, count - 1)))
+            return encode(tf.RaggedTensor.from_row_splits(
+                values, tf.gather(places.row_splits, codes.row_splits), validate=False))
+
+
+def decode(texts: tf.Tensor) -> tf.RaggedTensor:
+    """The code points of texts, UTF-8: string [N] -> int32 [N, (characters)]."""
+    return tf.strings.unicode_decode(texts, "UTF-8", replacement_char=_NO_CHARACTER)
+
+
+def encode(codes: tf.RaggedTensor) -> tf.Tensor:
+    """The reverse: int32 [N, (characters)] -> string [N]."""
+    return tf.strings.unicode_encode(codes, "UTF-8", replacement_char=_NO_CHARACTER)
+
+
+@functools.cache
+def character_table(function: Callable[[str], str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """What becomes of each character: int32 arrays `rows` [highest changed + 2], -1 where nothing
+    changes, else r; `begins`, and `values`: row r is values[begins[r]:begins[r + 1]]."""
+    changed: dict[int, list[int]] = {}
+    for first in range(0, sys.maxunicode + 1, _BLOCK):
+        block = "".join(chr(code) for code in range(first, first + _BLOCK)
+                        if code not in _SURROGATES)
+        if function(block) != block:
+            made = {ord(character): function(character) for character in block}
+            changed.update((code, list(map(ord, text))) for code, text in made.items()
+                           if text != chr(code))
+    rows = np.full(max(changed, default=-1) + 2, -1, np.int32)
+    rows[list(changed)] = np.arange(len(changed))
+    begins = np.cumsum([0, *map(len, changed.values())]).astype(np.int32)
+    values = np.array([code for made in changed.values() for code in made], np.int32)
+    return rows, begins, values

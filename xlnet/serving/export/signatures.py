@@ -1,0 +1,97 @@
+"""What an exported model can be asked: signatures, built in one graph on the same weights.
+
+`ids` takes the features of records, `text` raw text, `vectors` raw text for a vector of each.
+Shape letters: B batch, T tokens, C choices, D width.
+"""
+
+from __future__ import annotations
+
+import collections
+import functools
+
+import tensorflow.compat.v1 as tf
+
+from xlnet.engine import train_step
+from xlnet.errors import UserError
+from xlnet.models import layout
+from xlnet.network import heads, modeling
+from xlnet.serving import session
+from xlnet.serving.export.graph_encoding import WINDOW_OF, GraphEncoder
+from xlnet.serving.export.graph_tokenizer import GraphTokenizer
+from xlnet.serving.loaded import LoadedModel
+from xlnet.tasks.features.encoding import Layout
+
+_VECTOR_TOKENS = 512            # of a text, for models that do not say how long theirs are
+
+NAMES = ("ids", "text", "vectors")
+
+# inputs, outputs: dicts of tensors by name.
+Signature = collections.namedtuple("Signature", "inputs outputs")
+
+
+class Signatures:
+    """Builds the signatures of a model in the default graph."""
+
+    def __init__(self, loaded: LoadedModel):
+        self._loaded = loaded
+
+    @property
+    def usual(self) -> tuple[str, ...]:
+        """The names of those that a model of its sort is used by."""
+        return ("ids", "text") if self._loaded.tuned else ("vectors",)
+
+    def build(self, name: str) -> Signature:
+        """The signature of this name, one of `NAMES`.
+
+        Raises:
+          UserError: this model has none.
+        """
+        return {"ids": self._of_ids, "text": self._of_text, "vectors": self._of_vectors}[name]()
+
+    @functools.cached_property
+    def _tokenizer(self):
+        return GraphTokenizer(self._loaded.tokenizer)
+
+    def _tuned(self):
+        if self._loaded.tuned is None:
+            raise UserError("the model is pretrained alone, it has no task to answer; expected "
+                            "--signatures=vectors")
+        return self._loaded.tuned
+
+    def _of_ids(self):
+        inputs = session.placeholders(self._tuned())
+        return Signature(inputs, self._answers(inputs))
+
+    def _of_text(self):
+        tuned = self._tuned()
+        task = tuned.task
+        encoder = GraphEncoder(self._tokenizer, layout.of_records(tuned.settings, task),
+                               task.replacements)
+        choices = [task.kind.num_choices(task, False)]
+        texts = {name: tf.placeholder(tf.string, [None] + choices * (name == "choices"), name)
+                 for name in task.kind.texts_of_row(task)}
+        return Signature(texts, self._answers(task.kind.graph_features(encoder, task, texts)))
+
+    def _answers(self, features):
+        tuned = self._tuned()
+        kind = tuned.task.kind
+        answers = self._loaded.task_model().predictions(features)
+        if WINDOW_OF in features:
+            answers = kind.graph_join(tf, answers, features[WINDOW_OF])
+        return kind.served(tf, tuned.task, answers, features, tuned.settings.predict_threshold)
+
+    def _of_vectors(self):
+        """The mean of the last layer over the tokens of a text, <sep> and <cls> among them."""
+        config, network, tuned = self._loaded.config, self._loaded.network, self._loaded.tuned
+        length = tuned.settings.max_seq_length if tuned else _VECTOR_TOKENS
+        texts = tf.placeholder(tf.string, [None], "text_a")
+        features = GraphEncoder(self._tokenizer, Layout(length)).pairs(texts)
+        padding = features["input_mask"]
+        run = network.run_config(False)
+        with train_step.model_scope(kept_in=run.precision):
+            sequence = modeling.transformer_xl(
+                config, run, input_ids=features["input_ids"], seg_ids=features["segment_ids"],
+                mask=padding[:, None] > 0).sequence
+        vector = heads.summarize(config, run, sequence, summary_type="mean", padding=padding,
+                                 use_proj=False)
+        return Signature({"text_a": texts}, {"vector": vector})

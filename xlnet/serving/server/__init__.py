@@ -1,0 +1,1 @@
+"""An exported model asked over HTTP: sessions, batches of requests, routes."""

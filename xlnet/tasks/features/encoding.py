@@ -1,0 +1,393 @@
+"""Fine-tuning examples as arrays, and as record files that are made once and found again.
+
+What was lost on the way, to the vocabulary or to the length, is counted: `Seen`.
+
+Shape letters: T = `max_seq_length` tokens of one choice, C choices (1 unless multiple choice),
+n examples.
+"""
+
+from __future__ import annotations
+
+import collections
+import concurrent.futures
+import dataclasses
+import hashlib
+import itertools
+import json
+import logging
+import multiprocessing
+import os
+from collections.abc import Collection, Sequence
+from typing import Any, Callable, Optional
+
+import numpy as np
+
+from xlnet import errors, files
+from xlnet.errors import UserError
+from xlnet.records import feature_spec, tfrecord
+from xlnet.records.example_bytes import ExampleBytes
+from xlnet.tokenization.tokenizer import Tokenizer
+
+_log = logging.getLogger(__name__)
+
+SEG_A, SEG_B, SEG_CLS, SEG_PAD = 0, 1, 2, 4
+
+# `A <sep> B <sep> <cls>` and one token of text.
+MIN_SEQ_LENGTH = 4
+
+# choices: ((text_a, text_b or None), ...), one pair per choice; label: a number, or a list of them.
+Example = collections.namedtuple("Example", "choices label")
+
+# path: of the TFRecord file. count: of its records. windows: int [n], those of each example, in
+# order; None: one each. seen: `Seen`.
+Records = collections.namedtuple("Records", "path count windows seen")
+
+# What becomes of the texts: T, of all segments together; whether only the first text is cut;
+# `long_document`.
+Layout = collections.namedtuple("Layout", "max_seq_length cut_first long_document",
+                                defaults=(False, "truncate"))
+
+_FEWER = "give --data_workers=1, or a few"     # where one is killed
+_NOTED = 0.01      # shares of unknown pieces and of cut examples above it are warned of
+
+
+@dataclasses.dataclass(frozen=True)
+class Seen:
+    """What became of the texts of a record file.
+
+    pieces: in its records, without special ones. unknown: those among them that are <unk>.
+    examples: as many as were written. cut: those that did not fit, and lost some of their text.
+    """
+    pieces: int = 0
+    unknown: int = 0
+    examples: int = 0
+    cut: int = 0
+
+    def __add__(self, other: Seen) -> Seen:
+        return Seen(*(a + b for a, b in zip(*map(dataclasses.astuple, (self, other)))))
+
+    def in_words(self) -> str:
+        """For the banner."""
+        return "%.2f %% of %s pieces unknown, %.1f %% of the rows cut" % (
+            100 * self._unknown_share(), "{:,}".format(self.pieces), 100 * self._cut_share())
+
+    def warnings(self) -> list[str]:
+        """What is to be said of shares that are too large."""
+        found = []
+        if self._unknown_share() > _NOTED:
+            found.append("%.1f %% of the pieces are unknown to the vocabulary; is it one of this "
+                         "language?" % (100 * self._unknown_share()))
+        if self._cut_share() > _NOTED:
+            found.append("%.1f %% of the rows are cut; see --max_seq_length and --long_document"
+                         % (100 * self._cut_share()))
+        return found
+
+    def _unknown_share(self):
+        return self.unknown / max(self.pieces, 1)
+
+    def _cut_share(self):
+        return self.cut / max(self.examples, 1)
+
+
+# Name of the array bool [m] that goes with those of the records' features: whether the record's
+# example lost some of its text.
+CUT = "is_cut"
+
+# Part of the name of a record file: to be raised whenever other arrays come out of the same text.
+_RECORDS_VERSION = 2
+_EXAMPLES_AT_ONCE = 1000
+_EXAMPLES_FOR_WORKERS = 20000     # below this the workers' start takes longer than the work
+
+
+def has_windows(layout: Layout) -> bool:
+    """Whether an example may have several records."""
+    return layout.long_document in ("sliding", "split", "memory")
+
+
+def check_max_seq_length(max_seq_length: int) -> None:
+    """Raises UserError where not even one token of text would fit."""
+    if max_seq_length < MIN_SEQ_LENGTH:
+        raise UserError("max_seq_length is %d, expected at least %d: special tokens and one of text"
+                        % (max_seq_length, MIN_SEQ_LENGTH))
+
+
+# ---- what fits ----
+
+def _lengths(length_a, length_b, budget):
+    """Two lengths of at most `budget` together: the longer one gives way, id by id, and the second
+    one when both are equal."""
+    if length_a + length_b <= budget:
+        return length_a, length_b
+    # Taken off the longer one until they are equal, then off both in turn, the second one first.
+    if min(length_a, length_b) <= budget // 2:
+        shorter = min(length_a, length_b)
+        return (budget - shorter, shorter) if length_a > length_b else (shorter, budget - shorter)
+    return budget - budget // 2, budget // 2
+
+
+def fitted(ids_a: list, ids_b: Optional[list], layout: Layout) -> list:
+    """Returns the windows of a text or a pair: a list of (ids_a, ids_b or None) that fit.
+
+    With `layout.cut_first` the first text gives way, down to one id, before the second does. What
+    is too long loses its end ("truncate"), its middle ("head_tail": a quarter of what is left is
+    the beginning, https://arxiv.org/abs/1905.05583), or comes as several windows ("sliding": each
+    begins in the middle of the one before, the last one ends with the text).
+    """
+    budget = layout.max_seq_length - (2 if ids_b is None else 3)
+    length_a, length_b = _room(len(ids_a), len(ids_b or ()), budget, layout.cut_first)
+    if length_a == len(ids_a) and length_b == len(ids_b or ()):
+        return [(ids_a, ids_b)]
+    cut = {"head_tail": _ends, "sliding": _windows}.get(layout.long_document, _beginning)
+    parts_a = cut(ids_a, length_a)
+    parts_b = [None] if ids_b is None else cut(ids_b, length_b)
+    count = max(len(parts_a), len(parts_b))
+    return [(parts_a[min(i, len(parts_a) - 1)], parts_b[min(i, len(parts_b) - 1)])
+            for i in range(count)]
+
+
+def _room(length_a, length_b, budget, cut_first):
+    if not cut_first:
+        return _lengths(length_a, length_b, budget)
+    length_a = min(length_a, max(budget - length_b, 1))
+    return length_a, min(length_b, budget - length_a)
+
+
+def _beginning(ids, length):
+    return [ids[:length]]
+
+
+def _ends(ids, length):
+    if len(ids) <= length:
+        return [ids]
+    head = length // 4
+    return [ids[:head] + ids[len(ids) - (length - head):]]
+
+
+def _windows(ids, length):
+    if len(ids) <= length:
+        return [ids]
+    starts = list(range(0, len(ids) - length, max(length // 2, 1))) + [len(ids) - length]
+    return [ids[start:start + length] for start in starts]
+
+
+# ---- arrays ----
+
+def lay_out(pairs: Sequence[tuple], max_seq_length: int, cls_id: int, sep_id: int) -> dict:
+    """Lays out `A <sep> <cls>` (no B) or `A <sep> B <sep> <cls>`, padded on the left.
+
+    Args:
+      pairs: n tuples of lists of ids (A, B or None) that fit.
+
+    Returns:
+      A dict of `input_ids` int32 [n,T] (padding 0), `input_mask` float32 [n,T] (1 is padding) and
+      `segment_ids` int32 [n,T] (A and its <sep> 0, B and its <sep> 1, <cls> 2, padding 4).
+    """
+    end = [sep_id, cls_id]
+    joined = [a + end if b is None else a + [sep_id] + b + end for a, b in pairs]
+    sizes = np.array([len(ids) for ids in joined])[:, None]
+    end_of_a = np.array([len(a) + 1 for a, _ in pairs])[:, None]
+    place = np.arange(max_seq_length) - (max_seq_length - sizes)    # in the text; below 0: padding
+    is_padding = place < 0                                                            # [n,T]
+    input_ids = np.zeros(place.shape, np.int32)
+    input_ids[~is_padding] = np.fromiter(itertools.chain.from_iterable(joined), np.int32)
+    segment_ids = np.where(place < end_of_a, SEG_A, SEG_B).astype(np.int32)
+    segment_ids[is_padding] = SEG_PAD
+    segment_ids[:, -1] = SEG_CLS
+    return dict(input_ids=input_ids, input_mask=is_padding.astype(np.float32),
+                segment_ids=segment_ids)
+
+
+def arrays_of(examples: Sequence[Example], tokenizer: Tokenizer, layout: Layout) -> tuple:
+    """Arrays of some examples, as `feature_spec.finetuning_features` lists them.
+
+    Returns:
+      A dict of arrays [m, ...], the texts of all choices joined, [m,C*T], and `CUT`; and the number
+      of windows of each example, int [n], which add up to m.
+    """
+    texts = [text for example in examples for pair in example.choices for text in pair]
+    ids = iter(tokenizer.encode_lines([text for text in texts if text is not None]))
+    windows, counts, cut = [], [], []
+    for example in examples:
+        choices = [(next(ids), None if text_b is None else next(ids))
+                   for _, text_b in example.choices]
+        fit = _fit_together(choices, layout)
+        windows += fit
+        counts.append(len(fit))
+        cut.append(len(fit) == 1 and _length(fit[0]) < _length(choices))
+    pairs = [pair for window in windows for pair in window]
+    arrays = {name: values.reshape(len(windows), -1) for name, values in lay_out(
+        pairs, layout.max_seq_length, tokenizer.cls_id, tokenizer.sep_id).items()}
+    label = np.array([example.label for example in examples])
+    label = label.astype(np.float32 if label.dtype.kind == "f" else np.int32)
+    return dict(arrays, label_ids=np.repeat(label, counts, axis=0),
+                is_real_example=np.ones(len(windows), np.int32),
+                **{CUT: np.repeat(cut, counts)}), np.array(counts)
+
+
+def _fit_together(choices, layout):
+    """The windows of an example, each a list of one pair per choice; all choices have as many."""
+    fit = [fitted(ids_a, ids_b, layout) for ids_a, ids_b in choices]
+    return [[windows[min(i, len(windows) - 1)] for windows in fit]
+            for i in range(max(map(len, fit)))]
+
+
+def _length(choices):
+    """Ids of all texts of an example."""
+    return sum(len(ids_a) + len(ids_b or ()) for ids_a, ids_b in choices)
+
+
+# ---- record files ----
+
+def write_records(directory: str, name: str, examples: Collection[Any], tokenizer: Tokenizer,
+                  layout: Layout, *, label_features: tuple = (feature_spec.CLASS_ID,),
+                  label_names: Optional[tuple] = None, encode: Callable = arrays_of,
+                  options: tuple = (), num_choices: int = 1, workers: int = 1,
+                  overwrite: bool = False) -> Records:
+    """Writes examples as a TFRecord file named after its content, unless it is there already.
+
+    Args:
+      directory: where to; made if need be.
+      name: how the file name begins, such as "mrpc.train".
+      examples: some `Example`s, or what else `encode` takes and `json` can write; they are gone
+        through twice, and at most some thousands of them are kept in memory.
+      label_features: those that a record has beside the ids: `feature_spec.Feature`s.
+      label_names: what the labels' ids mean; None: labels are scores.
+      encode: function of (examples, tokenizer, layout), with the result of `arrays_of`; `CUT` may
+        be missing where nothing is ever cut.
+      options: what else decides what `encode` makes: `Kind.record_options`.
+      num_choices: C of each example.
+      workers: processes that tokenize; 1 for none beside this one.
+      overwrite: write the file even if it is there.
+
+    Returns:
+      `Records`; the file is `<directory>/<name>.<hash>.tfrecord`.
+
+    Raises:
+      UserError: `max_seq_length` is too small for any text; a process that tokenizes was killed.
+    """
+    check_max_seq_length(layout.max_seq_length)
+    settings = [_RECORDS_VERSION, tokenizer.sha256, tokenizer.uncased, tokenizer.keep_accents,
+                layout, label_names, label_features, *options]
+    stem = os.path.join(directory, "%s.%s" % (name, _content_hash(settings, examples)))
+    found = None if overwrite else _found(stem, has_windows(layout), len(examples))
+    if found is None:
+        encoder = _Encoder(encode, tokenizer, layout, feature_spec.finetuning_features(
+            layout.max_seq_length, label_features, num_choices))
+        path, windows_path, seen_path = _paths(stem)
+        windows, seen = _write(path, _encoded(encoder, examples, workers))
+        if has_windows(layout):
+            with files.replacing(windows_path) as temporary, open(temporary, "wb") as f:
+                np.save(f, windows)
+        files.write_json(seen_path, dataclasses.asdict(seen))
+        found = Records(path, int(windows.sum()), windows if has_windows(layout) else None,
+                        seen)
+    return found
+
+
+def _paths(stem):
+    """The files of `Records`: the records, their windows, what was seen."""
+    return stem + ".tfrecord", stem + ".windows.npy", stem + ".seen.json"
+
+
+def _found(stem, has_windows, count):
+    """The `Records` of `count` examples that were made before; None where there are none, or, with
+    a note, where they are damaged."""
+    path, windows_path, seen_path = _paths(stem)
+    if not all(map(os.path.exists, (path, seen_path, *[windows_path] * has_windows))):
+        return None
+    try:
+        windows = files.read_array(windows_path) if has_windows else None
+        seen = Seen(**files.read_json(seen_path, "records"))
+        found = Records(path, count if windows is None else int(windows.sum()), windows, seen)
+        if len(tfrecord.EqualRecords(path)) == found.count:
+            return found
+    except (ValueError, TypeError):      # of a damaged array or description
+        pass
+    _log.warning("note: %s is damaged, it is made anew", path)
+    return None
+
+
+def _content_hash(settings, examples):
+    digest = hashlib.sha256(json.dumps(settings).encode())
+    for block in _blocks(examples):
+        digest.update(json.dumps(block).encode())
+    return digest.hexdigest()[:16]
+
+
+class _Encoder:
+    """Turns lists of examples into (serialized records, windows per example, `Seen`)."""
+
+    def __init__(self, encode, tokenizer, layout, features):
+        self._encode = encode
+        self._tokenizer = tokenizer
+        self._layout = layout
+        self._features = features
+        self._bytes = ExampleBytes(features, largest=max(tokenizer.vocab_size, 1 << 14))
+
+    def __call__(self, examples):
+        arrays, counts = self._encode(examples, self._tokenizer, self._layout)
+        is_cut = arrays.pop(CUT, np.zeros(0, bool))
+        return self._bytes.encode(arrays), counts, self._seen(arrays, len(examples), is_cut.sum())
+
+    def _seen(self, arrays, examples, cut):
+        tokenizer = self._tokenizer
+        ids = arrays["input_ids"][arrays["input_mask"] == 0]
+        pieces = ids[(ids != tokenizer.sep_id) & (ids != tokenizer.cls_id)]
+        return Seen(len(pieces), int(np.count_nonzero(pieces == tokenizer.unk_id)), examples,
+                    int(cut))
+
+    def __reduce__(self):
+        """For worker processes: they load the vocabulary from its file."""
+        tokenizer = self._tokenizer
+        return _load_encoder, (self._encode, tokenizer.path, tokenizer.uncased,
+                               tokenizer.keep_accents, self._layout, self._features)
+
+
+def _load_encoder(encode, path, uncased, keep_accents, layout, features):
+    return _Encoder(encode, Tokenizer(path, uncased, keep_accents), layout, features)
+
+
+def _encoded(encoder, examples, workers):
+    """Yields what `encoder` makes of a thousand examples at a time, in order."""
+    blocks = _blocks(examples)
+    if workers < 2 or len(examples) < _EXAMPLES_FOR_WORKERS:
+        yield from map(encoder, blocks)
+        return
+    with errors.explained(fewer=_FEWER), concurrent.futures.ProcessPoolExecutor(
+            workers, mp_context=multiprocessing.get_context("spawn"),
+            initializer=_start_worker, initargs=(encoder,)) as pool:
+        running: collections.deque[concurrent.futures.Future] = collections.deque()
+        for block in blocks:
+            running.append(pool.submit(_work, block))
+            if len(running) > 2 * workers:
+                yield running.popleft().result()
+        yield from (future.result() for future in running)
+
+
+def _blocks(examples):
+    """Yields lists of a thousand examples."""
+    rest = iter(examples)
+    yield from iter(lambda: list(itertools.islice(rest, _EXAMPLES_AT_ONCE)), [])
+
+
+_worker_encoder: _Encoder        # that of a worker process, from its start on
+
+
+def _start_worker(encoder):
+    global _worker_encoder
+    _worker_encoder = encoder
+
+
+def _work(examples):
+    return _worker_encoder(examples)
+
+
+def _write(path, blocks):
+    """Writes all records; returns the windows of each example, int [n], and what was `Seen`."""
+    counts, seen = [], Seen()
+    with files.replacing(path) as temporary, open(temporary, "wb") as f:
+        for serialized, windows, more in blocks:
+            counts.append(windows)
+            seen += more
+            f.writelines(map(tfrecord.frame, serialized))
+    return np.concatenate(counts), seen

@@ -1,0 +1,132 @@
+"""Sentences of words as records: the pieces of words, and windows of sentences that are too long.
+
+A word is encoded on its own (`Tokenizer.encode_words`), so that each piece belongs to one word. A
+word that stands after a space, as all words do where a file's words stand between spaces, is
+encoded with the mark of the space, "▁EU"; one that does not, such as a Chinese character, without
+it, so that it is the piece that the vocabulary has for it in running text and no lone "▁" precedes
+it.
+
+A sentence that does not fit becomes several windows of whole words. Each word belongs to one
+window, in order; as many words as fit stand on both sides of a window's own ones, to be read and
+not to be tagged. Of a word that alone does not fit the end is cut off.
+
+Shape letters: T = `max_seq_length` tokens, n sentences, m windows, W words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Optional
+
+import numpy as np
+
+from xlnet.records.feature_spec import Feature
+from xlnet.tasks.features import encoding
+from xlnet.tokenization.tokenizer import Tokenizer
+
+_CONTEXT_SHARE = 8          # of a window, on each side of its own words, is context: one in eight
+
+
+class Example(NamedTuple):
+    """A sentence of W words, as `json` can write it. after_space: 1 where a word stands after a
+    space. tags: ids; None where they are not known."""
+    words: Sequence[str]
+    after_space: Sequence[int]
+    tags: Optional[Sequence[int]]
+
+
+class Window(NamedTuple):
+    """Words [first, last) of a sentence, of which [own, own_end) are tagged."""
+    first: int
+    last: int
+    own: int
+    own_end: int
+
+
+def features(length: int) -> tuple[Feature, ...]:
+    """What a record of T = `length` tokens has beside the ids."""
+    return (
+        Feature("label_ids", (length,), "int"),     # at each piece of a word: its tag's id + 1
+        Feature("word_starts", (length,), "int"),   # 1 at the first piece of each word to be tagged
+        Feature("sentence_edges", (2,), "int"),     # 1: the first, the last word of them is that of
+                                                    # the sentence
+    )
+
+
+def windows(sizes: Sequence[int], room: int) -> list[Window]:
+    """The windows of a sentence.
+
+    Args:
+      sizes: pieces of each word, at most `room`. room: pieces that fit.
+    """
+    ends = np.cumsum([0, *sizes])            # ends[i]: pieces before word i
+    count, context = len(sizes), room // _CONTEXT_SHARE
+    if ends[-1] <= room:
+        return [Window(0, count, 0, count)]
+    made, own = [], 0
+    while own < count:
+        left = min(context, int(ends[own]))
+        is_last = ends[-1] - ends[own] <= room - left         # no context on the right is needed
+        own_end = count if is_last else _words_within(ends, own, room - left - context)
+        made.append(_with_context(ends, own, own_end, room, left))
+        own = own_end
+    return made
+
+
+def _with_context(ends, own, own_end, room, left):
+    """The window of words [own, own_end), which fit into `room`: up to `left` pieces before them,
+    then words after them, then, where there are none, more before them."""
+    first, last = own, own_end
+    left = min(left, room - int(ends[own_end] - ends[own]))
+    while first > 0 and ends[own] - ends[first - 1] <= left:
+        first -= 1
+    while last < len(ends) - 1 and ends[last + 1] - ends[first] <= room:
+        last += 1
+    while first > 0 and ends[last] - ends[first - 1] <= room:
+        first -= 1
+    return Window(first, last, own, own_end)
+
+
+def _words_within(ends, first, room):
+    """The word after the last of those from `first` on that fit into `room`, one at least."""
+    return max(int(np.searchsorted(ends, ends[first] + room, "right")) - 1, first + 1)
+
+
+def arrays_of(examples: Sequence[Example], tokenizer: Tokenizer, layout: encoding.Layout) -> tuple:
+    """Arrays of some sentences, as `feature_spec.finetuning_features` with `features` lists them.
+
+    Returns:
+      A dict of arrays [m, ...]; and the number of windows of each sentence, int [n].
+    """
+    length = layout.max_seq_length
+    room = length - 2                                       # without <sep> <cls>
+    words = iter(tokenizer.encode_words(
+        [word for example in examples for word in example[0]],
+        [bool(after) for example in examples for after in example[1]]))
+    texts, labels, starts, edges, counts = [], [], [], [], []
+    for example in map(Example._make, examples):
+        pieces = [next(words)[:room] for _ in example.words]
+        tags = example.tags or [-1] * len(pieces)
+        parts = windows([len(ids) for ids in pieces], room)
+        counts.append(len(parts))
+        for part in parts:
+            texts.append(([id for ids in pieces[part.first:part.last] for id in ids], None))
+            label, start = _labels(pieces, tags, part, length)
+            labels.append(label)
+            starts.append(start)
+            edges.append((part.own == 0, part.own_end == len(pieces)))
+    arrays = encoding.lay_out(texts, length, tokenizer.cls_id, tokenizer.sep_id)
+    return dict(arrays, label_ids=np.array(labels, np.int32),
+                word_starts=np.array(starts, np.int32), sentence_edges=np.array(edges, np.int32),
+                is_real_example=np.ones(len(texts), np.int32)), np.array(counts)
+
+
+def _labels(pieces, tags, part, length):
+    """`label_ids` and `word_starts` of a window, lists [T], aligned with its tokens."""
+    label, start = [], []
+    for i in range(part.first, part.last):
+        is_own = part.own <= i < part.own_end
+        label += [tags[i] + 1 if is_own else 0] * len(pieces[i])
+        start += [int(is_own)] + [0] * (len(pieces[i]) - 1)
+    padding = [0] * (length - 2 - len(label))
+    return padding + label + [0, 0], padding + start + [0, 0]

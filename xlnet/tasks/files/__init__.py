@@ -1,0 +1,1 @@
+"""Files of examples: tables, questions, tagged sentences, read and checked whole before use."""

@@ -1,0 +1,324 @@
+"""Rows of a task from its files, whose forms `readers` knows; what a label is, its kind says.
+
+A file is read and checked whole before anything is done with it; all of its faults are listed.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import itertools
+import logging
+from collections.abc import Sequence
+from typing import Optional
+
+import numpy as np
+
+from xlnet.errors import UserError, did_you_mean
+from xlnet.tasks.files import faults, readers
+from xlnet.tasks.files.readers import to_text
+from xlnet.tasks.files.row_store import digest, kept
+from xlnet.tasks.types.task import Row, Task, expand_split
+from xlnet.tokenization.tokenizer import is_text
+
+_log = logging.getLogger(__name__)
+
+
+# --- Splits
+
+def read_rows(task: Task, data_dir: str, split: str,
+              need_labels: Optional[bool] = None) -> Sequence[Row]:
+    """Reads and checks the whole of a split's file (or files, see `expand_split`).
+
+    Args:
+      need_labels: whether a row without a known label is a fault. Otherwise its label is None. By
+        default labels are needed except in test splits.
+
+    Returns:
+      The `Row`s, in the order of the file.
+
+    Raises:
+      UserError: names the first fault with file and line, and the number of the others.
+    """
+    if need_labels is None:
+        need_labels = not split.startswith("test")
+    parts = [read_parts(task, data_dir, part, need_labels)[part]
+             for part in expand_split(task, split)]
+    return parts[0] if len(parts) == 1 else kept(itertools.chain.from_iterable(parts))
+
+
+def read_parts(task: Task, data_dir: str, part: str, need_labels: bool) -> dict[str, Sequence[Row]]:
+    """The rows of a part, "train" or one file of a split, and those that are read with it: where
+    dev is held out of the train file both are. Arguments and errors as those of `read_rows`."""
+    if part not in ("train", "dev") or not task.dev_share or "dev" in task.files:
+        return {part: _read_part(task, data_dir, part, need_labels)}
+    parts = hold_out(_read_part(task, data_dir, "train", need_labels), task.dev_share,
+                     task.dev_seed)
+    if not all(parts):
+        raise UserError("%s: all rows belong together, so none can be held out as dev; expected"
+                        " two rows (of other texts, queries) or more, or a file to evaluate on"
+                        % readers.find_file(data_dir, task.files["train"]))
+    return dict(zip(("train", "dev"), parts))
+
+
+def hold_out(rows: Sequence[Row], share: float, seed: int = 0) -> tuple[Sequence[Row], ...]:
+    """Parts rows into (train, dev), stratified by label.
+
+    Rows of one query are in the same part, and so are those of the same text, unless each text
+    has more rows than dev may have.
+
+    Args:
+      share: the fraction of the rows, or of the queries, that is dev; at least one, as is train
+        where there are two.
+      seed: chooses them.
+    """
+    units = np.fromiter((digest(row.query or "\0".join(text or "" for pair in row.pairs
+                                                       for text in pair))
+                         for row in rows), np.uint64, len(rows))
+    labels = np.fromiter((row.label if isinstance(row.label, float) else digest(str(row.label))
+                          for row in rows), np.float64, len(rows))
+    if rows[0].query is not None:
+        is_dev = _held_out(units, labels, share, seed, by_unit=True)
+    else:
+        is_dev = _held_out(units, labels, share, seed)
+        if not is_dev.any():
+            is_dev = _held_out(np.arange(len(rows)), labels, share, seed)
+    return tuple(kept(itertools.compress(rows, is_dev == part)) for part in (False, True))
+
+
+def _held_out(units, labels, share, seed, by_unit=False):
+    """Which rows are held out, bool [n]: in the order of labels as much as `share` of those so far,
+    so that each label gives its part. units: rows of the same number are in the same part; by_unit:
+    `share` is of these."""
+    _, first, unit, sizes = np.unique(units, return_index=True, return_inverse=True,
+                                      return_counts=True)
+    if by_unit:
+        sizes = np.ones_like(sizes)
+    total = sizes.sum()
+    share = max(1, min(round(share * total), total - 1)) / total
+    order = np.random.default_rng(seed).permutation(len(first))
+    is_held_out, held, passed = np.zeros(len(first), bool), 0, 0
+    for index in order[np.argsort(labels[first[order]], kind="stable")]:
+        passed += sizes[index]
+        if held + sizes[index] <= round(passed * share):
+            is_held_out[index] = True
+            held += sizes[index]
+    return is_held_out[unit]
+
+
+def _read_part(task, data_dir, part, need_labels):
+    path = readers.require_file(data_dir, task.files[part], part)
+    return read_file(task, path, need_labels, header=task.headers.get(part))
+
+
+def read_file(task: Task, path: str, need_labels: bool, header: Optional[Sequence[str]] = None,
+              form: Optional[str] = None, skips: bool = False) -> Sequence[Row]:
+    """Reads and checks one file; arguments as in `read_rows`.
+
+    Args:
+      path: file or directory; "-" is the standard input.
+      header: column names, for a file without a line of them.
+      form: a key of `readers.FORMS`, or one of the kind's own; from the extension if not given.
+      skips: rows with a fault are left out; where no labels are needed they are kept, without
+        texts, so that predictions stay in line with the file. A warning counts them. Otherwise a
+        fault ends the whole. `task.skips_faults` says the same.
+
+    Returns:
+      The `Row`s; many of them are kept on disk.
+    """
+    skips = skips or task.skips_faults
+    rows = task.kind.read_rows(task, path, need_labels, form)
+    if rows is None:
+        seen: dict = {}
+        parts: list[Sequence[Row]] = []
+        for each in readers.each_path(path):
+            parts.append(_read_table(task, each, need_labels, header, form, skips, seen,
+                                     sum(len(part) for part in parts)))
+        rows = parts[0] if len(parts) == 1 else kept(itertools.chain.from_iterable(parts))
+    task.kind.note_faults(task, path, rows)
+    return rows
+
+
+def _read_table(task, path, need_labels, header, form, skips, seen, first):
+    """The rows of one file, whose numbers begin with `first`; seen: as for `Kind.check_row`."""
+    table = readers.read_table(task, path, header, form, skips)
+    columns = _find_columns(task, path, table.columns, need_labels)
+    tally = _Tally()
+    rows = kept(_checked_rows(task, columns, table, need_labels, skips, tally, seen, first))
+    count, broken, found = tally.count, tally.broken, tally.found
+    if not count:
+        raise UserError("%s: no rows%s" % (path, "" if header else " after the header"))
+    if skips and len(found) < count:
+        found.note_skipped(path, count, "" if need_labels else ", their answers are empty")
+    elif broken and broken == len(found) and broken <= _can_lose(task, count, need_labels):
+        _log.warning("note: %s: left out %d row(s) of wrong width or without text", path, broken)
+    else:
+        found.refuse()
+    return rows
+
+
+@dataclasses.dataclass
+class _Tally:
+    """Rows of a file, those of them that are none, and the faults."""
+    count: int = 0
+    broken: int = 0
+    found: faults.Found = dataclasses.field(default_factory=faults.Found)
+
+
+def _checked_rows(task, columns, table, need_labels, skips, tally, seen, first):
+    """Yields the rows of a table that the task wants."""
+    for i, (place, values) in enumerate(table.rows, first):
+        row, fault = (None, values) if isinstance(values, str) else _parse_row(
+            task, columns, values, i, need_labels)
+        if row and row is not _LEFT_OUT and not fault:
+            fault = task.kind.check_row(task, row, seen)
+            if table.sources:
+                row = row._replace(source=table.sources.pop(row.query, None))
+        if fault:
+            tally.found.add(table.where(place), fault)
+            if skips:
+                row = None if need_labels else _without_texts(columns, values, i)
+        tally.count += 1
+        tally.broken += row is None
+        if row is not None and row is not _LEFT_OUT:
+            yield row
+
+
+def read_to_predict(task: Task, path: str, form: Optional[str] = None,
+                    skips: bool = False) -> Sequence[Row]:
+    """Reads any file that is to be predicted, labelled or not; arguments as in `read_file`.
+
+    Without a form the standard input and .txt files have the kind's `plain_form`: texts alone, a
+    line each, for most.
+    """
+    form = form_to_predict(task, path, form)
+    if form == "text":
+        task = dataclasses.replace(task, id_required=False)
+    return read_file(dataclasses.replace(task, only={}, skipped_labels=(), broken_rows=False),
+                     path, need_labels=False, form=form, skips=skips)
+
+
+def form_to_predict(task: Task, path: str, form: Optional[str]) -> Optional[str]:
+    """The form of a file to be predicted, as in `read_to_predict`; None: from its extension."""
+    if form is None and (path == "-" or readers.extension(path) == "txt"):
+        return task.kind.plain_form
+    return form
+
+
+def _can_lose(task, num_rows, need_labels):
+    """Returns how many broken rows the file may have: known ones, and none to be predicted."""
+    return num_rows // 100 if task.broken_rows and need_labels else 0
+
+
+# --- Columns and rows
+
+# Positions in a row's values: texts, label and choices tuples of int, id an int or None. only:
+# (position, value) of the wanted rows. width: columns of the header, None where rows have no order.
+_Columns = collections.namedtuple("_Columns", "text_a text_b choices label id query only width")
+
+_LEFT_OUT = Row(None, (), None)   # stands for a row that the task does not want
+
+
+def _find_columns(task, path, header, need_labels):
+    header = [task.renamed.get(name, name) for name in header]
+
+    def find(name, required=True):
+        if header.count(name) > 1:
+            raise UserError("%s: %d columns are called '%s'; expected one" % (
+                path, header.count(name), name))
+        if name in header:
+            return header.index(name)
+        if required:
+            raise UserError("%s: no column '%s'%s (columns: %s)" % (
+                path, name, did_you_mean(name, header), ", ".join(header)))
+        return None
+
+    text_a, text_b, choices = (
+        tuple(map(find, names)) for names in (task.text_a, task.text_b, task.choices))
+    label = tuple(find(name, need_labels) for name in task.label)
+    only = ((find(name, False), value) for name, value in task.only.items())
+    return _Columns(text_a, text_b, choices, label=() if None in label else label,
+                    id=find(task.id, task.id_required) if task.id else None,
+                    query=find(task.query) if task.query else None,
+                    only=tuple(pair for pair in only if pair[0] is not None), width=len(header))
+
+
+def _parse_row(task, columns, values, index, need_labels):
+    """Returns (row, fault or None); no row where its width is wrong or a text is missing."""
+    used = (*columns.text_a, *columns.text_b, *columns.choices, *columns.label,
+            *([] if columns.query is None else [columns.query]))
+    if len(values) <= max(used) or any(values[columns.width:]):
+        return None, "%d column(s), expected %d" % (len(values), columns.width)
+    if any(values[position] != value for position, value in columns.only):
+        return _LEFT_OUT, None
+    pairs, fault = _parse_pairs(task, columns, values)
+    if not fault:
+        pairs, fault = _checked_characters(pairs)
+    if fault:
+        return None, fault
+    label, fault = task.kind.parse_label(task, [values[position] for position in (
+        *columns.label, *(columns.choices if columns.label else ()))])
+    if label in task.skipped_labels:
+        return _LEFT_OUT, None
+    query = None if columns.query is None else to_text(values[columns.query])
+    return Row(_id(columns, values, index), pairs, label, query), fault if need_labels else None
+
+
+def _id(columns, values, index):
+    """The row's name: that of its column, or its number where there is none."""
+    id = None if columns.id is None or len(values) <= columns.id else values[columns.id]
+    return str(index) if id is None else to_text(id)
+
+
+def _without_texts(columns, values, index):
+    """The `Row` in the place of one that is skipped: its name, if it can be read."""
+    if isinstance(values, str):
+        return Row(str(index), (), None)
+    query = None if columns.query is None or len(values) <= columns.query else \
+        to_text(values[columns.query])
+    return Row(_id(columns, values, index) or str(index), (), None, query)
+
+
+def _parse_pairs(task, columns, values):
+    text_a = _text(task, values, columns.text_a)
+    text_b = _text(task, values, columns.text_b) if columns.text_b else None
+    return _checked_pairs(task, text_a, text_b,
+                          [values[position] for position in columns.choices])
+
+
+def parse_texts(task: Task, text_a: str, text_b: Optional[str], choices: list) -> tuple:
+    """(pairs of a `Row`, None) or (None, fault in words) of texts that stand in no file; choices: a
+    str each."""
+    if (text_b is None) != (not task.text_b):
+        return None, "expected %s" % ("a pair of texts" if task.text_b else "one text, not a pair")
+    if text_b is not None:
+        text_b = _with_replacements(task, text_b)
+    pairs, fault = _checked_pairs(task, _with_replacements(task, text_a), text_b, choices)
+    return (None, fault) if fault else _checked_characters(pairs)
+
+
+def _checked_pairs(task, text_a, text_b, choices):
+    if not text_a.strip():
+        return None, "column '%s' is empty" % " ".join(task.text_a)
+    if text_b is not None and not text_b.strip() and not task.kind.takes_empty_text_b:
+        return None, "column '%s' is empty" % " ".join(task.text_b)
+    return task.kind.parse_pairs(task, text_a, text_b, choices)
+
+
+def _checked_characters(pairs):
+    if not all(is_text(text) for pair in pairs for text in pair if text):
+        return None, "not UTF-8: bytes or escapes that are no characters"
+    return pairs, None
+
+
+def _text(task, values, positions):
+    """The text of one or several columns, joined with a blank."""
+    parts = [to_text(values[position]) for position in positions]
+    return _with_replacements(task, parts[0] if len(parts) == 1 else " ".join(
+        filter(None, parts)))
+
+
+def _with_replacements(task, text):
+    for old, new in task.replacements:
+        text = text.replace(old, new)
+    return text

@@ -1,0 +1,714 @@
+"""Tables from files of every form: TSV, CSV, JSON lines, plain lines, fastText's lines, TREC's
+files, directories.
+
+What a form's columns mean is in a `Task`; `parsing` makes rows of tables. Bytes become text in
+`decoding`.
+"""
+
+from __future__ import annotations
+
+import collections
+import csv
+import functools
+import glob
+import gzip
+import itertools
+import json
+import logging
+import os
+import re
+import sys
+import zlib
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, Optional
+
+from xlnet import files, tables
+from xlnet.errors import UserError
+from xlnet.tasks.files import decoding, faults, json_stream, row_store
+from xlnet.tasks.types.task import Task
+
+_log = logging.getLogger(__name__)
+
+_FASTTEXT_MARK = "__label__"                # before each label of a line
+_FASTTEXT_LABEL = re.compile(r"(?<!\S)%s(\S*)\s*" % _FASTTEXT_MARK)
+_NAMES_SHOWN = 20                           # of what a directory has
+_JUDGEMENT = "query 0 document grade"       # a line of TREC's qrels
+
+# columns: names. rows: (place, values) of each, gone through once; values are a list aligned with
+# the columns (None: the row has none; a list in JSON), or a str: the fault of a row that cannot be
+# read. where: place -> text. sources: query -> `Row.source` of its first row, taken out by it.
+Table = collections.namedtuple("Table", "columns rows where sources", defaults=(None,))
+
+
+def to_text(value: Any) -> str:
+    """Text of a cell: of a JSON value, numbers and truth values as JSON writes them."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        return " ".join(map(to_text, value))
+    return "" if value is None else json.dumps(value, ensure_ascii=False, default=str)
+
+
+# --- Which file
+
+class Paths(str):
+    """Several files that are read one after another as one; as text, with commas between."""
+    each: tuple[str, ...]
+
+    @classmethod
+    def of(cls, patterns: str, what: str) -> str:
+        """The files of paths and glob patterns with commas between; a plain str where it is one.
+
+        Raises:
+          UserError: one of them is not there; what: the flag.
+        """
+        found: list[str] = []
+        parts = [patterns] if os.path.exists(patterns) else patterns.split(",")
+        for pattern in filter(None, map(str.strip, parts)):
+            there = [pattern] if os.path.exists(pattern) else sorted(glob.glob(pattern))
+            if not there:
+                raise UserError("%s: no such file: %s%s" % (
+                    what, pattern, _there(os.path.dirname(pattern) or ".")))
+            for path in there:
+                files.require_file(path, what)
+            found += map(os.path.abspath, there)
+        if not found:
+            raise UserError("%s: '%s', expected the name of a file" % (what, patterns))
+        paths = cls(", ".join(found))
+        paths.each = tuple(dict.fromkeys(found))
+        return paths if len(paths.each) > 1 else found[0]
+
+
+def each_path(path: str) -> tuple[str, ...]:
+    """The paths of one file, or of several that are read as one."""
+    return path.each if isinstance(path, Paths) else (path,)
+
+
+def _there(directory):
+    names = sorted(os.listdir(directory)) if os.path.isdir(directory) else []
+    return "; found there: %s%s" % (", ".join(names[:_NAMES_SHOWN]), ", ..." if len(
+        names) > _NAMES_SHOWN else "") if names else ""
+
+
+def require_file(data_dir: str, names: Any, split: str) -> str:
+    """The path that `find_file` finds.
+
+    Raises:
+      UserError: none of the names is there; the message lists them and what is.
+    """
+    path = find_file(data_dir, names)
+    if isinstance(path, Paths) or os.path.exists(path):
+        return path
+    raise UserError("data_dir: no such file: %s; split %s is expected as %s%s; or name it with "
+                    "--%s_file" % (path, split, " or ".join((names,) if isinstance(
+                        names, str) else names), _there(data_dir), split.partition("_")[0]))
+
+
+def find_file(data_dir: str, names: Any) -> str:
+    """The path of the first of `names` that is there, else of the first; a str is one name."""
+    if isinstance(names, Paths):
+        return names
+    paths = [os.path.join(data_dir, name) for name in
+             ((names,) if isinstance(names, str) else names)]
+    return next((path for path in paths if os.path.exists(path)), paths[0])
+
+
+def stem(path: str) -> str:
+    """A path without its extension, and without the .gz of a compressed file."""
+    return os.path.splitext(path[:-len(".gz")] if path.endswith(".gz") else path)[0]
+
+
+def extension(path: str) -> str:
+    """The extension of a file, in lower case, without the .gz of a compressed file."""
+    return os.path.splitext(path[:-len(".gz")] if path.endswith(".gz") else path)[1][1:].lower()
+
+
+_IN_QUOTES = re.compile(r'"[^"]*("|\Z)')
+
+# Forms that are not read, and what turns them into one that is.
+_PANDAS = "python -c \"import pandas; pandas.read_excel('%s').to_csv('%s.csv', index=False)\""
+FOREIGN = ("xlsx", "xls", "ods")
+_STARTS = {b"PK\x03\x04": "xlsx", b"PAR1": "parquet", b"\xd0\xcf\x11\xe0": "xls"}
+
+
+# --- Forms of files
+
+def read_table(task: Task, path: str, header: Optional[Sequence[str]] = None,
+               form: Optional[str] = None, skips: bool = False) -> Table:
+    """Returns the `Table` of a file, a directory, or the standard input ("-").
+
+    Args:
+      header: column names, for a file without a line of them.
+      form: a key of `FORMS`; from the extension if not given.
+      skips: what cannot be read of a row becomes its fault, in place of ending the whole.
+    """
+    if path != "-" and os.path.isdir(path) and task.tree:
+        return _TREES[task.tree](task, path)
+    form = form or extension(path)
+    file = _opened(path, "task %s" % task.name)
+    form = _STARTS.get(file.read(4), form)
+    if form in FOREIGN:
+        raise UserError("%s: a spreadsheet (.%s); save it as CSV, UTF-8; expected CSV, TSV, JSON "
+                        "lines or Parquet, or convert it: %s" % (
+                            path, form, _PANDAS % (path, stem(path))))
+    if form == "parquet":
+        return _read_parquet(path, file)
+    forms = {**FORMS, **task.kind.forms()}
+    if form not in forms:
+        raise UserError("%s: unknown form '%s'; expected one of %s" % (
+            path, form, ", ".join(forms)))
+    return forms[form](task, path, _lines(path, file, task.encoding, skips), header, skips)
+
+
+def read_lines(path: str, what: str, encoding: Optional[str] = None) -> decoding.Lines:
+    """The lines of a file, or of the standard input ("-"), without the empty ones at its end.
+
+    Args:
+      what: the file's role in errors.
+      encoding: of its text; None: UTF-8, or as the file shows.
+    """
+    return _lines(path, _opened(path, what), encoding)
+
+
+def _lines(path, file, encoding=None, skips=False):
+    lines = decoding.Lines(path, file, encoding, skips)
+    start = lines.start()
+    if not start:
+        raise UserError("%s: the file is empty" % path)
+    # Excel for the Mac wrote line feeds in quoted cells.
+    if "\r" in start and "\r\n" not in start and "\n" not in _IN_QUOTES.sub("", start):
+        _note(path, "with lines that end in a carriage return")
+        return _OldMacLines(path, file, encoding, skips)
+    return lines
+
+
+class _OldMacLines(decoding.Lines):
+    """Lines that end in a carriage return alone."""
+
+    def chunks(self) -> Iterator[str]:
+        for text in super().chunks():
+            yield text.replace("\r", "\n")
+
+
+def _opened(path, what):
+    """A file that can be read several times; the standard input, and what a compressed file holds,
+    are copied to a temporary one."""
+    if path == "-":
+        file = row_store.temporary_copy(sys.stdin.buffer)
+    else:
+        files.require_file(path, what)
+        file = open(path, "rb")
+    is_compressed = file.read(2) == b"\x1f\x8b"
+    file.seek(0)
+    if not is_compressed:
+        return file
+    try:
+        return row_store.temporary_copy(gzip.GzipFile(fileobj=file))
+    except (EOFError, OSError, zlib.error) as e:
+        raise UserError("%s: not a complete .gz file: %s" % (path, e)) from None
+
+
+# --- Columns separated by a delimiter
+
+class _Dialect(NamedTuple):
+    """How cells are written: arguments of `csv.reader`. skipped: lines before the header."""
+    delimiter: str
+    quotechar: str = '"'
+    skipinitialspace: bool = False
+    escapechar: Optional[str] = None
+    skipped: int = 0
+
+    def options(self):
+        options = self._asdict()
+        del options["skipped"]
+        return options
+
+
+def _read_tsv(task, path, lines, header, skips):
+    """Cells between tabs, where a quotation mark is a character like any other unless all cells
+    are quoted as pandas and spreadsheet programs do it; or as CSV, where the names of the columns
+    stand between other delimiters."""
+    if _is_fasttext(lines):
+        return _read_fasttext(task, path, lines)
+    dialect = _find_dialect(task, path, lines, header, "\t")
+    if dialect.delimiter != "\t" or dialect.quotechar != '"' \
+            or task.quoted and _is_quoted(path, lines):
+        return _read_quoted(task, path, lines, header, dialect, skips)
+    return _table(task, path, header, ((number, line.split("\t")) for number, line in enumerate(
+        lines, 1) if number > dialect.skipped), skips)
+
+
+def _read_csv(task, path, lines, header, skips):
+    """Cells between commas, or what else stands between the names of the columns; in quotation
+    marks where they hold it, or line breaks."""
+    return _read_quoted(task, path, lines, header,
+                        _find_dialect(task, path, lines, header, ","), skips)
+
+
+def _read_quoted(task, path, lines, header, dialect, skips):
+    dialect = _refined(path, lines, dialect)
+    return _table(task, path, header, _quoted_rows(path, lines, dialect, skips), skips)
+
+
+def _refined(path, lines, dialect):
+    """The dialect with which the whole file is rows of equal width: with the space after a
+    delimiter left out, or with backslashes before quotation marks, where a file has such."""
+    quote = dialect.quotechar
+    spaced, escaped = dialect.delimiter + " " + quote, "\\" + quote
+    has_spaced = has_escaped = False
+    for line in lines:
+        has_spaced, has_escaped = has_spaced or spaced in line, has_escaped or escaped in line
+    for escapechar in (None, "\\") if has_escaped else (None,):
+        for skips_space in (True, False) if has_spaced else (False,):
+            candidate = dialect._replace(skipinitialspace=skips_space, escapechar=escapechar)
+            if (has_spaced or has_escaped) and _fits(lines, candidate):
+                if escapechar:
+                    _note(path, "with a backslash before quotation marks in a cell")
+                return candidate
+    return dialect
+
+
+def _fits(lines, dialect):
+    """Whether all rows of a file are CSV of this dialect and as wide as the first."""
+    widths = set()
+    for _, row in tables.rows(itertools.islice(enumerate(lines), dialect.skipped, None),
+                              **dialect.options()):
+        if isinstance(row, str):
+            return False
+        if any(row):
+            widths.add(len(row))
+    return len(widths) < 2
+
+
+def _is_quoted(path, lines):
+    found, line = tables.is_quoted(lines)
+    if line is not None:
+        _log.warning("note: %s: quotation marks are read as text, as line %d has one in a cell "
+                     "without quotation marks around it", path, line)
+    return found
+
+
+def _quoted_rows(path, lines, dialect, skips):
+    """Yields the line that each row begins at, and the row, or its fault where it is no CSV."""
+    numbered = itertools.islice(enumerate(lines, 1), dialect.skipped, None)
+    for number, row in tables.rows(numbered, **dialect.options()):
+        if isinstance(row, str) and not skips:
+            faults.refuse([("%s:%d" % (path, number), row)])
+        yield number, row
+
+
+def _table(task, path, header, rows, skips):
+    """The `Table` of rows (line, cells) whose first one has the columns' names, unless `header`
+    does. Rows without any text in their cells, as spreadsheets leave them at the end, are none."""
+    rows = _without_blank(path, rows, skips)
+    line, cells = next(rows, (1, [""]))
+    if isinstance(cells, str):
+        faults.refuse([("%s:%d" % (path, line), cells)])
+    header = header or _known_header(task, path, cells)
+    if header:
+        return Table(header, itertools.chain([(line, cells)], rows), _by_line(path))
+    return Table(_names(cells), rows, _by_line(path))
+
+
+def _without_blank(path, rows, skips):
+    """Rows without those that are empty; with `skips` those inside of the file stay, as faults."""
+    blank, count, first = [], 0, 0
+    for line, cells in rows:
+        if not isinstance(cells, str) and not any(cell.strip() for cell in cells):
+            first, count = first or line, count + 1
+            blank.append((line, cells))
+            continue
+        if skips:
+            count -= len(blank)
+            yield from blank
+        blank.clear()
+        yield line, cells
+    if count:
+        _note(path, "without %d empty row(s), the first one in line %d" % (count, first))
+
+
+def _by_line(path):
+    return lambda line: "%s:%d" % (path, line)
+
+
+def _known_header(task, path, first):
+    """The columns of a known task's file that has no line of their names; None where it has.
+
+    Such a file is told by its width, and by its first label, if there is one.
+    """
+    if _has_texts(task, _names(first)):
+        return None
+    for names in task.headers.values():
+        label = [first[names.index(name)] for name in task.label
+                 if name in names and len(names) == len(first)]
+        if label and not (label[0].strip() and task.kind.parse_label(task, label)[1]):
+            _note(path, "without a line of names; columns are %s" % ", ".join(names))
+            return names
+    return None
+
+
+def _names(cells):
+    return [cell.strip() for cell in cells]
+
+
+def _has_texts(task, names):
+    """Whether the columns of the texts are among the names of a file's columns."""
+    return not isinstance(names, str) and {*task.text_a, *task.text_b, *task.choices} <= {
+        task.renamed.get(name, name) for name in names}
+
+
+_DELIMITERS = (",", ";", "\t", "|")
+_EXCELS_LINE = re.compile(r'"?sep=(.)"?\1*', re.IGNORECASE)
+
+
+def _find_dialect(task, path, lines, header, usual):
+    """The dialect with which the first line is the names of the columns, or has as many cells as
+    a `header`; the usual delimiter where there is none, or several. The first line may be Excel's
+    `sep=;`, which names the delimiter."""
+    beginning = lines.first(tables.LINES_OF_A_ROW)
+    skipped = next(i for i, line in enumerate(beginning) if line.strip())
+    named = _EXCELS_LINE.fullmatch(beginning[skipped])
+    skipped += bool(named)
+    given = task.delimiter or named and named[1]
+
+    def is_header(cells):
+        return len(cells) == len(header) if header else _has_texts(task, _names(cells))
+
+    for quote in ('"', "'"):
+        for delimiter in (given,) if given else (usual, *_DELIMITERS):
+            dialect = _Dialect(delimiter, quote, skipped=skipped)
+            if is_header(_first_quoted(beginning, dialect)) or delimiter == "\t" and is_header(
+                    "".join(beginning[skipped:skipped + 1]).split("\t")):
+                if delimiter != usual and (named or not given):
+                    _note(path, "with columns between '%s'" % delimiter.replace("\t", "\\t"))
+                return dialect
+    return _Dialect(given or usual, skipped=skipped)
+
+
+def _first_quoted(lines, dialect):
+    """The cells of the first row, as CSV of this dialect; none where it is no CSV."""
+    try:
+        return next(csv.reader((line + "\n" for line in lines[dialect.skipped:]),
+                               **dialect.options()), [])
+    except csv.Error:
+        return []
+
+
+@functools.cache      # once for each file, however often it is read
+def _note(path, how):
+    _log.info("%s is read %s", path, how)
+
+
+def _read_json(task, path, lines, header, skips):
+    """A JSON object on each line, or one list of objects; "a.b" is the key b in the object of a."""
+    if lines.start().startswith("["):
+        return _table_of_values(functools.partial(_items, path, lines),
+                                lambda i: "%s: item %d" % (path, i))
+    return _table_of_values(functools.partial(_line_values, lines, skips), _by_line(path))
+
+
+def _table_of_values(values, where):
+    """The `Table` of objects. values: a function that returns (place, object, or its fault) of
+    each."""
+    columns: dict[str, None] = {}
+    for _, value in values():
+        if isinstance(value, dict):
+            columns.update(dict.fromkeys(value))
+    if not columns:
+        faults.refuse([(where(place), value if isinstance(value, str) else "an object without keys")
+                       for place, value in values()]
+                      or [(where(1), "expected a JSON object, found none")])
+    return Table(list(columns), (
+        (place, list(map(value.get, columns)) if isinstance(value, dict) else value)
+        for place, value in values()), where)
+
+
+def _read_parquet(path, file):
+    """The rows of a Parquet file, an object each."""
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        raise UserError("%s: a Parquet file, which pyarrow reads; install it: pip install pyarrow, "
+                        "or convert the file to CSV or JSON lines" % path) from None
+    try:
+        stored = parquet.ParquetFile(file)
+    except pyarrow.ArrowException as e:
+        raise UserError("%s: not a Parquet file: %s" % (path, str(e).splitlines()[0])) from None
+    if not stored.metadata.num_rows:
+        raise UserError("%s: the file has no rows" % path)
+
+    def values():
+        batches = (batch.to_pylist() for batch in stored.iter_batches(batch_size=1000))
+        return enumerate(map(_flat, itertools.chain.from_iterable(batches)), 1)
+    return _table_of_values(values, lambda i: "%s: row %d" % (path, i))
+
+
+def _line_values(lines, skips):
+    """Yields (line, its object with plain keys, or its fault); empty lines are left out unless
+    rows with a fault stay in their places."""
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            yield number, _parse_json(line)
+        elif skips:
+            yield number, "expected a JSON object, found an empty line"
+
+
+def _items(path, lines):
+    """Yields (number, item with plain keys, or its fault) of a list."""
+    try:
+        for number, value in enumerate(json_stream.items(lines.chunks(), "item"), 1):
+            yield number, _flat(value)
+    except ValueError as e:
+        raise not_json(path, lines, e) from None
+
+
+def not_json(path: str, lines: decoding.Lines, error: ValueError, after: str = "") -> UserError:
+    """What to raise where `json_stream` found an error in lines: with the place, if it is found
+    again. after: what had been read."""
+    try:
+        files.parse_json("".join(lines.chunks()))
+    except ValueError as e:
+        error = e
+    return UserError("%s: not valid JSON: %s%s" % (
+        path, error, ", after " + after if after else ""))
+
+
+def _parse_json(line):
+    try:
+        return _flat(files.parse_json(line))
+    except ValueError as e:
+        return "not valid JSON: %s" % e
+
+
+_DEEPEST = 20           # objects in each other
+
+
+def _flat(value, depth=1):
+    """{"a": {"b": 1}} to {"a.b": 1}; a str, the fault, for anything but an object."""
+    if not isinstance(value, dict):
+        return "expected a JSON object, found %s" % type(value).__name__
+    if not any(isinstance(inner, dict) for inner in value.values()):
+        return value
+    if depth == _DEEPEST:
+        raise ValueError("nested too deeply")
+    flat: dict[str, Any] = {}
+    for key, inner in value.items():
+        if isinstance(inner, dict):
+            flat.update(("%s.%s" % (key, name), each)
+                        for name, each in _flat(inner, depth + 1).items())
+        else:
+            flat[key] = inner
+    return flat
+
+
+# --- Lines
+
+def _read_plain(task, path, lines, header, skips):
+    """A text on each line; tabs part the texts of a pair, or the answers of a choice. Or fastText's
+    lines, an article of RACE, JSON lines or a table that name the columns."""
+    if _is_fasttext(lines):
+        return _read_fasttext(task, path, lines)
+    if task.tree == "race" and lines.start().startswith("{"):
+        return Table(_race_columns(task), [(path, row) for row in _race_questions(
+            path, "\n".join(lines))], str)
+    start = next(filter(str.strip, lines))
+    if start.startswith("{") and _has_texts(task, _parse_json(start)):
+        _note(path, "as JSON lines")
+        return FORMS["jsonl"](task, path, lines, header, skips)
+    for delimiter in _DELIMITERS:
+        names = start.split(delimiter)
+        # Prose has a space after a comma.
+        if len(names) > 1 and _has_texts(task, names if delimiter == "," else _names(names)):
+            return _read_tsv(task, path, lines, header, skips)
+    # Texts that several columns are joined to stand joined in such a file.
+    columns = [*task.text_a[:1], *task.text_b[:1], *task.choices]
+    joined = [*task.text_a[1:], *task.text_b[1:]]
+
+    def rows():
+        for number, line in enumerate(lines, 1):
+            cells = line.split("\t")
+            yield number, cells + [None] * len(joined) if len(cells) == len(columns) else \
+                "%d column(s), expected %d" % (len(cells), len(columns))
+    return Table(columns + joined, rows(), _by_line(path))
+
+
+def _is_fasttext(lines):
+    """Whether one of the first lines has a label as fastText writes it, and none has columns; a
+    label at the beginning of the first line is no name of a column."""
+    first = lines.first(tables.LINES_OF_A_ROW)
+    return bool(_FASTTEXT_LABEL.match(first[0])) or any(
+        map(_FASTTEXT_LABEL.search, first)) and not any("\t" in line for line in first)
+
+
+def _read_fasttext(task, path, lines):
+    """Labels, each with a mark before it, anywhere in a line of text: `__label__pos Fine.`"""
+    return Table([*task.label[:1], *task.text_a[:1]],
+                 ((number, _fasttext_cells(line)) for number, line in enumerate(lines, 1)),
+                 _by_line(path))
+
+
+def _fasttext_cells(line):
+    return [_FASTTEXT_LABEL.findall(line), _FASTTEXT_LABEL.sub("", line).strip()]
+
+
+# --- TREC's files: judgements or the documents to be ranked, and texts elsewhere
+
+def _read_qrels(task, path, lines, header, skips):
+    """Judgements, `query 0 document grade` on each line."""
+    return _join_texts(task, path, [_split(line, _JUDGEMENT) for line in lines],
+                       lambda cells: cells[3], {})
+
+
+def _read_run(task, path, lines, header, skips):
+    """Documents to be ranked, `query Q0 document rank score name` on each line.
+
+    Grades are those of the judgements in the file of its name with .qrels; what was not judged
+    has grade 0. Without them there are no grades. The first row of a query has, as `Row.source`,
+    the grades of the relevant documents that are not in the file, which measures count too.
+    """
+    qrels, grades = stem(path) + ".qrels", None
+    if path != "-" and os.path.exists(qrels):
+        judged = [_split(line, _JUDGEMENT)
+                  for line in read_lines(qrels, "judgements", task.encoding)]
+        faults.refuse([("%s:%d" % (qrels, i), cells) for i, cells in enumerate(judged, 1)
+                       if isinstance(cells, str)])
+        grades = {(cells[0], cells[2]): cells[3] for cells in judged}
+    rows = [_split(line, "query Q0 document rank score name") for line in lines]
+    retrieved = {(cells[0], cells[2]) for cells in rows if isinstance(cells, list)}
+    missing: dict[str, list[float]] = {}
+    for (query, document), text in (grades or {}).items():
+        grade, fault = task.kind.parse_score(task, text)
+        if not fault and grade > 0 and (query, document) not in retrieved:
+            missing.setdefault(query, []).append(grade)
+    return _join_texts(
+        task, path, rows,
+        lambda cells: None if grades is None else grades.get((cells[0], cells[2]), "0"), missing)
+
+
+def _split(line, expected):
+    """The cells of a line between spaces, or its fault."""
+    cells, count = line.split(), len(expected.split())
+    return cells if len(cells) == count else "%d column(s), expected %d: %s" % (
+        len(cells), count, expected)
+
+
+def _join_texts(task, path, rows, grade, sources):
+    """The `Table` of a ranking: lines that name query and document, with the texts of both.
+
+    Texts are in NAME.queries.tsv or queries.tsv, and in documents.tsv, beside the file NAME.
+    grade: function of a line's cells.
+    """
+    columns = [task.query, *task.text_a, task.id, *task.text_b, *task.label]
+    if len(columns) != 5 or None in columns:
+        raise UserError("%s: TREC's files are for rankings whose queries, documents and their "
+                        "names have a column each" % path)
+    directory = "" if path == "-" else os.path.dirname(path)
+    places = [find_file(directory, (os.path.basename(stem(path)) + ".queries.tsv",
+                                    "queries.tsv")), os.path.join(directory, "documents.tsv")]
+    texts = [_read_texts(place, {cells[column] for cells in rows if isinstance(cells, list)})
+             for place, column in zip(places, (0, 2))]
+
+    def join(cells):
+        if isinstance(cells, str):
+            return cells
+        for what, name, known, place in zip(("query", "document"), cells[::2], texts, places):
+            if name not in known:
+                return "%s '%s' is not in %s" % (what, name, place)
+        query, document = cells[0], cells[2]
+        return [query, texts[0][query], document, texts[1][document], grade(cells)]
+
+    return Table(columns, enumerate(map(join, rows), 1), _by_line(path), sources)
+
+
+def _read_texts(path, wanted):
+    """The texts of the names `wanted` from a file of `name<TAB>text`, which may be a collection
+    larger than the memory."""
+    files.require_file(path, "ranking")
+    found: dict[str, str] = {}
+    bad = []
+    with open(path, "rb") as f:
+        for number, line in enumerate(f, 1):
+            start, tab, text = line.rstrip(b"\r\n").partition(b"\t")
+            try:
+                name = start.decode("utf-8-sig" if number == 1 else "utf-8").strip()
+                if not tab and not name:        # an empty line is nobody's
+                    continue
+                fault = None if tab else "expected a name, a tab and a text"
+                if tab and name in wanted:
+                    fault = "duplicate '%s'" % name if name in found else None
+                    found.setdefault(name, text.decode("utf-8").replace("\t", " "))
+            except UnicodeDecodeError as e:
+                fault = "not UTF-8: byte 0x%02x" % e.object[e.start]
+            if fault:
+                bad.append(("%s:%d" % (path, number), fault))
+    faults.refuse(bad)
+    return found
+
+
+# By name, which is also a file's extension; "text" is for texts without anything else.
+FORMS = {"tsv": _read_tsv, "txt": _read_tsv, "csv": _read_csv, "jsonl": _read_json,
+         "ndjson": _read_json, "json": _read_json, "text": _read_plain, "qrels": _read_qrels,
+         "run": _read_run}
+
+
+# --- Forms of directories
+
+def _read_folders(task, path):
+    """A text in each file, its label the name of the folder: LABEL/NAME.txt."""
+    names = [(label, name) for label in task.class_names
+             for name in sorted(_files_in(os.path.join(path, label), task), key=_natural)]
+
+    def rows():
+        for label, name in names:
+            file = os.path.join(path, label, name)
+            yield file, ["%s/%s" % (label, name[:-len(".txt")]), label, _text(file, task)]
+    return Table([task.id, *task.label, *task.text_a], rows(), str)
+
+
+def _read_race(task, path):
+    """RACE (https://arxiv.org/abs/1704.04683): articles in JSON files, each with its questions."""
+    folders = [name for name in ("middle", "high") if os.path.isdir(os.path.join(path, name))] \
+        or [""]
+    articles = [os.path.join(path, folder, name) for folder in folders for name in sorted(
+        _files_in(os.path.join(path, folder), task), key=_natural)]
+    return Table(_race_columns(task), (
+        (file, row) for file in articles for row in _race_questions(file, _text(file, task))), str)
+
+
+def _race_columns(task):
+    return [task.id, *task.text_a, *task.text_b, *task.choices, *task.label]
+
+
+def _race_questions(path, text):
+    """One row for each question of an article in JSON."""
+    value = _parse_json(text)
+    if isinstance(value, str):
+        return [value]
+    questions, options = value.get("questions"), value.get("options")
+    if not isinstance(questions, list) or not isinstance(options, list) \
+            or len(questions) != len(options):
+        return ["expected article, questions and as many lists of options"]
+    answers = value.get("answers") or [None] * len(questions)
+    return [["%s/%d" % (value.get("id") or os.path.basename(path), i), value.get("article"),
+             question, choices, answer]
+            for i, (question, choices, answer) in enumerate(zip(questions, options, answers))]
+
+
+_TREES = {"folders": _read_folders, "race": _read_race}
+
+
+def _files_in(directory, task):
+    if not os.path.isdir(directory):
+        raise UserError("task %s: no such directory: %s" % (task.name, directory))
+    return [name for name in os.listdir(directory) if name.endswith(".txt")]
+
+
+def _natural(name):
+    """Sorts numbers in names by their size: 9_1.txt before 10_1.txt."""
+    return [int(part) if part.isdigit() else part for part in re.split("([0-9]+)", name)]
+
+
+def _text(path, task):
+    with open(path, "rb") as file:
+        return "\n".join(decoding.Lines(path, file, task.encoding))

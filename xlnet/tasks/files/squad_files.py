@@ -1,0 +1,302 @@
+"""Files of questions and answers: SQuAD's JSON, or tables with a question in each row.
+
+A true answer is a text and where it begins in its context. Where it does not stand there it is
+searched for; what is wrong or cannot be found is named and counted.
+"""
+
+from __future__ import annotations
+
+import collections
+import functools
+import itertools
+import json
+import logging
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple, Optional
+
+from xlnet.errors import UserError
+from xlnet.tasks.files import decoding, json_stream, parsing, readers
+from xlnet.tasks.types.task import Row, Task
+
+_log = logging.getLogger(__name__)
+
+_NAMES_SHOWN = 10
+_OBJECT = re.compile(r"\[?\{\s*['\"](text|answer_start)['\"]\s*:")        # as text
+
+# start: of the text in its context; None: not given.
+Answer = collections.namedtuple("Answer", "text start")
+
+
+# ---- SQuAD's JSON
+
+def is_squad(chunks: Iterable[str]) -> bool:
+    """Whether a text is an object with a key `data`, as SQuAD's JSON is."""
+    return json_stream.event_at(chunks, "data") is not None
+
+
+def table_of(task: Task, path: str, lines: decoding.Lines) -> readers.Table:
+    """The `Table` of SQuAD's JSON, {"data": [{"paragraphs": [{"context", "qas": [{"id",
+    "question", "answers"}]}]}]}, whose rows are read as they are asked for, an article at a time;
+    or of {"data": [{"id", "context", "question", "answers"}]}, as Hugging Face has it.
+    """
+    columns = [task.id, *task.text_a, *task.text_b, *task.label]
+    blank = [None] * (len(columns) - 4)
+
+    def rows():
+        place = ""
+        try:
+            for place, cells in _questions(path, lines):
+                yield place, cells if isinstance(cells, str) else cells + blank
+        except ValueError as e:
+            if isinstance(e, UserError):
+                raise
+            raise readers.not_json(path, lines, e, place) from None
+    return readers.Table(columns, rows(), lambda place: "%s: %s" % (path, place))
+
+
+def _read_json(task, path, lines, header, skips):
+    """SQuAD's JSON, or the common JSON of tables."""
+    if is_squad(lines.chunks()):
+        return table_of(task, path, lines)
+    return _with_answers(task, readers.FORMS["jsonl"](task, path, lines, header, skips))
+
+
+def _with_answers(task, table):
+    """The `Table` whose label column is made of `answers`, where that has another name or form: a
+    list, or Hugging Face's {"text": [...], "answer_start": [...]}."""
+    columns, names = list(table.columns), task.label
+    found = next((name for name in (*names[:1], "answers")
+                  if name in columns or name + ".text" in columns), None)
+    if found is None or found in names and found in columns:
+        return table
+    of_parts = [columns.index(name) if name in columns else None for name in (
+        found, found + ".text", found + ".answer_start")]
+    added = [name for name in names if name not in columns]
+
+    def rows():
+        for place, cells in table.rows:
+            if not isinstance(cells, str):
+                answers, texts, starts = (
+                    None if i is None else cells[i] for i in of_parts)
+                if texts is not None:
+                    answers = _listed({"text": texts, "answer_start": starts})
+                cells = [*cells, *(answers if name == names[0] else None for name in added)]
+            yield place, cells
+    return readers.Table(columns + added, rows(), table.where)
+
+
+def _listed(answers):
+    """A list of answers from Hugging Face's object of lists; other answers as they are."""
+    if not isinstance(answers, dict):
+        return answers
+    texts, starts = ([] if value is None else value if isinstance(value, list) else [value]
+                     for value in (answers.get("text"), answers.get("answer_start")))
+    if starts and len(starts) != len(texts):
+        return answers
+    return [{"text": text, "answer_start": start}
+            for text, start in itertools.zip_longest(texts, starts)]
+
+
+def _questions(path, lines) -> Iterator[tuple]:
+    """Yields (place in words, [id, context, question, answers] or a fault) of every question."""
+    event = json_stream.event_at(lines.chunks(), "data")
+    if event != "start_array":
+        raise UserError("%s: data is %s, expected a list of articles" % (
+            path, "an object" if event == "start_map" else "a %s" % event))
+    for a, article in enumerate(json_stream.items(lines.chunks(), "data.item"), 1):
+        place = "article %d" % a
+        paragraphs = article.get("paragraphs") if isinstance(article, dict) else None
+        if isinstance(paragraphs, list):
+            for p, paragraph in enumerate(paragraphs, 1):
+                yield from _paragraph("%s, paragraph %d" % (place, p), paragraph)
+        elif isinstance(article, dict) and isinstance(article.get("context"), str):
+            yield place, _cells(article["context"], article)
+        else:
+            yield place, "expected an object with a list of paragraphs, or with a context"
+
+
+def _paragraph(place, paragraph):
+    context, qas = (paragraph.get(name) for name in ("context", "qas")) \
+        if isinstance(paragraph, dict) else (None, None)
+    if not isinstance(context, str) or not isinstance(qas, list):
+        yield place, "expected an object with a context and a list of qas"
+        return
+    for q, question in enumerate(qas, 1):
+        yield "%s, question %d" % (place, q), _cells(context, question)
+
+
+def _cells(context, question):
+    """[id, context, question, answers] or a fault; answers: a list, None where none are given."""
+    if not isinstance(question, dict):
+        return "expected an object, found %s" % type(question).__name__
+    if question.get("id") in (None, ""):
+        return "a question without id"
+    if not isinstance(question.get("question"), str):
+        return "question '%s' has no text" % question["id"]
+    answers, is_impossible = _listed(question.get("answers")), question.get("is_impossible", False)
+    if is_impossible and answers:
+        return "question '%s' is_impossible, and has answers" % question["id"]
+    if answers is None and is_impossible:
+        answers = []
+    if isinstance(answers, list) and not answers and question.get("is_impossible") is False:
+        return "question '%s' has no answers, and is not is_impossible" % question["id"]
+    return [question["id"], context, question["question"], answers]
+
+
+# The forms of files whose questions have answers in their contexts; others are as for any task.
+FORMS = dict.fromkeys(("json", "jsonl"), _read_json)
+
+
+# ---- answers
+
+def has_answers(task: Task, path: str, form: Optional[str] = None) -> bool:
+    """Whether any question of a file has answers, or is said to have none; form: as for
+    `parsing.read_to_predict`."""
+    table = readers.read_table(task, path, form=parsing.form_to_predict(task, path, form))
+    if not task.label or task.label[0] not in table.columns:
+        return False
+    column = table.columns.index(task.label[0])
+    return any(isinstance(cells, list) and cells[column:column + 1] not in ([], [None])
+               for _, cells in table.rows)
+
+
+def parse_answers(cells: list) -> tuple:
+    """(tuple of `Answer`, None) or (None, fault), from the cells of an answer and of its start.
+
+    An answer is a text, empty where there is none, or, in JSON, a list of texts or of objects with
+    `text` and `answer_start`.
+    """
+    if not cells or cells[0] is None:
+        return None, "no answers"
+    if isinstance(cells[0], str) and _OBJECT.match(cells[0]):
+        return None, "an object as text, '%.40s', expected an answer; write JSON lines, which " \
+            "have objects: to_json(PATH, orient='records', lines=True)" % cells[0]
+    listed = cells[0] if isinstance(cells[0], list) else [cells[0]]
+    start, fault = _parse_start(cells[1] if len(cells) > 1 else None)
+    found = []
+    for each in listed:
+        text = each
+        if isinstance(each, dict):
+            text = each.get("text")
+            start, fault = _parse_start(each.get("answer_start"))
+        if fault:
+            return None, fault
+        if not isinstance(text, str):
+            return None, "answer %s, expected a text" % json.dumps(text, ensure_ascii=False)
+        if text.strip():
+            found.append(Answer(text, start))
+        elif isinstance(cells[0], list):
+            return None, "an answer is empty"
+    return tuple(found), None
+
+
+def _parse_start(value):
+    """(int or None, fault or None)"""
+    if value is None or value == "":
+        return None, None
+    found = re.fullmatch(r"(-?\d{1,99})(\.0*)?", str(value))      # pandas: 9.0 where rows have gaps
+    if isinstance(value, bool) or not found:
+        return None, "answer_start %s, expected a whole number" % json.dumps(value)
+    return int(found[1]), None
+
+
+# ---- where answers stand
+
+class Place(NamedTuple):
+    """Characters `start` to before `end` of the context, without the spaces around an answer; -1
+    where there is none. fault: what was wrong with the file, in words."""
+    start: int
+    end: int
+    fault: Optional[str] = None
+
+    @property
+    def is_known(self) -> bool:
+        return self.start >= 0
+
+
+def place_of(row: Row) -> Place:
+    """Where the first answer of a row is in its context."""
+    if not row.label:
+        return Place(-1, -1)
+    context, (text, start) = row.pairs[0][0], row.label[0]
+    end, fault = (start or 0) + len(text), None
+    if start is None or start < 0 or not context.startswith(text, start):
+        given = start
+        (start, end), fault = _search(context, text, start)
+        if given is not None and start != given:
+            fault = fault or "answer_start %d, found at %d" % (given, start)
+    if start < 0:
+        return Place(-1, -1, fault)
+    text = context[start:end]
+    return Place(start + len(text) - len(text.lstrip()), start + len(text.rstrip()), fault)
+
+
+def as_in_context(row: Row) -> list[str]:
+    """The answers of a row in the Unicode form of its context, where that has them."""
+    context = row.pairs[0][0]
+    found = []
+    for text, start in row.label:
+        begin, end = (-1, -1) if text in context else _search(context, text, start)[0]
+        found.append(text if begin < 0 else context[begin:end])
+    return found
+
+
+def _search(context, text, near):
+    """((start, end) of a text, None), or ((-1, -1), why that is not known).
+
+    near: where the file has it; of several places the one closest to it is taken.
+    """
+    places = [(match.start(), match.start() + len(text))
+              for match in re.finditer("(?=%s)" % re.escape(text), context)] \
+        or _equivalent(context, text)
+    if not places:
+        return (-1, -1), "the answer is not in the context"
+    if len(places) > 1 and (near is None or near < 0):
+        return (-1, -1), "the answer is in the context several times"
+    return min(places, key=lambda place: abs(place[0] - (near or 0))), None
+
+
+def _equivalent(context, text):
+    """(start, end) wherever a context has a text in another Unicode form: composed or not."""
+    if context.isascii():
+        return []
+    decomposed, characters = _decomposed(context)
+    text = unicodedata.normalize("NFD", text)
+    places = ((match.start(), match.start() + len(text))
+              for match in re.finditer("(?=%s)" % re.escape(text), decomposed))
+    return [(characters[start], characters[end]) for start, end in places
+            if start in characters and end in characters]
+
+
+@functools.lru_cache(maxsize=8)
+def _decomposed(context):
+    """(the context in NFD, dict of places in it to those in the context): of the places where a
+    character begins, with the marks that belong to it."""
+    starts = [i for i, char in enumerate(context) if not unicodedata.combining(char)]
+    parts, characters, size = [], {}, 0
+    for start, end in zip([0, *starts], [*starts, len(context)]):
+        parts.append(unicodedata.normalize("NFD", context[start:end]))
+        characters[size] = start
+        size += len(parts[-1])
+    return "".join(parts), {**characters, size: len(context)}
+
+
+def note_places(path: str, rows: Sequence[Row]) -> None:
+    """Names and counts the questions whose first answer is not where the file says, and those that
+    are empty."""
+    moved: list[str] = []
+    lost: list[str] = []
+    for row in rows:
+        place = place_of(row)
+        if place.fault:
+            (moved if place.is_known else lost).append("%s (%s)" % (row.id, place.fault))
+    empty = [row.id for row in rows if not row.pairs[0][1].strip()]
+    for names, what in ((empty, "are empty"),
+                        (moved, "have a wrong answer_start, and their answer was found elsewhere"),
+                        (lost, "have an answer without a place, and are not trained on")):
+        if names:
+            _log.warning("note: %s: %d of %d questions %s: %s%s", path, len(names), len(rows), what,
+                         ", ".join(names[:_NAMES_SHOWN]),
+                         ", ..." if len(names) > _NAMES_SHOWN else "")

@@ -1,0 +1,664 @@
+"""Sentences with tagged words: read from columns, JSON or raw text, and written again.
+
+Columns (CoNLL): a word a line, its columns between tabs or blanks; an empty line between sentences.
+Columns have numbers from 1 on, or the names in the first line. These lines are not words:
+-DOCSTART-; comments that begin with # before a sentence (CoNLL-U's `# name = value`, GermEval's
+`#<TAB>url`, CoNLL-2012's `#begin document`); CoNLL-U's ranges `1-2` and empty nodes `8.1`.
+
+JSON: an object a line, or a list of objects. Either a text and, if it is labelled, its entities
+(spaCy, Prodigy, doccano), in characters; or tokens and their tags (Hugging Face). The words of a
+text are runs of letters, runs of digits, each other sign, each letter of a script whose words are
+written next to each other, such as Chinese, and each syllable of Hangul, whose words end in
+particles that do not belong to an entity.
+
+Raw text: a sentence a line.
+"""
+
+from __future__ import annotations
+
+import bisect
+import collections
+import functools
+import itertools
+import json
+import logging
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, Optional, Union
+
+from xlnet import files
+from xlnet.errors import UserError, did_you_mean
+from xlnet.tasks.files import json_stream, readers, schemes
+from xlnet.tasks.files.faults import Found
+from xlnet.tasks.output.results import Entity, Tagged
+from xlnet.tokenization.tokenizer import is_unspaced
+
+_log = logging.getLogger(__name__)
+
+ADDED = "predicted"                 # the column, or key, of what is predicted
+_DOCUMENT = "-DOCSTART-"
+_CONLL_2012 = "#begin document"
+_CONLL_2012_COLUMNS = "4", "11"     # of the words and of the entities
+JSON_SCHEME = "bio2"                # of the tags that entities become
+_LOOKED_AT = 1000                   # lines by which a file's form is recognized
+
+# Keys of JSON objects, where columns have numbers; the first one found counts.
+_TEXTS = ("text", "tokens", "words")
+_ENTITIES = ("entities", "spans", "ents", "label", "labels")        # of a text
+_TAGS = ("ner_tags", "tags", "labels", "ner")                       # of tokens
+_PARTS = (("start", "start_offset"), ("end", "end_offset"), ("label", "type"))  # of an entity
+
+
+class Lines(NamedTuple):
+    """A sentence's lines in a file with columns. before, after: lines without a word, as they are
+    written again; rows: those of its words, to which a column is added; separator: of the columns;
+    word_column, tag_column: their numbers from 1 on, "" for none."""
+    before: tuple[str, ...]
+    rows: tuple[str, ...]
+    after: tuple[str, ...]
+    separator: str
+    word_column: str = "1"
+    tag_column: str = ""
+
+
+class JsonLine(NamedTuple):
+    """The object of a sentence. text: "" where it has tokens; starts, ends: of the words in it
+    [characters]."""
+    line: str
+    text: str
+    starts: tuple[int, ...]
+    ends: tuple[int, ...]
+
+
+class Sentence(NamedTuple):
+    """A sentence of W words. after_space: whether a word comes after a space, or at the beginning;
+    None: the file does not say. tags: as in the file, None: it has none. numbers: lines. entities:
+    (start, end, label) in characters, as the file has them; None: it has tags, or nothing."""
+    words: tuple[str, ...]
+    after_space: Optional[tuple[bool, ...]]
+    tags: Optional[tuple[str, ...]]
+    numbers: tuple[int, ...]
+    source: Union[Lines, JsonLine]
+    entities: Optional[tuple[tuple[int, int, str], ...]] = None
+
+
+def read(path: str, form: Optional[str], word_column: str, tag_column: Optional[str],
+         need_tags: bool, *, encoding: Optional[str] = None,
+         delimiter: Optional[str] = None, skips: bool = False) -> Iterator[Sentence]:
+    """Yields the sentences of a file, "-" is the standard input. They may be used when all have
+    come: faults end the last one.
+
+    Args:
+      form: conll, jsonl or text; None: recognized by the content.
+      word_column, tag_column: numbers or names; in JSON numbers stand for the first known key.
+        tag_column None: the last one.
+      need_tags: whether a file without tags is refused.
+      encoding, delimiter: of the file; None: as it shows.
+      skips: sentences with a fault are left out, with a warning that counts them.
+
+    Raises:
+      UserError: names the first fault with its line, and the number of the others.
+    """
+    if isinstance(path, readers.Paths):
+        return itertools.chain.from_iterable(
+            read(each, form, word_column, tag_column, need_tags, encoding=encoding,
+                 delimiter=delimiter, skips=skips) for each in path.each)
+    lines = readers.read_lines(path, "sentences with tagged words", encoding)
+    form = form or _form_of(path, lines, need_tags)
+    if form == "text":
+        return _read_text(path, lines, skips)
+    if form == "jsonl":
+        return _JsonReader(path, lines, word_column, tag_column, need_tags).read(skips)
+    return _ConllReader(path, lines, word_column, tag_column, need_tags, delimiter).read(skips)
+
+
+# ---- the form of a file
+
+def _form_of(path, lines, need_tags):
+    """The form of a file by its content; a file that must have tags is not raw text."""
+    if path.endswith((".json", ".jsonl")) or re.match(r'\{\s*"|\[\s*[{"\[]', lines.start()):
+        return "jsonl"
+    looked_at = lines.first(_LOOKED_AT)
+    rows = [line for line in looked_at if line.strip()
+            and not line.startswith((_DOCUMENT, "# "))]
+    if need_tags or not rows or rows[0].startswith(_CONLL_2012) or _separator(rows) == "\t":
+        return "conll"
+    if _is_text(path, rows, any(not line.strip() for line in looked_at)):
+        _log.info("note: %s is read as raw text, a sentence a line (--predict_form=conll: a word a "
+                  "line)", path)
+        return "text"
+    return "conll"
+
+
+def _separator(rows):
+    """What columns are between: a stray tab does not make a file one of tabs."""
+    return "\t" if 2 * sum("\t" in row for row in rows) > len(rows) else " "
+
+
+def _is_text(path, rows, has_blank):
+    """Whether lines without tabs are sentences, not words with their columns. has_blank: whether
+    there are empty lines between them."""
+    cells = [row.split() for row in rows]
+    widths = collections.Counter(map(len, cells))
+    width, count = widths.most_common(1)[0]
+    if sum(row[-1] != row[0] and schemes.tag_fault(row[-1]) is None for row in cells) > len(
+            rows) / 2:
+        return False
+    if count < 0.9 * len(rows):
+        return True
+    if width == 1:
+        # A line of several words that are written next to each other is longer than a word.
+        longest = 3 if is_unspaced(rows[0].strip()) else 15
+        return sum(len(row.strip()) for row in rows) > longest * len(rows)
+    if len(rows) == 1 or 2 * sum(
+            len(row[-1]) > 1 and row[-1][-1] in ".!?…。！？।" for row in cells) > len(rows):
+        return True
+    if has_blank:
+        return False
+    raise UserError("%s: %d lines of %d words each may be sentences or a word a line with its "
+                    "columns; give --predict_form=text or --predict_form=conll" % (
+                        path, len(rows), width))
+
+
+def _read_text(path, lines, skips):
+    faults = Found()
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            try:
+                yield of_text(line, number)
+            except ValueError as e:
+                faults.add("%s:%d" % (path, number), str(e))
+    faults.end(path, skips)
+
+
+# ---- CoNLL-style files ----
+
+class _ConllReader:
+    """Reads the lines of one file; arguments as in `read`."""
+
+    def __init__(self, path, lines, word_column, tag_column, need_tags, delimiter):
+        self._path = path
+        self._lines = lines
+        self._separator = delimiter or _separator(
+            [line for line in lines.first(_LOOKED_AT) if line.strip()])
+        self._is_2012 = lines.start().startswith(_CONLL_2012)
+        if self._is_2012 and (word_column, tag_column) == ("1", None):
+            word_column, tag_column = _CONLL_2012_COLUMNS
+            _log.info("note: %s is read as CoNLL-2012: words in column %s, entities in column %s",
+                      path, word_column, tag_column)
+        names = [name for name in (word_column, tag_column) if name and not name.isdecimal()]
+        self._header = next((i for i, line in enumerate(lines) if line.strip(" \t")), None) \
+            if names else None
+        first_row = next((row for row in enumerate(lines) if self._is_row(*row)), None)
+        if first_row is None:
+            raise UserError("%s: no words" % path)
+        # The line that has all columns.
+        self._model, line = first_row if self._header is None else next(
+            itertools.islice(enumerate(lines), self._header, None))
+        self._columns = self._cells(line)
+        self._width = len(self._columns)
+        self._word = self._position(word_column)
+        self._tag = self._width - 1 if tag_column is None else self._position(
+            tag_column, required=need_tags)
+        self._counts = self._counts_words()
+        if self._counts and self._word == 0:
+            self._find_words(need_tags)
+        if need_tags and self._tag == self._word:
+            raise UserError("%s: column %s is that of the words and of the tags"
+                            % (path, word_column))
+        self._suffixed = LineNumbers()
+
+    def _is_row(self, i, line):
+        return bool(line.strip(" \t")) and i != self._header \
+            and not line.startswith((_DOCUMENT, "# ", "#\t", _CONLL_2012))
+
+    def _cells(self, line):
+        if self._separator == " ":
+            return re.split("[ \t]+", line.strip(" \t"))
+        return [cell.strip(" ") for cell in line.split(self._separator)]
+
+    def _position(self, column, required=True):
+        """The index of a column by its number or name; None where it is not there."""
+        if column.isdecimal():
+            known = [str(number) for number in range(1, self._width + 1)]
+        else:
+            known = self._columns
+        if column in known:
+            return known.index(column)
+        if not required:
+            return None
+        raise UserError("%s: no column '%s'%s (columns: %s)" % (
+            self._path, column, did_you_mean(column, known), ", ".join(known)))
+
+    def _counts_words(self):
+        """Whether the first column counts the words of each sentence."""
+        before, count = None, 0
+        for i, line in enumerate(self._lines.first(_LOOKED_AT)):
+            if not line.strip(" \t"):
+                before = None
+            elif self._is_row(i, line) and not (before is None and line.startswith("#")):
+                cell = self._cells(line)[0]
+                if not re.fullmatch(r"\d+[-.]\d+", cell):
+                    if cell not in (("0", "1") if before is None else (str(before + 1),)):
+                        return False
+                    before, count = int(cell), count + 1
+        return count > 1
+
+    def _find_words(self, need_tags):
+        """Takes the second column for the words where the first one counts them."""
+        if self._width == 1 or need_tags and self._tag == 1:
+            raise UserError("%s: column 1 counts the words (1, 2, 3), expected words; give "
+                            "--word_column" % self._path)
+        self._word = 1
+        _log.info("note: %s: column 1 counts the words, column 2 is taken for the words",
+                  self._path)
+
+    def read(self, skips):
+        """Yields the sentences, in order."""
+        faults, held = Found(), None         # held: a sentence that lines may follow
+        known = 0                            # faults of the sentences before
+        before: list[str] = []               # lines without a word
+        rows: list[tuple] = []               # (number, line, cells)
+        ranges: list[str] = []               # lines of CoNLL-U that are written before the next row
+        for i, line in enumerate(self._lines):
+            is_blank = not line.strip(" \t")
+            is_mark = self._is_2012 and line.startswith("#")
+            if is_blank or is_mark or i == self._header or line.startswith(_DOCUMENT):
+                if skips and len(faults) > known:
+                    known, rows = len(faults), []
+                if rows:
+                    if held:
+                        yield held
+                    held = self._sentence(tuple(before), rows, faults)
+                    before, rows = [], []
+                before += [row.rstrip("\n") for row in ranges]
+                ranges.clear()
+                before.append("" if is_blank else line if is_mark else line + self._separator + (
+                    ADDED if i == self._header else schemes.OUTSIDE))
+                continue
+            cells = self._cells(line)
+            is_whole = self._is_whole(cells, rows)
+            if not rows and line.startswith("#") and (" = " in line or self._counts
+                                                      or not is_whole):
+                before.append(line)
+            elif self._counts and self._word and re.fullmatch(r"\d+[-.]\d+", cells[0]):
+                ranges.append(line + self._separator + "_\n")
+            elif is_whole:
+                rows.append((i + 1, "".join((*ranges, line)), cells))
+                ranges.clear()
+            else:
+                faults.add("%s:%d" % (self._path, i + 1), self._row_fault(cells))
+        last = held
+        if rows and not (skips and len(faults) > known):
+            if held:
+                yield held
+            last, before = self._sentence(tuple(before), rows, faults), []
+        faults.end(self._path, skips and bool(last))
+        assert last, "there is a row, and no fault"
+        if self._suffixed.count:
+            _log.info("note: %s: %d tags such as PER-B are read, and predicted, as B-PER: line %s",
+                      self._path, self._suffixed.count, self._suffixed)
+        yield last._replace(source=last.source._replace(after=tuple(
+            before + [row.rstrip("\n") for row in ranges])))
+
+    def _is_whole(self, cells, rows):
+        """Whether a row has all columns; in CoNLL-2012 sentences have different numbers of them."""
+        width = self._width
+        if self._is_2012:
+            width = len(rows[0][2]) if rows else max(len(cells), self._width_needed())
+        return len(cells) == width and bool(cells[self._word])
+
+    def _width_needed(self):
+        return 1 + max(self._word, self._tag or 0)
+
+    def _row_fault(self, cells):
+        if len(cells) != self._width:
+            return "%d column(s), expected %d as in line %d" % (
+                len(cells), self._width, self._model + 1)
+        return "column %d is empty, expected a word" % (self._word + 1)
+
+    def _sentence(self, before, rows, faults):
+        numbers, lines, cells = zip(*rows)
+        tags = None
+        if self._tag is not None:
+            tags = tuple(row[self._tag] for row in cells)
+            try:
+                tags = _without_brackets(tags)
+            except ValueError as e:
+                faults.add("%s:%d" % (self._path, numbers[0]), str(e))
+            tags = _prefixed(tags, numbers, self._suffixed)
+        return Sentence(
+            words=tuple(row[self._word] for row in cells), after_space=None, tags=tags,
+            numbers=numbers, source=Lines(
+                before, lines, (), self._separator, str(self._word + 1),
+                "" if self._tag is None else str(self._tag + 1)))
+
+
+def _prefixed(tags, numbers, suffixed):
+    """Tags with the label last; suffixed: `LineNumbers` of those that had it first."""
+    found = tuple(map(schemes.prefixed, tags))
+    if found != tuple(tags):
+        for before, after, number in zip(tags, found, numbers):
+            if before != after:
+                suffixed.add(number)
+    return found
+
+
+_BRACKET = re.compile(r"(?:\(([^()*]+))?\*?(\))?")
+
+
+def _without_brackets(tags):
+    """CoNLL-2012's brackets, "(PERSON*" "*)", as bio2 tags; other tags as they are. Raises
+    ValueError where brackets are nested or do not match."""
+    if not any("*" in tag or "(" in tag for tag in set(tags)):
+        return tags
+    parts = [part for part in map(_BRACKET.fullmatch, tags) if part]
+    if len(parts) < len(tags):
+        return tags
+    found, label = [], None         # label: of the entity that is open
+    for tag, part in zip(tags, parts):
+        begins, ends = part[1], part[2]
+        if begins and label or ends and not (begins or label):
+            raise ValueError("tag '%s' %s, expected entities in brackets that are not nested" % (
+                tag, "opens inside of another one" if begins else "closes what is not open"))
+        label = begins or label
+        found.append("%s-%s" % ("B" if begins else "I", label) if label else schemes.OUTSIDE)
+        label = None if ends else label
+    if label:
+        raise ValueError("the bracket of '%s' is not closed in its sentence" % label)
+    return tuple(found)
+
+
+def conll_lines(sources: Iterable[Lines], tags: Iterable[Sequence[str]]) -> Iterator[str]:
+    """Yields the lines of a file with one column more: the tags of each sentence."""
+    for source, column in zip(sources, tags):
+        for line in source.before:
+            yield line + "\n"
+        for row, tag in zip(source.rows, column):
+            yield row + source.separator + tag + "\n"
+        for line in source.after:
+            yield line + "\n"
+
+
+# ---- JSON ----
+
+class _JsonReader:
+    """Reads the objects of one file; arguments as in `read`."""
+
+    def __init__(self, path, lines, word_column, tag_column, need_tags):
+        self._path = path
+        self._lines = lines
+        self._text_keys = _TEXTS if word_column.isdecimal() else (word_column,)
+        self._tag_keys = () if tag_column is None or tag_column.isdecimal() else (tag_column,)
+        self._need_tags = need_tags
+        # Lines of what is not as the file has it.
+        self._inside, self._left_out, self._rejected, self._suffixed = (
+            LineNumbers() for _ in range(4))
+
+    def read(self, skips):
+        """Yields the sentences, in order."""
+        faults = Found()
+        for number, value in self._values():
+            try:
+                sentence = self._sentence(number, value)
+            except ValueError as e:
+                faults.add("%s:%d" % (self._path, number), str(e))
+            else:
+                if sentence:
+                    yield sentence
+        faults.end(self._path, skips)
+        for numbers, what in (
+                (self._inside, "entities begin or end inside of a word: the complete word is "
+                               "tagged, so they are counted as wrong in an evaluation"),
+                (self._left_out, "entities share a word with the one before and are not learned"),
+                (self._rejected, "examples are left out: their answer is reject or ignore"),
+                (self._suffixed, "tags such as PER-B are read, and predicted, as B-PER")):
+            if numbers.count:
+                _log.warning("note: %s: %d %s: line %s", self._path, numbers.count, what, numbers)
+
+    def _values(self):
+        """Yields (number of the line or item, value, or the error of a line)."""
+        first = self._lines.first(1)[0]
+        if self._lines.start().startswith("[") and not _is_pair(_parsed(first)):
+            try:
+                yield from enumerate(json_stream.items(self._lines.chunks(), "item"), 1)
+            except ValueError as e:
+                raise readers.not_json(self._path, self._lines, e) from None
+            return
+        for number, line in enumerate(self._lines, 1):
+            if line.strip():
+                yield number, _parsed(line)
+
+    def _sentence(self, number, value):
+        """None for an example that an annotator rejected; raises ValueError for a fault."""
+        if isinstance(value, ValueError):
+            raise value
+        if _is_pair(value):                 # spaCy: [text, {"entities": ...}]
+            value = dict(value[1], text=value[0])
+        if not isinstance(value, dict):
+            raise ValueError("expected a JSON object, found %s" % type(value).__name__)
+        if self._need_tags and value.get("answer") in ("reject", "ignore"):     # Prodigy
+            self._rejected.add(number)
+            return None
+        key = _first_key(value, self._text_keys)
+        line = json.dumps(value, ensure_ascii=False)
+        if isinstance(value[key], list):
+            return self._of_tokens(number, value, key, line)
+        text = value[key]
+        if not isinstance(text, str) or not text.strip():
+            raise ValueError("'%s' is %s, expected a text" % (
+                key, "empty" if isinstance(text, str) else "not a text"))
+        words = _words_of(text, key)
+        entities = tags = None
+        key = next((key for key in self._tag_keys or _ENTITIES if value.get(key) is not None), None)
+        if key is None and self._need_tags:
+            raise ValueError("no '%s'" % (self._tag_keys or _ENTITIES)[0])
+        if key is not None:
+            entities = _checked_entities(text, value[key], key)
+            tags = self._tags(number, words, entities)
+        return _sentence(text, words, tags, number, line, entities)
+
+    def _of_tokens(self, number, value, key, line):
+        words, tags = value[key], None
+        if not words or not all(isinstance(word, str) and word.strip() for word in words):
+            raise ValueError("'%s' has %s, expected one or more words, none of them empty" % (
+                key, _shown([word for word in words
+                             if not isinstance(word, str) or not word.strip()] or words)))
+        key = next((key for key in self._tag_keys or _TAGS if value.get(key) is not None), None)
+        if key is None and self._need_tags:
+            raise ValueError("no '%s'" % (self._tag_keys or _TAGS)[0])
+        if key is not None:
+            tags = value[key]
+            if not isinstance(tags, list) or len(tags) != len(words):
+                raise ValueError("'%s' has %s, expected a tag for each of %d words" % (
+                    key, len(tags) if isinstance(tags, list) else _shown(tags), len(words)))
+            wrong = [tag for tag in tags if not isinstance(tag, str)]
+            if wrong and self._need_tags:
+                raise ValueError("'%s' has %s, expected tags such as B-PER; in datasets, "
+                                 "features['%s'].feature.names has the names of numbers" % (
+                                     key, _shown(wrong[0]), key))
+            tags = None if wrong else _prefixed(tags, (number,) * len(words), self._suffixed)
+        return Sentence(tuple(words), None, tags, (number,) * len(words),
+                        JsonLine(line, "", (), ()))
+
+    def _tags(self, number, words, entities):
+        """The words' tags; an entity is of all words that it touches."""
+        starts, ends = zip(*words)
+        spans, free = [], 0
+        for start, end, label in entities:
+            first, last = bisect.bisect_right(ends, start), bisect.bisect_left(starts, end)
+            if (starts[first], ends[last - 1]) != (start, end):
+                self._inside.add(number)
+            if first < free:
+                self._left_out.add(number)
+                continue
+            spans.append((first, last, label))
+            free = last
+        return schemes.tags_of(spans, len(words), JSON_SCHEME)
+
+
+def _parsed(line):
+    """The value of a line of JSON, or the error."""
+    try:
+        return files.parse_json(line)
+    except ValueError as e:
+        return ValueError("not valid JSON: %s" % e)
+
+
+def _is_pair(value):
+    return isinstance(value, list) and list(map(type, value)) == [str, dict]
+
+
+def _first_key(value, keys):
+    key = next((key for key in keys if value.get(key) is not None), None)
+    if key is None:
+        raise ValueError("no '%s' (keys: %s)" % ("' or '".join(keys), ", ".join(value) or "none"))
+    return key
+
+
+def _shown(value):
+    return json.dumps(value, ensure_ascii=False)
+
+
+class LineNumbers:
+    """Where something was found: how often, and the first lines, in words."""
+    _LISTED = 10
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._first: list[int] = []
+
+    def add(self, number: int) -> None:
+        self.count += 1
+        if len(self._first) <= self._LISTED and number not in self._first:
+            self._first.append(number)
+
+    def __str__(self) -> str:
+        return ", ".join(map(str, self._first[:self._LISTED])) + (
+            ", ..." if len(self._first) > self._LISTED else "")
+
+
+def _words_of(text, key):
+    words = list(find_words(text))
+    if not words:
+        raise ValueError("'%s' has no word" % key)
+    return words
+
+
+def _sentence(text, words, tags, number, line, entities=None):
+    return Sentence(
+        words=tuple(text[start:end] for start, end in words),
+        after_space=tuple(start == 0 or text[start - 1].isspace() for start, _ in words),
+        tags=tags, numbers=(number,) * len(words), source=JsonLine(line, text, *zip(*words)),
+        entities=entities)
+
+
+def _checked_entities(text, entities, key):
+    """Sorted (start, end, label), without spaces at their ends; raises ValueError for a fault."""
+    if not isinstance(entities, list):
+        raise ValueError("'%s' is not a list" % key)
+    found = []
+    for entity in entities:
+        parts = [next((entity[name] for name in names if name in entity), None)
+                 for names in _PARTS] if isinstance(entity, dict) else entity
+        if not (isinstance(parts, list) and [type(part) for part in parts] == [int, int, str]
+                and parts[2] and 0 <= parts[0] < parts[1] <= len(text)):
+            raise ValueError("'%s' has %s, expected [start, end, label] with 0 <= start < end <= %d"
+                             % (key, _shown(entity), len(text)))
+        start, end, label = parts
+        part = text[start:end]
+        if not any(True for _ in find_words(part)):
+            raise ValueError("'%s' has %s, which is not a word" % (key, _shown(entity)))
+        found.append((start + len(part) - len(part.lstrip()),
+                      end - len(part) + len(part.rstrip()), label))
+    found.sort()
+    for one, other in zip(found, found[1:]):
+        if other[0] < one[1]:
+            raise ValueError("'%s': %s and %s overlap" % (key, _shown(one), _shown(other)))
+    return tuple(found)
+
+
+def json_lines(sources: Iterable[JsonLine], spans: Iterable[Sequence[schemes.Span]],
+               tags: Iterable[Sequence[str]]) -> Iterator[str]:
+    """Yields JSON lines with one key more: the entities of each text, [start, end, label], or the
+    tags of its tokens."""
+    for source, entities, column in zip(sources, spans, tags):
+        value: dict[str, Any] = json.loads(source.line)
+        value[ADDED] = [[source.starts[first], source.ends[last - 1], label]
+                        for first, last, label in entities] if source.text else list(column)
+        yield json.dumps(value, ensure_ascii=False) + "\n"
+
+
+# ---- words of a text
+
+def find_words(text: str) -> Iterator[tuple[int, int]]:
+    """Yields where the words of a text begin and end, by the rule of the module's first lines;
+    combining marks belong to the word before."""
+    start, word = 0, ""             # where the word before begins, and what it is made of
+    for i, char in enumerate(text):
+        kind = kind_of(char)
+        if word and (kind == "mark" or kind == word != "single"):
+            continue
+        if word:
+            yield start, i
+        start, word = i, kind
+    if word:
+        yield start, len(text)
+
+
+# Syllables, and the letters that begin one; those that continue one are marks.
+_SYLLABLE = re.compile("[\u1100-\u115f\u3131-\u318e\ua960-\ua97c\uac00-\ud7a3]")
+_IN_SYLLABLE = re.compile("[\u1160-\u11ff\ud7b0-\ud7fb]")
+
+
+@functools.cache
+def kind_of(char):
+    """What a word of this character is made of, "letter", "digit" or, of it alone, "single"; "mark"
+    for what belongs to the word before; "" where there is no word."""
+    category = unicodedata.category(char)[0]
+    if category in "ZC" or char.isspace():
+        return ""
+    if category == "M" or _IN_SYLLABLE.match(char):
+        return "mark"
+    if category == "N":
+        return "digit"
+    return "letter" if category == "L" and not is_unspaced(char) and not _SYLLABLE.match(char) \
+        else "single"
+
+
+# ---- without a file
+
+def of_text(text: str, number: int = 1) -> Sentence:
+    """The sentence of a text, whose words are those of JSON. Raises ValueError for a text without
+    words."""
+    return _sentence(text, _words_of(text, _TEXTS[0]), None, number,
+                     json.dumps({_TEXTS[0]: text}, ensure_ascii=False))
+
+
+def of_words(words: Sequence[str]) -> Sentence:
+    """The sentence of given words, as the lines of a CoNLL-style file. Raises ValueError unless
+    each is a word."""
+    if not words or not all(isinstance(word, str) and word.strip() for word in words):
+        raise ValueError("expected one or more words, none of them empty")
+    return Sentence(tuple(words), None, None, tuple(range(1, len(words) + 1)),
+                    Lines((), tuple(words), (), "\t"))
+
+
+def located(sentence: Sentence, spans: Iterable[schemes.Span]) -> list[tuple[int, int, str]]:
+    """Entities in the characters of the sentence's text, or, where it has none, in its words."""
+    source = sentence.source
+    if isinstance(source, JsonLine) and source.text:
+        return [(source.starts[first], source.ends[last - 1], label)
+                for first, last, label in spans]
+    return list(spans)
+
+
+def tagged(sentence: Sentence, spans: Sequence[schemes.Span], scheme: str) -> Tagged:
+    """A sentence with the entities that were found, and their tags in a scheme. Entities are
+    `located`."""
+    source, words = sentence.source, sentence.words
+    text = source.text if isinstance(source, JsonLine) else ""
+    return Tagged(words, tuple(schemes.tags_of(spans, len(words), scheme)), tuple(
+        Entity(label, text[start:end] if text else " ".join(words[start:end]), start, end)
+        for start, end, label in located(sentence, spans)))

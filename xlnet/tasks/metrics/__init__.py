@@ -1,0 +1,1 @@
+"""Metrics over a whole split: of labels and scores, of entities, of spans."""

@@ -1,0 +1,77 @@
+"""How good entities are: precision, recall and F1, together and by label, as seqeval counts them.
+
+An entity is right if its words and its label are. Shape letters: n sentences, W words of one.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from xlnet.tasks.files import schemes
+
+
+class Counts(NamedTuple):
+    """How many entities were found that there are, were found, and there are."""
+    right: int
+    found: int
+    true: int
+
+    @property
+    def precision(self) -> float:
+        """Share of the found ones that are right; 0 without any."""
+        return self.right / self.found if self.found else 0.0
+
+    @property
+    def recall(self) -> float:
+        """Share of the true ones that are found; 0 without any."""
+        return self.right / self.true if self.true else 0.0
+
+    @property
+    def f1(self) -> float:
+        """The harmonic mean of both; 0 where both are."""
+        both = self.found + self.true
+        return 2 * self.right / both if both else 0.0
+
+
+def by_label(found: Sequence[Sequence[schemes.Span]],
+             true: Sequence[Sequence[schemes.Span]]) -> dict[str, Counts]:
+    """The `Counts` of each label, by letter; found, true: spans of n sentences."""
+    right, all_found, all_true = (collections.Counter(
+        span[2] for spans in sentences for span in spans) for sentences in (
+            [set(a) & set(b) for a, b in zip(found, true)], found, true))
+    return {label: Counts(right[label], all_found[label], all_true[label])
+            for label in sorted(all_found | all_true)}
+
+
+def total(counts: dict[str, Counts]) -> Counts:
+    """The counts of all labels together."""
+    return Counts(*(sum(column) for column in zip(*counts.values()))) if counts else Counts(0, 0, 0)
+
+
+def accuracy(found: Sequence[Sequence[str]], true: Sequence[Sequence[str]]) -> float:
+    """Share of the words whose tags are right; of n sentences [W]."""
+    right = sum(a == b for tags in zip(found, true) for a, b in zip(*tags))
+    return right / max(sum(map(len, true)), 1)
+
+
+def table(counts: dict[str, Counts]) -> str:
+    """Precision, recall, F1 and true entities of each label, as text, and their means: over
+    entities (micro), over labels (macro), over labels by their true entities (weighted)."""
+    together = total(counts)
+    weights = [count.true for count in counts.values()]
+    lines = [(label or "_", count.precision, count.recall, count.f1, count.true)
+             for label, count in counts.items()]
+    columns = [[line[i] for line in lines] for i in (1, 2, 3)]
+    lines += [
+        ("micro avg", together.precision, together.recall, together.f1, together.true),
+        ("macro avg", *(_mean(column, [1] * len(lines)) for column in columns), together.true),
+        ("weighted avg", *(_mean(column, weights) for column in columns), together.true)]
+    width = max(len(line[0]) for line in lines)
+    return "\n".join(["%-*s  precision  recall      f1  entities" % (width, "label")] + [
+        "%-*s  %9.4f  %6.4f  %6.4f  %8d" % (width, *line) for line in lines])
+
+
+def _mean(values, weights):
+    return sum(v * w for v, w in zip(values, weights)) / max(sum(weights), 1)

@@ -1,0 +1,1 @@
+"""From scores to answers: texts, tables of metrics, prediction files."""

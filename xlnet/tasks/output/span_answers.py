@@ -1,0 +1,157 @@
+"""The best spans over all windows of a paragraph, as texts and in the official forms.
+
+Shape letters: n questions, m windows, S starts, E ends of each start.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import regex
+from scipy import special
+
+from xlnet.tasks.output import results
+from xlnet.tasks.output.results import Answer
+from xlnet.tasks.types.task import Row
+from xlnet.tokenization.character_classes import HAN_OR_KANA
+
+
+class Span(NamedTuple):
+    """Characters `start` to before `end` of the context, and log probabilities."""
+    start: int
+    end: int
+    start_log_prob: float
+    end_log_prob: float
+
+    @property
+    def score(self) -> float:
+        return self.start_log_prob + self.end_log_prob
+
+
+class Found(NamedTuple):
+    """What is predicted for a question. spans: best first. null_score: the logit that there is no
+    answer, of the window that speaks most for one."""
+    spans: list[Span]
+    null_score: float
+
+
+def join(outputs: dict[str, np.ndarray], windows: np.ndarray) -> list[Found]:
+    """The answers to n questions, from what the network says of their m windows.
+
+    Args:
+      outputs: `start_log_prob`, `char_start` [m,S], `end_log_prob`, `char_end`, `is_allowed`
+        [m,S,E], `null_score` [m]. windows: int [n], how many each question has, in order.
+    """
+    shape = outputs["is_allowed"].shape
+    starts, start_scores = (np.broadcast_to(outputs[name][:, :, None], shape)
+                            for name in ("char_start", "start_log_prob"))
+    found, first = [], 0
+    for count in windows.tolist():
+        part = slice(first, first + count)
+        chosen = outputs["is_allowed"][part]
+        spans = [Span(int(start), int(end), float(start_score), float(end_score))
+                 for start, end, start_score, end_score in zip(
+                     starts[part][chosen], outputs["char_end"][part][chosen],
+                     start_scores[part][chosen], outputs["end_log_prob"][part][chosen])]
+        found.append(Found(sorted(spans, key=lambda span: -span.score),
+                           float(outputs["null_score"][part].min())))
+        first += count
+    return found
+
+
+def distinct(context: str, spans: Sequence[Span], most: int) -> list[tuple[str, Span]]:
+    """The best (text, span) pairs, `most` of them, each text once and none empty."""
+    texts: dict[str, Span] = {}
+    for span in spans:
+        text = context[span.start:span.end].strip()
+        if text and text not in texts:
+            texts[text] = span
+            if len(texts) == most:
+                break
+    return list(texts.items())
+
+
+def texts(rows: Sequence[Row], values: Sequence[Found]) -> list[str]:
+    """The best span of each question as text, whether there is an answer or not; "" where no span
+    is allowed."""
+    best = [distinct(row.pairs[0][0], found.spans, 1) for row, found in zip(rows, values)]
+    return [pairs[0][0] if pairs else "" for pairs in best]
+
+
+def null_probabilities(values: Sequence[Found]) -> np.ndarray:
+    """The probability that a question has no answer, float64 [n]: what a threshold is for, and what
+    is written."""
+    return special.expit(np.array([found.null_score for found in values], np.float64))
+
+
+def official(rows: Sequence[Row], values: Sequence[Found], n_best_size: int,
+             threshold: float) -> tuple[dict, dict, dict]:
+    """Dicts by question: the answer, "" where there is none; the n best answers, whether there is
+    one or not, with their shares of the probability; the probability that there is none."""
+    answers, n_best, null = {}, {}, {}
+    for row, found, probability in zip(rows, values, null_probabilities(values).tolist()):
+        best = distinct(row.pairs[0][0], found.spans, n_best_size)
+        answers[row.id] = best[0][0] if best and probability <= threshold else ""
+        null[row.id] = probability
+        n_best[row.id] = [
+            {"text": text, "probability": share, "start_log_prob": span.start_log_prob,
+             "end_log_prob": span.end_log_prob, "start": span.start}
+            for (text, span), share in zip(best, _shares([span.score for _, span in best]))]
+    return answers, n_best, null
+
+
+def answers(rows: Sequence[Row], values: Sequence[Found], n_best_size: int,
+            threshold: float) -> list[Answer]:
+    """What `official` says, of each question."""
+    made = []
+    for row, found, probability in zip(rows, values, null_probabilities(values).tolist()):
+        context = row.pairs[0][0]
+        best = distinct(context, found.spans, n_best_size)
+        shares = _shares([span.score for _, span in best])
+        spans = tuple(_placed(context, text, span, share)
+                      for (text, span), share in zip(best, shares))
+        text, start, end = spans[0][:3] if best and probability <= threshold else ("", None, None)
+        made.append(Answer(text, start, end, spans, probability))
+    return made
+
+
+def _placed(context, text, span, share):
+    start = context.index(text, span.start)        # a span may begin with spaces
+    return results.Span(text, start, start + len(text), share)
+
+
+def _shares(scores):
+    """The softmax of some scores, a list."""
+    if not scores:
+        return []
+    weights = np.exp(np.array(scores) - max(scores))
+    return (weights / weights.sum()).tolist()
+
+
+def as_json(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+
+
+# ---- what a model has to be better than
+
+_SURELY_ANSWERED = -1e9          # a null score
+
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])")
+_UNIT = regex.compile("[%s]|\\w+" % HAN_OR_KANA)
+
+
+def closest_sentence(context: str, question: str) -> Found:
+    """The first of the sentences that share most words with the question."""
+    wanted = set(_UNIT.findall(question.lower()))
+    ends = [match.start() for match in _SENTENCE_END.finditer(context)] + [len(context)]
+    best, start = (-1, 0, 0), 0
+    for end in ends:
+        shared = len(wanted & set(_UNIT.findall(context[start:end].lower())))
+        if shared > best[0]:
+            best = (shared, start, end)
+        start = end
+    return Found([Span(best[1], best[2], 0.0, 0.0)], _SURELY_ANSWERED)

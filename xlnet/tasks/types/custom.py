@@ -1,0 +1,200 @@
+"""A task made of a user's own columns: `--task_name=custom`; and known tasks as settings ask."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import os
+from typing import Any, Optional
+
+from xlnet import encodings
+from xlnet.errors import UserError
+from xlnet.tasks.files import readers
+from xlnet.tasks.metrics import split_metrics
+from xlnet.tasks.types import known
+from xlnet.tasks.types.kind import Kind
+from xlnet.tasks.types.known import CUSTOM
+from xlnet.tasks.types.registry import KINDS
+from xlnet.tasks.types.task import Task
+
+_log = logging.getLogger(__name__)
+
+
+def get_task(settings: Any, stored: Optional[dict] = None) -> Task:
+    """Returns the `Task` that `settings` (`config.FineTuningSettings`) ask for.
+
+    Args:
+      stored: the `task.json` of a model, which knows already what otherwise the train file says:
+        the labels of own files, numbers by size and anything else by letter.
+
+    Raises:
+      UserError: an unknown task, one of another program, `is_regression` with a task that has
+        labels, or a bad train file.
+    """
+    if known.plain(settings.task_name) == CUSTOM:
+        task = _own_task(settings)
+    elif known.plain(settings.task_name) == "tsv":
+        raise UserError("task_name: own files are --task_name=custom, whatever their form")
+    else:
+        task = known.find_task(settings.task_name)
+        if task.kind.program != settings.program:
+            raise UserError("task_name: %s is a task of %s" % (task.name, task.kind.program))
+        task = task.kind.configured(_with_named_files(task, settings), settings)
+        if settings.is_regression and not task.is_regression:
+            raise UserError("is_regression is True, but task %s has the labels %s"
+                            % (task.name, ", ".join(task.class_names)))
+    task = _as_written(task, settings)
+    if task.labels == () and stored:
+        task = task.kind.from_model(task, stored)
+    task = complete(task, settings.data_dir)
+    if settings.dev_share is not None and "dev" not in (*task.files, *task.groups) \
+            and "train" in task.files:
+        task = dataclasses.replace(task, dev_share=settings.dev_share)
+    task = with_metric(task, settings.metric)
+    if settings.do_train or settings.do_eval:
+        for name in filter(split_metrics.is_own, task.metrics):
+            split_metrics.own(name)       # a name that is wrong is refused before anything is read
+    return task
+
+
+def _as_written(task, settings):
+    """The task with files of the encoding and with the delimiter of the settings."""
+    if settings.encoding is not None:
+        encodings.check(settings.encoding)
+    delimiter = {"tab": "\t", "\\t": "\t"}.get(settings.delimiter, settings.delimiter)
+    if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
+        raise UserError("delimiter is '%s', expected one character, or tab" % settings.delimiter)
+    return dataclasses.replace(task, encoding=settings.encoding, delimiter=delimiter,
+                               skips_faults=settings.on_error == "skip", dev_seed=settings.seed)
+
+
+def complete(task: Task, data_dir: str) -> Task:
+    """The task with what its train file says, where that is not known: its labels."""
+    if task.labels != ():
+        return task
+    if "train" not in task.files:
+        raise UserError("data_dir: no file of split train, which names the labels; give it, or "
+                        "--train_file")
+    return task.kind.from_train_file(task, readers.require_file(
+        data_dir, task.files["train"], "train"))
+
+
+def with_metric(task: Task, name: Optional[str]) -> Task:
+    """The task judged by the metric `name`, or by several with commas between, before all others;
+    None leaves it as it is."""
+    names = tuple(_listed(name))
+    for each in names:
+        task.kind.check_metric(task, each)
+    return dataclasses.replace(task, metrics=tuple(dict.fromkeys(names + task.metrics)))
+
+
+def find_kind(settings: Any) -> Kind:
+    """The kind that the flags of own files ask for."""
+    return next(kind for kind in KINDS.values() if kind.is_asked_for(settings))
+
+
+def _own_task(settings):
+    kind = find_kind(settings)
+    columns = kind.own_columns(settings) or _table_columns(settings)
+    found, dev_share = _own_files(settings, kind)
+    task = Task(CUSTOM, labels=() if kind.has_labels else None, metrics=kind.default_metrics,
+                kind=kind, files=found, dev_share=dev_share, **columns)
+    return kind.configured(_with_named_files(task, settings), settings)
+
+
+def _table_columns(settings):
+    _check_flags(settings)
+    columns = {name: _listed(getattr(settings, name + "_column")) for name in
+               ("text_a", "text_b", "label")}
+    if len(columns["label"]) > 1 and not settings.multi_label:
+        raise UserError("label_column names %d columns; several are for --multi_label=True"
+                        % len(columns["label"]))
+    return dict(columns, query=settings.query_id_column, id=settings.id_column, id_required=True,
+                choices=_listed(settings.choice_columns), cut_first=bool(settings.choice_columns))
+
+
+def _check_flags(settings):
+    """Raises UserError where flags ask for two kinds at once, or for less than a kind needs."""
+    for name in ("text_a_column", "label_column", "choice_columns"):
+        names = getattr(settings, name)
+        if not _listed(names) and (names or name != "choice_columns"):
+            raise UserError("%s is '%s', expected the name of a column" % (name, names))
+    if settings.label_thresholds and not settings.multi_label:
+        raise UserError("label_thresholds is for --multi_label=True; predict_threshold is for the "
+                        "second of two labels")
+    if settings.multi_label and not settings.label_separator:
+        raise UserError("label_separator is empty, expected what stands between the labels of a "
+                        "cell")
+    if settings.multi_label and settings.choice_columns:
+        raise UserError("multi_label is True: any number of labels does not go with "
+                        "choice_columns, of which one is right")
+    if settings.is_regression and (settings.multi_label or settings.choice_columns):
+        raise UserError("is_regression is True: a score goes with neither multi_label nor "
+                        "choice_columns")
+    if settings.query_id_column and (settings.is_regression or settings.multi_label
+                                     or settings.choice_columns):
+        raise UserError("query_id_column makes a ranking by grades, which goes with none of "
+                        "is_regression, multi_label and choice_columns")
+    if settings.query_id_column and not _listed(settings.text_b_column):
+        raise UserError("query_id_column makes a ranking of documents for the queries in "
+                        "text_a_column; give --text_b_column, the column of the documents")
+
+
+def _listed(names):
+    return tuple(name.strip() for name in (names or "").split(",") if name.strip())
+
+
+# ---- which files
+
+# The names of the files of a split; those that the first tag sets had are among them.
+_SPLIT_NAMES = {"train": ("train",), "test": ("test", "testb"),
+                "dev": ("dev", "valid", "validation", "val", "eval", "testa")}
+_DEV_SHARE = 0.1
+
+
+def _own_files(settings, kind):
+    """({split: path}, fraction of train to hold out): `data_dir` has train.csv or the like, or is
+    one file, of which all rows are evaluated or predicted where nothing is trained.
+
+    Without a file for dev, a tenth of the training examples is held out.
+    """
+    data_dir = settings.data_dir
+    if os.path.isfile(data_dir):
+        path = os.path.abspath(data_dir)
+        return ({"train": path}, _DEV_SHARE) if settings.do_train else (
+            dict.fromkeys(_SPLIT_NAMES, path), 0.0)
+    there = sorted(os.listdir(data_dir)) if os.path.isdir(data_dir) else []
+    found = {}
+    for split, names in _SPLIT_NAMES.items():
+        fitting = kind.own_file_names(names, there)
+        if len(fitting) > 1:
+            raise UserError("data_dir: %s has %s; expected one of them, or name it with --%s_file"
+                            % (data_dir, " and ".join(fitting), split))
+        if fitting or split != "dev":
+            found[split] = fitting[0] if fitting else tuple(
+                "%s.%s" % (name, form) for name in names
+                for form in kind.own_forms or ("txt", "jsonl"))
+    if "dev" in found or not isinstance(found["train"], str):
+        return found, 0.0 if "dev" in found else _DEV_SHARE
+    unread = [name for name in there if name not in found.values() and readers.extension(name) in (
+        *readers.FORMS, "parquet", readers.extension(found["train"]))]
+    if unread and (settings.do_train or settings.do_eval) and settings.dev_share != 0 \
+            and "dev" not in settings.named_files:
+        _log.warning("note: data_dir: %s is not read; split dev is a part of %s; name a file of it "
+                     "with --dev_file", ", ".join(unread), found["train"])
+    return found, _DEV_SHARE
+
+
+def _with_named_files(task, settings):
+    """The task with the files that flags name in place of those in `data_dir`."""
+    named = {split: readers.Paths.of(paths, split + "_file")
+             for split, paths in settings.named_files.items()}
+    if not named:
+        return task
+    found = dict(task.files if settings.data_dir else {}, **named)
+    groups = {split: parts for split, parts in task.groups.items()
+              if split not in named and set(parts) <= set(found)}
+    has_dev = "dev" in found or "dev" in groups
+    return dataclasses.replace(
+        task, files=found, groups=groups,
+        dev_share=0.0 if has_dev or "train" not in found else task.dev_share or _DEV_SHARE)

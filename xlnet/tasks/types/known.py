@@ -1,0 +1,230 @@
+"""The public tasks as data: GLUE, other English sets, CLUE and other Chinese ones, XNLI, rankings.
+
+`task` says what each field means. Tasks of a user's own columns are made in `custom`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from xlnet.errors import UserError, did_you_mean
+from xlnet.tasks.types.multiple_choice import MultipleChoice
+from xlnet.tasks.types.registry import KINDS
+from xlnet.tasks.types.task import Task
+
+
+def _task(name, text_a, text_b, label, labels, metrics, kind="classification", **more):
+    """A `Task` whose columns may be given as plain names, and its kind too."""
+    return Task(name, _columns(text_a), _columns(text_b), _columns(label), labels, metrics,
+                KINDS[kind] if isinstance(kind, str) else kind,
+                **dict(dict(quoted=False), **more))
+
+
+def _columns(names):
+    return () if names is None else (names,) if isinstance(names, str) else tuple(names)
+
+
+# --- GLUE (https://gluebenchmark.com)
+
+_ENTAILMENT = ("entailment", "not_entailment")
+_NLI = ("contradiction", "entailment", "neutral")
+_COLA_COLUMNS = ("source", "label", "mark", "sentence")
+
+_GLUE_TASKS = (
+    _task("cola", "sentence", None, "label", ("0", "1"), ("matthews", "accuracy"),
+          headers={"train": _COLA_COLUMNS, "dev": _COLA_COLUMNS}, submissions={"test": "CoLA.tsv"}),
+    _task("sst-2", "sentence", None, "label", ("0", "1"), ("accuracy",),
+          submissions={"test": "SST-2.tsv"}),
+    _task("mrpc", "#1 String", "#2 String", "Quality", ("0", "1"), ("f1", "accuracy"),
+          submissions={"test": "MRPC.tsv"}),
+    _task("sts-b", "sentence1", "sentence2", "score", None, ("pearson", "spearman"),
+          kind="regression", submissions={"test": "STS-B.tsv"}),
+    _task("qqp", "question1", "question2", "is_duplicate", ("0", "1"), ("f1", "accuracy"), id="id",
+          submissions={"test": "QQP.tsv"}, broken_rows=True),
+    _task("mnli", "sentence1", "sentence2", "gold_label", _NLI, ("accuracy",),
+          files={"train": "train.tsv",
+                 "dev_matched": "dev_matched.tsv", "dev_mismatched": "dev_mismatched.tsv",
+                 "test_matched": "test_matched.tsv", "test_mismatched": "test_mismatched.tsv"},
+          groups={"dev": ("dev_matched", "dev_mismatched"),
+                  "test": ("test_matched", "test_mismatched")},
+          submissions={"test_matched": "MNLI-m.tsv", "test_mismatched": "MNLI-mm.tsv"}),
+    _task("qnli", "question", "sentence", "label", _ENTAILMENT, ("accuracy",),
+          submissions={"test": "QNLI.tsv"}),
+    _task("rte", "sentence1", "sentence2", "label", _ENTAILMENT, ("accuracy",),
+          submissions={"test": "RTE.tsv"}),
+    _task("wnli", "sentence1", "sentence2", "label", ("0", "1"), ("accuracy",),
+          submissions={"test": "WNLI.tsv"}),
+    # The diagnostic set: predicted with a model that was trained on MNLI.
+    _task("ax", "sentence1", "sentence2", "label", _NLI, ("matthews",),
+          files={"test": "diagnostic.tsv"}, submissions={"test": "AX.tsv"}, trained_as="mnli"),
+)
+GLUE = {task.name: task for task in _GLUE_TASKS}
+
+
+# --- Other English sets
+
+_NUMBERS = tuple(str(number) for number in range(120))
+_TRAIN_TEST_CSV = {"train": "train.csv", "test": "test.csv"}
+# The reviews' CSV files write a line break as \n and a quotation mark as \".
+_ESCAPED = (("\\n", " "), ('\\"', '"'))
+# AG News writes a line break as a lone backslash.
+_BACKSLASHES = (("\\", " "),)
+
+
+def _csv_task(name, columns, text_a, num_labels, replacements=_ESCAPED):
+    """A set of https://arxiv.org/abs/1509.01626: CSV files without header, labels from 1 on."""
+    return _task(name, text_a, None, "label", _NUMBERS[1:num_labels + 1], ("accuracy", "macro_f1"),
+                 files=dict(_TRAIN_TEST_CSV), headers={"train": columns, "test": columns},
+                 replacements=replacements, dev_share=0.05)
+
+
+_TITLE_AND_TEXT = ("label", "title", "text")
+_REVIEW = ("label", "text")
+
+_OTHER_TASKS = (
+    _task("snli", "sentence1", "sentence2", "gold_label", _NLI, ("accuracy",), id="pairID",
+          files={split: ("snli_1.0_%s.jsonl" % split, "snli_1.0_%s.txt" % split, split + ".tsv")
+                 for split in ("train", "dev", "test")}, skipped_labels=("-",)),
+    _task("imdb", "text", None, "label", ("neg", "pos"), ("accuracy", "auc"), id="id",
+          files={"train": "train", "test": "test"}, tree="folders", dev_share=0.05,
+          replacements=(("<br />", " "),)),
+    _csv_task("yelp-2", _REVIEW, "text", 2),
+    _csv_task("yelp-5", _REVIEW, "text", 5),
+    _csv_task("ag_news", _TITLE_AND_TEXT, ("title", "text"), 4, replacements=_BACKSLASHES),
+    _csv_task("dbpedia", _TITLE_AND_TEXT, ("title", "text"), 14),
+    _csv_task("amazon-2", _TITLE_AND_TEXT, ("title", "text"), 2),
+    _csv_task("amazon-5", _TITLE_AND_TEXT, ("title", "text"), 5),
+)
+
+
+def _race(name, folders):
+    return _task(name, "article", "question", "answer", ("A", "B", "C", "D"), ("accuracy",),
+                 kind=MultipleChoice(fills_gaps=True), id="id", choices=("options",),
+                 tree="race", cut_first=True,
+                 files={split: tuple("%s/%s" % (split, folder) for folder in folders)
+                        if len(folders) == 1 else split for split in ("train", "dev", "test")})
+
+
+_RACE_TASKS = (_race("race", ("middle", "high")), _race("race-middle", ("middle",)),
+               _race("race-high", ("high",)))
+
+
+# --- Chinese sets, and XNLI
+
+_JSON_FILES = {"train": "train.json", "dev": "dev.json", "test": "test.json"}
+
+
+def _clue(name, text_a, text_b, labels, submitted=None, **more):
+    """A classification set of CLUE (https://www.cluebenchmarks.com) in its JSON lines.
+
+    submitted: what its server calls the task, with the version of the test set (CLUE 1.1).
+    """
+    return _task(name, text_a, text_b, "label", labels, ("accuracy", "macro_f1"),
+                 submissions={"test": "%s_predict.json" % (submitted or name)},
+                 submission_form="json",
+                 **dict(dict(id="id", files=dict(_JSON_FILES)), **more))
+
+
+_CLUE_TASKS = (
+    _clue("tnews", "sentence", None, ("100", "101", "102", "103", "104", "106", "107", "108",
+                                      "109", "110", "112", "113", "114", "115", "116"), "tnews11"),
+    _clue("afqmc", "sentence1", "sentence2", ("0", "1")),
+    _clue("iflytek", "sentence", None, _NUMBERS[:119]),
+    _clue("cmnli", "sentence1", "sentence2", _NLI, skipped_labels=("-",)),
+    _clue("ocnli", "sentence1", "sentence2", _NLI, "ocnli_50k", skipped_labels=("-",),
+          files={"train": ("train.json", "train.50k.json"), "dev": "dev.json",
+                 "test": "test.json"}),
+    _clue("csl", "keyword", "abst", ("0", "1")),
+    _clue("cluewsc", "text", ("target.span2_text", "target.span1_text"), ("false", "true"),
+          "cluewsc11"),
+    _task("chnsenticorp", "text_a", None, "label", ("0", "1"), ("accuracy", "auc"), id="qid"),
+)
+
+XNLI_LANGUAGES = ("ar", "bg", "de", "el", "en", "es", "fr", "hi", "ru", "sw", "th", "tr", "ur",
+                  "vi", "zh")
+
+
+def _xnli(language):
+    """XNLI (https://arxiv.org/abs/1809.05053): MultiNLI in translation, one language at a time."""
+    train = "multinli.train.%s.tsv" % language
+    return _task("xnli-" + language, "sentence1", "sentence2", "gold_label", _NLI, ("accuracy",),
+                 id="pairID", only={"language": language},
+                 renamed={"premise": "sentence1", "hypo": "sentence2", "label": "gold_label"},
+                 label_names={"contradictory": "contradiction"},
+                 files={"train": (train, "multinli/" + train, "XNLI-MT-1.0/multinli/" + train),
+                        "dev": ("xnli.dev.tsv", "XNLI-1.0/xnli.dev.tsv"),
+                        "test": ("xnli.test.tsv", "XNLI-1.0/xnli.test.tsv")})
+
+
+# --- Ranking: tables, or TREC's files (`readers` reads both)
+
+_RANKING = _task("ranking", "query", "document", "grade", None, KINDS["ranking"].default_metrics,
+                 kind="ranking", id="document_id", id_required=True, query="query_id", quoted=True,
+                 files={split: tuple("%s.%s" % (split, form) for form in
+                                     ("tsv", "csv", "jsonl", "run", "qrels"))
+                        for split in ("train", "dev", "test")})
+
+# --- Tagging: columns of words and tags, whose labels and scheme the train file says
+
+
+def _tagging(name, tag_column, files):
+    return _task(name, "1", None, tag_column, (), KINDS["tagging"].default_metrics,
+                 kind="tagging", id=None, files=files)
+
+
+_TAGGING_TASKS = (
+    _tagging("conll2003", "4", {"train": ("eng.train", "train.txt"),
+                                "dev": ("eng.testa", "valid.txt"),
+                                "test": ("eng.testb", "test.txt")}),
+    _tagging("msra_ner", "2", {split: split + ".txt" for split in ("train", "dev", "test")}),
+    _tagging("resume_ner", "2", {split: split + ".char.bmes"
+                                 for split in ("train", "dev", "test")}),
+)
+
+
+# --- Questions on paragraphs
+
+def _questions(name, scoring, files):
+    kind = dataclasses.replace(KINDS["spans"], scoring=scoring)
+    return Task(name, ("context",), ("question",), ("answers",), None, kind.default_metrics, kind,
+                id="id", query="context", files=files)
+
+
+_QUESTION_TASKS = (
+    _questions("squad1", "squad1.1", {"train": "train-v1.1.json", "dev": "dev-v1.1.json"}),
+    _questions("squad2", "squad2.0", {"train": "train-v2.0.json", "dev": "dev-v2.0.json"}),
+    _questions("cmrc2018", "characters", {
+        split: "cmrc2018_%s.json" % split for split in ("train", "dev", "trial", "test")}),
+)
+
+
+TASKS = {task.name: task for task in (
+    *_GLUE_TASKS, *_OTHER_TASKS, *_RACE_TASKS, *_CLUE_TASKS, *map(_xnli, XNLI_LANGUAGES),
+    _RANKING, *_TAGGING_TASKS, *_QUESTION_TASKS)}
+CUSTOM = "custom"   # the task of one's own files
+
+
+# --- Which task
+
+def find_task(name: str) -> Task:
+    """Returns the known task of that name; case, hyphens and underscores do not matter.
+
+    `mnli_matched` and `mnli_mismatched` are MNLI with this half of its dev and test files.
+
+    Raises:
+      UserError: an unknown task.
+    """
+    by_name = {plain(task.name): task for task in TASKS.values()}
+    for half in ("matched", "mismatched"):
+        by_name["mnli" + half] = dataclasses.replace(GLUE["mnli"], groups={
+            "dev": ("dev_" + half,), "test": ("test_" + half,)})
+    if plain(name) not in by_name:
+        known = [*TASKS, CUSTOM]
+        raise UserError("task_name: unknown task '%s'%s (tasks: %s)"
+                        % (name, did_you_mean(name.lower(), known), ", ".join(known)))
+    return by_name[plain(name)]
+
+
+def plain(name: str) -> str:
+    """A task's name without case, hyphens and underscores."""
+    return name.lower().replace("-", "").replace("_", "")

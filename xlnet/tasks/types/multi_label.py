@@ -1,0 +1,292 @@
+"""Multi-label classification: any number of the labels for each row."""
+
+from __future__ import annotations
+
+import ast
+import collections
+import dataclasses
+import logging
+import re
+from collections.abc import Sequence
+from typing import Any, Optional
+
+import numpy as np
+
+from xlnet.errors import UserError, did_you_mean
+from xlnet.records.feature_spec import Feature
+from xlnet.tasks.files.readers import to_text
+from xlnet.tasks.metrics import split_metrics
+from xlnet.tasks.output.results import Labels
+from xlnet.tasks.types.classification import (
+    SEPARATORS,
+    as_known,
+    by_label,
+    differ,
+    one_spelling,
+    probability_columns,
+    sorted_names,
+    unknown_label,
+)
+from xlnet.tasks.types.kind import THRESHOLD, Kind, LossOptions
+from xlnet.tasks.types.task import Row, Task
+
+_log = logging.getLogger(__name__)
+
+# A text in quotation marks or without, and what separates it from the next one.
+_ITEM = re.compile(r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^\s'",][^'",\n]*)(?:\s*,|(?=\s)|$)""")
+_INDICATORS = {**dict.fromkeys(("0", "0.", "0.0", "false", "False", "FALSE"), "0"),
+               **dict.fromkeys(("1", "1.", "1.0", "true", "True", "TRUE"), "1")}
+_NUMBERED = "label_%d"      # the labels of lists of 0 and 1
+
+
+@dataclasses.dataclass(frozen=True)
+class MultiLabel(Kind):
+    """An independent yes or no for each label. An answer is their probabilities, float32 [L]; a
+    decision and the truth are 0 and 1, float32 [L].
+
+    In files labels are in one cell, between `separator`s or line breaks, or a list, in JSON or as
+    Python writes it; or each has a column of 0 and 1, or a place in a list of 0 and 1.
+    """
+    separator: str = ","
+    thresholds: str = ""             # "label:probability,...", in place of the threshold of all
+
+    name = "multi_label"
+    has_labels = True
+    smooths_labels = True
+    default_metrics = ("micro_f1", "macro_f1", "accuracy", "auc")
+    metrics = {"micro_f1": split_metrics.micro_f1, "macro_f1": split_metrics.macro_f1,
+               "accuracy": split_metrics.accuracy, "auc": split_metrics.auc}
+
+    def is_asked_for(self, settings: Any) -> bool:
+        return settings.multi_label
+
+    def configured(self, task: Task, settings: Any) -> Task:
+        return dataclasses.replace(task, kind=MultiLabel(
+            settings.label_separator, settings.label_thresholds or ""))
+
+    def find_labels(self, task: Task, rows: Sequence[Row], path: str) -> tuple:
+        """The columns' names, or those in the one column: numbers by size, others by letter."""
+        if len(task.label) > 1:
+            return task.label
+        where = "%s: column '%s'" % (path, task.label[0])
+        found = {row.label for row in rows}
+        if (length := _indicator_length(found)):
+            _log.info("%s has lists of 0 and 1: the labels are called %s to %s", where,
+                      _NUMBERED % 0, _NUMBERED % (length - 1))
+            return tuple(_NUMBERED % i for i in range(length))
+        if any(len(set(label)) < len(label) for label in found):
+            raise UserError("%s has lists of 0 and 1 of different lengths; expected one for each "
+                            "label, or the names of the labels" % where)
+        names = {name for label in found for name in label}
+        bare = sorted(name for name in names if "[%s]" % name in names)
+        if bare:
+            raise UserError("%s has the labels '%s' and '[%s]'; labels in brackets are read in a "
+                            "list alone: ['[%s]']" % (where, *bare[:1] * 3))
+        if not names:
+            raise UserError("%s holds no label; expected one or more" % where)
+        if max(map(len, found)) == 1:
+            for other in SEPARATORS:
+                parts = collections.Counter(part.strip() for name in names
+                                            for part in name.split(other))
+                if other != self.separator and len(parts) < parts.total():
+                    raise UserError("%s: no row has '%s' between two labels, but several have '%s'"
+                                    ": give --label_separator='%s'" % (
+                                        where, self.separator, other, other))
+            _log.warning("note: %s has no row with two labels or more; label_separator is '%s'",
+                         where, self.separator)
+        return sorted_names(one_spelling(names, where))
+
+    def from_train_file(self, task: Task, path: str) -> Task:
+        task = super().from_train_file(task, path)
+        self._check_thresholds(task)
+        return task
+
+    def from_model(self, task: Task, stored: dict) -> Task:
+        task = super().from_model(task, stored)
+        self._check_thresholds(task)
+        return task
+
+    def _check_thresholds(self, task):
+        self._threshold(task, THRESHOLD)
+
+    def head_scope(self, name: str) -> str:
+        return "classification_%s" % name
+
+    # ---- files and records
+
+    def parse_label(self, task: Task, cells: list) -> tuple:
+        """A sorted tuple of names."""
+        if len(cells) > 1:
+            return self._parse_indicators(task, cells)
+        if not cells or cells[0] is None:
+            return None, "no '%s'" % task.label[0]
+        try:
+            listed = cells[0] if isinstance(cells[0], list) else _parse_list(to_text(cells[0]))
+        except ValueError as e:
+            return None, "column '%s': %s" % (task.label[0], e)
+        if listed is not None:
+            texts = [to_text(text).strip() for text in listed]
+            values = [_INDICATORS.get(text) for text in texts]
+            if task.labels and task.labels[0] == _NUMBERED % 0 and None not in values:
+                return self._of_indicators(task, values)
+            if not task.labels and len(values) > 1 and None not in values:
+                return tuple(values), None      # `find_labels` says what they mean
+        else:
+            texts = [text.strip() for line in to_text(cells[0]).splitlines()
+                     for text in line.split(self.separator)]
+        names = tuple(sorted({as_known(task, text) for text in texts} - {""}))
+        faults = [fault for fault in (unknown_label(task, name) for name in names) if fault]
+        return (None, faults[0]) if faults else (names, None)
+
+    def _of_indicators(self, task, values):
+        if len(values) != len(task.class_names):
+            return None, "column '%s' has a list of %d, expected %d" % (
+                task.label[0], len(values), len(task.class_names))
+        return tuple(sorted(name for name, value in zip(task.class_names, values)
+                            if value == "1")), None
+
+    def _parse_indicators(self, task, cells):
+        """Labels as columns of 0 and 1, in the order of the task's labels."""
+        texts = [to_text(cell).strip() for cell in cells]
+        if task.labels and len(texts) != len(task.labels):
+            return None, "%d columns of labels, expected %d: %s" % (
+                len(texts), len(task.labels), ", ".join(task.labels))
+        for name, text in zip(task.label, texts):
+            if text not in _INDICATORS:
+                return None, "column '%s': '%s', expected 0 or 1" % (name, text)
+        return tuple(sorted(name for name, text in zip(task.labels or task.label, texts)
+                            if _INDICATORS[text] == "1")), None
+
+    def label_array(self, task: Task, rows: Sequence[Row]) -> np.ndarray:
+        """float32 [n,L] of 0 and 1."""
+        position = {label: id for id, label in enumerate(task.class_names)}
+        array = np.zeros([len(rows), len(task.class_names)], np.float32)
+        for i, row in enumerate(rows):
+            array[i, [position[name] for name in row.label or ()]] = 1
+        return array
+
+    def label_features(self, task: Task, length: int) -> tuple:
+        return (Feature("label_ids", (len(task.class_names),), "float"),)
+
+    # ---- the output layer
+
+    def logits(self, nn: Any, task: Task, features: dict, is_training: bool) -> Any:
+        """[B,L]"""
+        return nn.dense(nn.summary(), len(task.class_names), nn.scope + "/logit")
+
+    def loss(self, nn: Any, task: Task, logits: Any, features: dict,
+             options: Optional[LossOptions]) -> Any:
+        """The loss of a record is the mean over its labels."""
+        labels = features["label_ids"]                                        # float32 [B,L]
+        options = options or LossOptions()
+        if options.label_smoothing:
+            labels = labels * (1. - options.label_smoothing) + options.label_smoothing / 2
+        return nn.tf.reduce_mean(nn.sigmoid_cross_entropy(logits, labels), axis=1)
+
+    def answers(self, nn: Any, task: Task, logits: Any) -> dict:
+        return {"values": nn.tf.sigmoid(logits)}
+
+    def served(self, tf: Any, task: Task, answers: dict, features: dict,
+               threshold: float = THRESHOLD) -> dict:
+        values = answers["values"]
+        return {"is_label": values >= self._threshold(task, threshold), "probabilities": values}
+
+    # ---- decisions and metrics
+
+    def decide(self, task: Task, values: np.ndarray, threshold: float = THRESHOLD) -> np.ndarray:
+        """float32 [n,L]"""
+        return (np.asarray(values) >= self._threshold(task, threshold)).astype(np.float32)
+
+    def _threshold(self, task, threshold):
+        """The threshold of each label, floats [L].
+
+        Raises:
+          UserError: `thresholds` are not label:probability, or name another label.
+        """
+        found = dict.fromkeys(task.class_names, threshold)
+        for part in filter(None, self.thresholds.split(",")):
+            name, colon, number = map(str.strip, part.rpartition(":"))
+            if colon and name not in found:
+                raise UserError("label_thresholds: no label '%s'%s (labels: %s)" % (
+                    name, did_you_mean(name, found), ", ".join(found)))
+            if not re.fullmatch(r"0?\.\d+|[01](\.0*)?", number, re.ASCII):
+                raise UserError("label_thresholds: '%s', expected label:probability, ... with "
+                                "probabilities from 0 to 1" % part)
+            found[name] = float(number)
+        return list(found.values())
+
+    def constant_answer(self, task: Task, truth: np.ndarray) -> np.ndarray:
+        """The share of the rows that each label has."""
+        return truth.mean(axis=0)
+
+    def collapsed(self, task: Task, values: Any, truth: Any) -> Optional[str]:
+        """One set of labels for all rows, while the true ones differ."""
+        decisions = self.decide(task, values)
+        if not differ(truth) or differ(decisions):
+            return None
+        names = [name for name, is_on in zip(task.class_names, decisions[0]) if is_on]
+        return "every row has the labels %s" % (", ".join(names) or "(none)")
+
+    def table(self, task: Task, values: Any, truth: Any, threshold: float) -> str:
+        return split_metrics.class_table(task, self.decide(task, values, threshold), truth)
+
+    # ---- from Python
+
+    def results(self, task: Task, rows: Sequence[Row], values: Any,
+                threshold: float = THRESHOLD) -> list:
+        values = self.checked(task, values, len(rows))
+        return [Labels(tuple(name for name, is_on in zip(task.class_names, decision) if is_on),
+                       by_label(task, row))
+                for decision, row in zip(self.decide(task, values, threshold), values)]
+
+    # ---- prediction files
+
+    def prediction_columns(self, task: Task, rows: Sequence[Row], values: np.ndarray,
+                           threshold: float) -> list:
+        """`id labels p_<label> ...`"""
+        return [("id", (row.id for row in rows)),
+                ("labels", self.answer_texts(task, values, threshold)),
+                *probability_columns(task, values)]
+
+    def answer_texts(self, task: Task, values: np.ndarray, threshold: float) -> list:
+        return [self.separator.join(
+            name for name, is_on in zip(task.class_names, row) if is_on)
+            for row in self.decide(task, values, threshold)]
+
+
+# ---- lists in a cell
+
+def _parse_list(text):
+    """The items of a list as Python, NumPy or JSON writes it, texts; None for another cell.
+
+    Raises:
+      ValueError: a list begins that is none.
+    """
+    text = text.strip()
+    if not re.fullmatch(r"""\[.*\]|\((?=['"\d]).*\)|\{(?=['"\d]).*\}|set\(\)""", text, re.DOTALL):
+        return None
+    inside, items = text[1:-1].strip() if text != "set()" else "", []
+    if text[0] == "[" and inside[:1] not in "'\"[" and re.search(r"\].*\[", inside, re.DOTALL):
+        return None                 # labels in brackets
+    if re.fullmatch(r"[\d.\s]+", inside):
+        return inside.split()       # as NumPy writes numbers
+    while inside:
+        found = _ITEM.match(inside)
+        if not found:
+            raise ValueError("'%s' is not a list" % text)
+        item, inside = found[1].strip(), inside[found.end():].lstrip()
+        items.append(ast.literal_eval(item) if item[0] in "'\"" else item)
+    return items
+
+
+def _indicator_length(found):
+    """The length of lists of 0 and 1 that say for each label whether a row has it; 0 where they
+    list the names of labels, which are in order and not repeated.
+
+    found: the different labels of rows.
+    """
+    lengths = set(map(len, found))
+    if len(lengths) != 1 or max(lengths) < 2 or not all(
+            set(label) <= {"0", "1"} for label in found):
+        return 0
+    return max(lengths) if found != {("0", "1")} else 0

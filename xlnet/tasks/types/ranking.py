@@ -1,0 +1,338 @@
+"""Ranking: documents put in order for queries, learned from grades or from pairs of documents.
+
+A row is a document of a query, its label the grade: 0 is not relevant, the higher the better.
+`Ranking` is the kind of task; below it are the pairs to train on, and how good an order is.
+Shape letters: n rows, Q queries, m documents of one query.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, Optional
+
+import numpy as np
+
+from xlnet.errors import UserError
+from xlnet.tasks.files.row_store import Names, digest, kept
+from xlnet.tasks.output.prediction_files import PredictionFile
+from xlnet.tasks.types.kind import THRESHOLD, Answers, LossOptions, refuse_nan
+from xlnet.tasks.types.regression import Regression
+from xlnet.tasks.types.task import Row, Task
+
+RANDOM_ORDERS = 10     # of which the measures of a random order are the mean
+
+# grades: float32 [n]. queries: which rows are ranked together, as `by_query` returns them.
+# missing: the grades of the relevant documents of each query that no row has, Q arrays.
+Judged = collections.namedtuple("Judged", "grades queries missing")
+
+
+@dataclasses.dataclass(frozen=True)
+class Ranking(Regression):
+    """A score for each document of a query. It is trained on pairs of a query's documents, by the
+    logistic loss on the difference of their scores (RankNet,
+    https://doi.org/10.1145/1102351.1102363), or on each document, by the squared error of its
+    grade."""
+    pairwise: bool = False
+    pairs_per_query: int = 50        # drawn among those of different grades; 0: all
+    highest_grade: int = 0           # of a perfect document, for ERR; 0: the highest one of a file
+
+    name = "ranking"
+    default_metrics = ("ndcg@10", "map", "err@10")
+    baseline_words = "random order"
+    verb = "rank"
+
+    def is_asked_for(self, settings: Any) -> bool:
+        return bool(settings.query_id_column)
+
+    def configured(self, task: Task, settings: Any) -> Task:
+        cutoff = settings.ranking_cutoff
+        return dataclasses.replace(
+            task, metrics=("ndcg@%d" % cutoff, "map", "err@%d" % cutoff),
+            kind=Ranking(settings.ranking_loss == "pairwise", settings.pairs_per_query,
+                         settings.highest_grade))
+
+    def check_metric(self, task: Task, name: str) -> None:
+        if not re.fullmatch(r"(%s)|map" % "|".join("%s@[1-9][0-9]*" % each for each in MEASURES),
+                            name):
+            raise UserError("metric: task %s has no %s (metrics: map, %s, with any k)" % (
+                task.name, name, ", ".join("%s@k" % each for each in MEASURES)))
+
+    # ---- files and records
+
+    def parse_score(self, task: Task, text: str) -> tuple:
+        """An integer; junk, which TREC grades below 0, is as little relevant as anything else."""
+        if not re.fullmatch(r"-?\d{1,2}(\.0*)?", text, re.ASCII):
+            return None, "column '%s': '%s', expected an integer below 100" % (
+                task.label[0], text)
+        grade = max(float(text), 0.0)
+        if self.highest_grade and grade > self.highest_grade:
+            return None, "column '%s': %s is above highest_grade %d" % (
+                task.label[0], text, self.highest_grade)
+        return grade, None
+
+    def check_row(self, task: Task, row: Row, seen: dict) -> Optional[str]:
+        """seen: the text of each query, and the documents of queries, of the rows before."""
+        for what, name in (("query", row.query), ("document", row.id)):
+            if not name or name.split() != [name]:
+                return "%s '%s': expected a name without spaces" % (what, name)
+        text = digest(row.pairs[0][0])
+        if seen.setdefault(("text", row.query), text) != text:
+            return "query '%s' has another text than in the rows before" % row.query
+        if not seen.setdefault("documents", Names()).add("%s %s" % (row.query, row.id)):
+            return "duplicate document '%s' of query '%s'" % (row.id, row.query)
+        return None
+
+    def training_rows(self, task: Task, rows: Sequence[Row], seed: int,
+                      data_dir: str) -> Sequence[Row]:
+        if not self.pairwise:
+            return rows
+        pairs = pair_rows(rows, self.pairs_per_query, seed)
+        if not pairs:
+            raise UserError("data_dir: no query of the train file in %s has documents of different "
+                            "grades, which ranking_loss pairwise compares" % data_dir)
+        return pairs
+
+    def training_unit(self, task: Task) -> str:
+        return "pairs" if self.pairwise else "rows"
+
+    def num_choices(self, task: Task, is_training: bool) -> int:
+        return 2 if self.pairwise and is_training else 1
+
+    # ---- the output layer
+
+    def logits(self, nn: Any, task: Task, features: dict, is_training: bool) -> Any:
+        """Scores [B]; of a pair how much better the first one is, [B]."""
+        scores = super().logits(nn, task, features, is_training)
+        if not (self.pairwise and is_training):
+            return scores
+        pairs = nn.tf.reshape(scores, [-1, 2])
+        return pairs[:, 0] - pairs[:, 1]
+
+    def loss(self, nn: Any, task: Task, logits: Any, features: dict,
+             options: Optional[LossOptions]) -> Any:
+        """The labels of pairs are the probability that the first one is the better one."""
+        if self.pairwise and options:
+            return nn.sigmoid_cross_entropy(logits, features["label_ids"])
+        return super().loss(nn, task, logits, features, options)
+
+    # ---- metrics
+
+    def truth(self, task: Task, rows: Sequence[Row]) -> Judged:
+        queries, missing = by_query(rows), {row.query: row.source for row in rows if row.source}
+        return Judged(self.label_array(task, rows), queries, [
+            np.array(missing.get(rows[query[0]].query, ()), np.float64) for query in queries]
+            if missing else [])
+
+    def evaluate(self, task: Task, values: Any, truth: Judged,
+                 threshold: float = THRESHOLD) -> dict:
+        values = self.checked(task, values, len(truth.grades))
+        refuse_nan(task, values)
+        return evaluate(task.metrics, values, truth.grades, truth.queries, self.highest_grade,
+                        truth.missing)
+
+    def baseline(self, task: Task, truth: Judged) -> dict:
+        """The metrics of a random order."""
+        return random_order(task.metrics, truth.grades, truth.queries, self.highest_grade,
+                            truth.missing)
+
+    def collapsed(self, task: Task, values: Any, truth: Judged) -> Optional[str]:
+        return super().collapsed(task, values, truth.grades)
+
+    def mean_loss(self, task: Task, answers: Answers, truth: Judged) -> float:
+        if not self.pairwise:
+            return super().mean_loss(task, answers, truth)
+        return pair_loss(answers.values, truth.grades, truth.queries)
+
+    # ---- prediction files, words
+
+    def prediction_files(self, task: Task, rows: Sequence[Row], values: Any,
+                         threshold: float = THRESHOLD) -> list:
+        """A table, and the ranking as trec_eval takes it."""
+        return [*super().prediction_files(task, rows, values, threshold),
+                PredictionFile("run", "as a TREC run", run_lines(
+                    kept(row for row in rows if row.pairs), values))]
+
+    def prediction_columns(self, task: Task, rows: Sequence[Row], values: np.ndarray,
+                           threshold: float) -> list:
+        """`query id score`"""
+        return [("query", (row.query for row in rows)),
+                *super().prediction_columns(task, rows, values, threshold)]
+
+    def words(self, task: Task) -> str:
+        return "scores of documents, trained on %s" % (
+            "pairs of them" if self.pairwise else "their grades")
+
+
+def run_lines(rows: Sequence[Row], scores: np.ndarray) -> Iterator[str]:
+    """Yields a line `query Q0 document rank score xlnet` for each row, best documents first.
+
+    scores: float32 [n], with all their digits, so that none are equal that were not.
+    """
+    scores = np.asarray(scores)
+    for query in by_query(rows):
+        for rank, index in enumerate(best_first(scores, query), 1):
+            row = rows[index]
+            yield "%s Q0 %s %d %.9g xlnet\n" % (row.query, row.id, rank, scores[index])
+
+
+# ---- orders
+
+def by_query(rows: Sequence[Row]) -> list:
+    """The rows of each query: Q int arrays [m] of row numbers, in the order of the queries' first
+    rows.
+
+    A query's rows are sorted by the document's name, backwards. Documents of equal scores stay in
+    this order, as trec_eval has them, so that no measure depends on the order of a file.
+    """
+    found: dict[str, list[tuple]] = {}
+    for index, row in enumerate(rows):
+        found.setdefault(row.query, []).append((row.id, index))
+    return [np.array([index for _, index in sorted(documents, key=lambda one: one[0],
+                                                   reverse=True)])
+            for documents in found.values()]
+
+
+def best_first(values: np.ndarray, query: np.ndarray) -> np.ndarray:
+    """Sorts the row numbers of a query, int [m], by their scores; values: scores [n]."""
+    return query[np.argsort(-values[query], kind="stable")]
+
+
+# ---- pairs ----
+
+def pair_rows(rows: Sequence[Row], most: int, seed: int) -> Sequence[Row]:
+    """Makes rows of two texts, the better document first, to train on.
+
+    Args:
+      rows: n `Row` with grades. most: pairs of a query, drawn among those of different
+        grades; 0: all of them. seed: of the draw.
+
+    Returns:
+      `Row`s with two pairs and the label 1: the probability that the first one is the better one
+      (RankNet, https://doi.org/10.1145/1102351.1102363).
+    """
+    return kept(_pairs(rows, most, np.random.default_rng(seed)))
+
+
+def _pairs(rows, most, random):
+    for query in by_query(rows):
+        documents = [rows[index] for index in query]
+        better, worse = _unequal(np.array([row.label for row in documents]))
+        if most and len(better) > most:
+            drawn = np.sort(random.choice(len(better), most, replace=False))
+            better, worse = better[drawn], worse[drawn]
+        for one, other in zip(better, worse):
+            yield documents[one]._replace(pairs=documents[one].pairs + documents[other].pairs,
+                                          label=1.0)
+
+
+def _unequal(grades):
+    """All pairs of documents of which the first one has the higher grade: two int arrays."""
+    return np.nonzero(grades[:, None] > grades[None, :])
+
+
+def pair_loss(values: np.ndarray, grades: np.ndarray, queries: list) -> float:
+    """The mean logistic loss over all pairs of different grades, 0 without any.
+
+    values: scores [n]; grades [n]; queries: as `by_query` returns them.
+    """
+    total, count = 0.0, 0
+    for query in queries:
+        better, worse = _unequal(grades[query])
+        margins = values[query][better].astype(np.float64) - values[query][worse]
+        total += np.logaddexp(0, -margins).sum()
+        count += len(margins)
+    return float(total / max(count, 1))
+
+
+# ---- measures ----
+
+# They are few lines each; trec_eval's libraries are compiled, take names in place of arrays, and
+# have no ERR. The tests compare with trec_eval's values.
+
+def evaluate(names: Sequence[str], values: np.ndarray, grades: np.ndarray, queries: list,
+             highest: float = 0, missing: Sequence[np.ndarray] = ()) -> dict:
+    """Returns the mean of each measure over the queries, an ordered dict of name to float.
+
+    A query without a relevant document counts as 0.
+
+    Args:
+      names: "map", "ndcg@k" and the other `MEASURES`.
+      values: scores [n].
+      grades: [n], those below 0 count as 0.
+      queries: as `by_query` returns them.
+      highest: grade of a perfect document, for ERR; 0: the highest of `grades`.
+      missing: as in `Judged`; (): there are none.
+    """
+    values = np.asarray(values)
+    grades = np.maximum(np.asarray(grades, np.float64), 0)
+    highest = highest or grades.max()
+    ranked = [(grades[best_first(values, query)], missing[i] if missing else ())
+              for i, query in enumerate(queries)]
+    return {name: float(np.mean([_measure(name, *each, highest) for each in ranked]))
+            for name in names}
+
+
+def random_order(names: Sequence[str], grades: np.ndarray, queries: list, highest: float = 0,
+                 missing: Sequence[np.ndarray] = ()) -> dict:
+    """What `evaluate` gives for an order by chance: the mean over some random ones."""
+    random = np.random.default_rng(0)
+    results = [evaluate(names, random.random(len(grades)), grades, queries, highest, missing)
+               for _ in range(RANDOM_ORDERS)]
+    return {name: float(np.mean([result[name] for result in results])) for name in names}
+
+
+def _measure(name, grades, missing, highest):
+    name, _, cutoff = name.partition("@")
+    judged = np.concatenate([grades, missing])
+    return MEASURES[name](grades, int(cutoff) if cutoff else len(grades), judged, highest)
+
+
+def _average_precision(grades, cutoff, judged, highest):
+    relevant = grades[:cutoff] > 0
+    precision = np.cumsum(relevant) / np.arange(1, len(relevant) + 1)
+    return (precision * relevant).sum() / max(np.count_nonzero(judged), 1)
+
+
+def _reciprocal_rank(grades, cutoff, judged, highest):
+    found = np.flatnonzero(grades[:cutoff])
+    return 1 / (found[0] + 1) if len(found) else 0.0
+
+
+def _precision(grades, cutoff, judged, highest):
+    return np.count_nonzero(grades[:cutoff]) / cutoff
+
+
+def _recall(grades, cutoff, judged, highest):
+    return np.count_nonzero(grades[:cutoff]) / max(np.count_nonzero(judged), 1)
+
+
+def _ndcg(grades, cutoff, judged, highest):
+    """Gains are 2^grade - 1 (https://doi.org/10.1145/1102351.1102363)."""
+    return _trec_ndcg(2 ** grades - 1, cutoff, 2 ** judged - 1, highest)
+
+
+def _trec_ndcg(grades, cutoff, judged, highest):
+    """trec_eval's: gains are the grades."""
+    ideal = _dcg(np.sort(judged)[::-1][:cutoff])
+    return _dcg(grades[:cutoff]) / ideal if ideal else 0.0
+
+
+def _dcg(gains):
+    return (gains / np.log2(np.arange(2, len(gains) + 2))).sum()
+
+
+def _err(grades, cutoff, judged, highest):
+    """Expected reciprocal rank (https://doi.org/10.1145/1645953.1646033): the reader goes down the
+    list and stops at a document with the probability that its grade says."""
+    stops = (2 ** grades[:cutoff] - 1) / 2 ** highest
+    arrives = np.concatenate([[1.0], np.cumprod(1 - stops)[:-1]])
+    return (arrives * stops / np.arange(1, len(stops) + 1)).sum()
+
+
+# By name: (grades [m] in the order of the scores, first documents looked at, grades of all
+# documents of the query, highest grade).
+MEASURES = {"map": _average_precision, "ndcg": _ndcg, "err": _err, "mrr": _reciprocal_rank,
+            "p": _precision, "recall": _recall, "trec_ndcg": _trec_ndcg}

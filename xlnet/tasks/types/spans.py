@@ -1,0 +1,391 @@
+"""Questions whose answer is a span of a text, or that have none: SQuAD, CMRC and files like theirs.
+
+`Spans` is the kind of task. `question_windows` makes records of questions, `span_answers` finds the
+best spans over all windows, `span_scoring` says how good they are, `squad_files` reads them.
+
+Shape letters: n rows (questions), m records (windows), B records of a batch, T tokens, S and E the
+starts and, for each start, the ends that are looked at, D width.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import itertools
+import logging
+import os
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, ClassVar, Optional
+
+import numpy as np
+
+from xlnet.config import SpanSettings
+from xlnet.tasks.features import encoding, question_windows
+from xlnet.tasks.files import squad_files
+from xlnet.tasks.files.row_store import Mapped, Names, kept
+from xlnet.tasks.metrics import span_metrics
+from xlnet.tasks.output import served_spans, span_answers
+from xlnet.tasks.output.prediction_files import PredictionFile
+from xlnet.tasks.types.kind import THRESHOLD, Answers, Kind, LossOptions, refuse_nan
+from xlnet.tasks.types.task import Row, Task
+
+_log = logging.getLogger(__name__)
+
+_HIDDEN = -1e30          # the logit of a place where no answer can be
+
+# Questions, answered and scored together. rule: a key of `span_metrics.RULES`.
+Truth = collections.namedtuple("Truth", "rows rule")
+
+
+@dataclasses.dataclass(frozen=True)
+class Spans(Kind):
+    """The answer is where its first and last token are, or that there is none.
+
+    A row's pair is (context, question); its label the true answers, `squad_files.Answer`s, () where
+    there is none. The joint head: logits of the start; of the end beside a start, the true one in
+    training; and whether there is an answer, of the mean of all tokens weighted by how likely they
+    are the start, and of <cls>. Variables are named as the reference's. The separate one: logits of
+    start and end from one dense layer; where <cls> is both, there is no answer.
+    """
+    doc_stride: int = 128            # pieces from one window of a paragraph to the next
+    max_query_length: int = 64       # pieces of a question that are kept
+    max_answer_length: int = 64      # pieces of an answer
+    start_n_top: int = 5             # S
+    end_n_top: int = 5               # E
+    n_best_size: int = 5             # answers that are written of each question
+    max_segments: int = 1            # segments of a record: the window, and the text before it
+    span_head: str = "joint"         # or "separate"
+    scoring: Optional[str] = None    # key of `span_metrics.RULES`; None: as the file's version has
+
+    name = "spans"
+    verb = "answer"
+    default_metrics = ("f1", "exact")
+    baseline_words = "sentence that shares most words"
+    metrics: ClassVar[Mapping[str, Any]] = dict.fromkeys(
+        ("f1", "exact", "best_f1", "best_exact"))
+    program = "run_squad.py"
+    plain_form = "json"
+    pads = "right"
+    takes_empty_text_b = True
+    token_features = question_windows.TOKEN_FEATURES
+    targets = ("start_positions", "end_positions", "is_impossible")
+
+    # ---- from the command line to a task
+
+    def is_asked_for(self, settings: Any) -> bool:
+        return isinstance(settings, SpanSettings)
+
+    def own_columns(self, settings: SpanSettings) -> dict:
+        """Questions on one paragraph belong together: they are held out together."""
+        label = (settings.answer_column, settings.answer_start_column)
+        return dict(text_a=(settings.context_column,), text_b=(settings.question_column,),
+                    label=tuple(filter(None, label)), id=settings.id_column,
+                    query=settings.context_column)
+
+    def configured(self, task: Task, settings: SpanSettings) -> Task:
+        files = dict(task.files) if settings.data_dir or settings.named_files else {}
+        evaluated = self._evaluated_file(task, settings)
+        if evaluated and "dev" not in settings.named_files:
+            files["dev"] = os.path.abspath(evaluated)
+        options = {field.name: getattr(settings, field.name) for field in dataclasses.fields(Spans)}
+        if settings.long_document != "memory":
+            options["max_segments"] = 1
+        kind = Spans(**dict(options, scoring=settings.scoring or self.scoring))
+        # Whatever is predicted, a run goes on with the questions that it began with.
+        holds_out = "train" in files and not settings.named_file
+        return dataclasses.replace(task, kind=kind, files=files,
+                                   dev_share=task.dev_share if holds_out else 0.0)
+
+    def _evaluated_file(self, task, settings):
+        """`predict_file`, unless it can only be predicted, as it has no answers; it is looked at
+        where that matters."""
+        path = settings.named_file
+        if not path or not (settings.do_train or settings.do_eval or settings.do_prepro):
+            return path
+        if settings.do_eval and not settings.data_dir:
+            return path         # nothing else is there: reading it will name what it lacks
+        if squad_files.has_answers(task, path, settings.predict_form):
+            return path
+        _log.info("note: %s has no answers: it is predicted, and not evaluated", path)
+        return None
+
+    # ---- files
+
+    def forms(self) -> Mapping[str, Callable]:
+        return squad_files.FORMS
+
+    def parse_label(self, task: Task, cells: list) -> tuple:
+        return squad_files.parse_answers(cells)
+
+    def check_row(self, task: Task, row: Row, seen: dict) -> Optional[str]:
+        """seen: the ids of the rows before."""
+        if not seen.setdefault("ids", Names()).add(row.id):
+            return "duplicate id '%s'" % row.id
+        context = row.pairs[0][0]
+        for answer in row.label or ():
+            if answer.start is not None and not -1 <= answer.start < len(context):
+                return "question '%s': answer_start %d is outside of the context of %d characters" \
+                    % (row.id, answer.start, len(context))
+        return None
+
+    def note_faults(self, task: Task, path: str, rows: Sequence[Row]) -> None:
+        squad_files.note_places(path, rows)
+
+    def training_rows(self, task: Task, rows: Sequence[Row], seed: int,
+                      data_dir: str) -> Sequence[Row]:
+        """All but those whose answer has no place; `note_faults` has named them."""
+        has_place = [not row.label or squad_files.place_of(row).is_known for row in rows]
+        return rows if all(has_place) else kept(itertools.compress(rows, has_place))
+
+    def training_unit(self, task: Task) -> str:
+        return "questions"
+
+    # ---- records
+
+    def label_features(self, task: Task, length: int) -> tuple:
+        return question_windows.window_features(length // self.max_segments)
+
+    def record_options(self) -> tuple:
+        return self.doc_stride, self.max_query_length, self.max_segments
+
+    def examples(self, task: Task, rows: Sequence[Row]) -> Collection[question_windows.Question]:
+        """The first answer of a row is the one to be learned."""
+        return Mapped(_example, rows)
+
+    def encode(self, examples: list, tokenizer: Any, layout: encoding.Layout) -> tuple:
+        return question_windows.encode(
+            examples, tokenizer, layout.max_seq_length // self.max_segments,
+            stride=self.doc_stride, max_query_length=self.max_query_length,
+            segments=self.max_segments)
+
+    # ---- the output layer
+
+    def head_scope(self, name: str) -> str:
+        return "start_logits" if self.span_head == "joint" else "span_logits"
+
+    def logits(self, nn: Any, task: Task, features: dict, is_training: bool) -> dict:
+        tf = nn.tf
+        place = nn.count_to(tf.shape(nn.sequence)[1], features["cls_index"].dtype)    # [T]
+        is_hidden = (place >= features["paragraph_len"][:, None]) & tf.not_equal(
+            place, features["cls_index"][:, None])
+        outputs = self.head(nn, tf.cast(is_hidden, tf.float32), features["cls_index"],
+                            None if is_training else self.start_n_top,
+                            features.get("start_positions", features["cls_index"]))
+        return dict(outputs, **{name: features[name] for name in (
+            "paragraph_len", "widest_start", "widest_end", *self.token_features)})
+
+    def head(self, nn: Any, is_hidden: Any, cls_index: Any, num_starts: Optional[int],
+             true_start: Any) -> dict:
+        """What the output layer computes of `nn.sequence` [B,T,D].
+
+        Args:
+          is_hidden: float32 [B,T], 1 where no answer can be. cls_index, true_start: int [B].
+          num_starts: S; None: no beam, only the true start.
+
+        Returns:
+          A dict of `start_log_probs` [B,T]; `end_log_probs` [B,T], beside the true start; and
+          `cls_logits` [B], the higher the less likely an answer. With a beam also
+          `start_top_log_probs`, `start_top_index` [B,S], best first, and for each of these starts
+          `end_top_log_probs`, `end_top_index` [B,S,E]. The separate head has `cls_logits` with a
+          beam alone.
+        """
+        if self.span_head == "separate":
+            return self._separate_head(nn, is_hidden, cls_index, num_starts)
+        with nn.beside_network():
+            return self._joint_head(nn, is_hidden, cls_index, num_starts, true_start)
+
+    def _separate_head(self, nn, is_hidden, cls_index, num_starts):
+        """Ends are looked at where an answer that begins at the start may end. `cls_logits` is the
+        logarithm of how much likelier no answer is than the best one."""
+        tf = nn.tf
+        both = nn.dense(nn.sequence, 2, "span_logits/dense")                          # [B,T,2]
+        start, end = (tf.nn.log_softmax(_hide(both[..., i], is_hidden)) for i in range(2))
+        outputs = {"start_log_probs": start, "end_log_probs": end}
+        if num_starts:
+            size = tf.shape(nn.sequence)[1]
+            no_text = tf.maximum(is_hidden, tf.one_hot(cls_index, size))
+            best = _top(tf, _hide(start, no_text), num_starts)
+            length = tf.range(size) - best.indices[:, :, None] + 1                    # [B,S,T]
+            fits = tf.cast((length >= 1) & (length <= self.max_answer_length), tf.float32)
+            ends = _top(tf, _hide(end[:, None], tf.maximum(no_text[:, None], 1 - fits)),
+                        self.end_n_top)
+            outputs["start_top_log_probs"], outputs["start_top_index"] = best
+            outputs["end_top_log_probs"], outputs["end_top_index"] = ends
+            answer = tf.reduce_max(best.values[:, :, None] + ends.values, axis=[1, 2])
+            outputs["cls_logits"] = tf.gather(start + end, cls_index, batch_dims=1) - answer
+        return outputs
+
+    def _joint_head(self, nn, is_hidden, cls_index, num_starts, true_start):
+        tf, sequence = nn.tf, nn.sequence
+        start = nn.dense(sequence, 1, "start_logits/dense")[..., 0]                   # [B,T]
+        start = _hide(start, is_hidden)
+        outputs = {"start_log_probs": tf.nn.log_softmax(start)}
+        starts = true_start[:, None]
+        if num_starts:
+            best = _top(tf, outputs["start_log_probs"], num_starts)
+            outputs["start_top_log_probs"], outputs["start_top_index"] = best
+            starts = tf.concat([best.indices, starts], axis=1)                        # [B,S+1]
+        ends = tf.nn.log_softmax(_hide(self._end_logits(nn, starts), is_hidden[:, None]))
+        outputs["end_log_probs"] = ends[:, -1]
+        if num_starts:
+            outputs["end_top_log_probs"], outputs["end_top_index"] = _top(
+                tf, ends[:, :-1], self.end_n_top)
+        outputs["cls_logits"] = self._answerability(nn, tf.nn.softmax(start), cls_index)
+        return outputs
+
+    def _end_logits(self, nn, starts):
+        """The logits of all ends beside each start: int [B,k] -> [B,k,T]."""
+        tf, sequence = nn.tf, nn.sequence
+        width = sequence.shape.as_list()[-1]
+        last = tf.cast(tf.shape(sequence)[1] - 1, starts.dtype)
+        at_start = nn.gather_rows(sequence, tf.minimum(starts, last))                 # [B,k,D]
+        with tf.variable_scope("end_logits"):
+            hidden = tf.tanh(nn.dense_of_pairs(sequence, at_start, width, "dense_0"))
+            return nn.dense(nn.layer_norm(hidden, "LayerNorm"), 1, "dense_1")[..., 0]
+
+    def _answerability(self, nn, start_probs, cls_index):
+        """start_probs [B,T], cls_index int [B] -> logits [B] that there is no answer."""
+        tf, sequence = nn.tf, nn.sequence
+        of_start = tf.einsum("btd,bt->bd", sequence, start_probs)
+        of_cls = nn.gather_rows(sequence, cls_index[:, None])[:, 0]
+        with tf.variable_scope("answer_class"):
+            hidden = tf.tanh(nn.dense(tf.concat([of_start, of_cls], axis=1),
+                                      sequence.shape.as_list()[-1], "dense_0"))
+            return nn.linear(nn.dropout(hidden), 1, "dense_1")[:, 0]
+
+    def loss(self, nn: Any, task: Task, logits: dict, features: dict,
+             options: Optional[LossOptions]) -> Any:
+        """The mean of start and end, and half of that of answerability, as in the reference; of the
+        separate head, to which no answer is a place, the mean alone."""
+        where = [-nn.gather_rows(logits[name + "_log_probs"][:, :, None],
+                                 features[name + "_positions"][:, None])[:, 0, 0]
+                 for name in ("start", "end")]
+        if self.span_head == "separate":
+            return 0.5 * (where[0] + where[1])
+        return 0.5 * (where[0] + where[1] + nn.sigmoid_cross_entropy(
+            logits["cls_logits"], features["is_impossible"]))
+
+    def answers(self, nn: Any, task: Task, logits: dict) -> dict:
+        """What `span_answers.join` takes."""
+        tf = nn.tf
+        starts, ends = logits["start_top_index"], logits["end_top_index"]    # [B,S], [B,S,E]
+        last = tf.shape(nn.sequence)[1] - 1
+        return {
+            "start_log_prob": logits["start_top_log_probs"],
+            "end_log_prob": logits["end_top_log_probs"],
+            "char_start": tf.gather(logits["char_start"], tf.minimum(starts, last), batch_dims=1),
+            "char_end": tf.gather(logits["char_end"], tf.minimum(ends, last), batch_dims=1),
+            "is_allowed": self._is_allowed(tf, logits, starts[:, :, None], ends),
+            "null_score": logits["cls_logits"],
+        }
+
+    def _is_allowed(self, tf, logits, starts, ends):
+        """Which spans are answers: in the paragraph, not too long, and of all windows the one with
+        most context; starts int32 [B,S,1], ends [B,S,E] -> bool [B,S,E]."""
+        size, low, high = (logits[name][:, None, None] for name in
+                           ("paragraph_len", "widest_start", "widest_end"))
+        return ((starts >= low) & (starts < high) & (ends >= starts) & (ends < size)
+                & (ends - starts < self.max_answer_length))
+
+    # ---- served as a graph
+
+    def texts_of_row(self, task: Task) -> tuple[str, ...]:
+        return "question", "context"
+
+    def graph_features(self, encoder: Any, task: Task, texts: dict) -> dict:
+        return encoder.questions(texts["context"], texts["question"], stride=self.doc_stride,
+                                 max_query_length=self.max_query_length)
+
+    def graph_join(self, tf: Any, answers: dict, row: Any) -> dict:
+        return served_spans.join(tf, answers, row)
+
+    def served(self, tf: Any, task: Task, answers: dict, features: dict,
+               threshold: float = THRESHOLD) -> dict:
+        """Of raw text what `served_spans.answers` says of each question; of records a
+        dict of arrays by window, as `answers` has it."""
+        if "context" not in features:
+            return answers
+        return served_spans.answers(tf, answers, features["context"], self.n_best_size, threshold)
+
+    # ---- from answers to decisions
+
+    def join(self, task: Task, outputs: dict, windows: Optional[np.ndarray]) -> Answers:
+        """values: n `span_answers.Found`, over all windows of each question."""
+        assert windows is not None, "the records of questions are windows"
+        loss = super().join(task, {"values": outputs["null_score"], "loss": outputs["loss"]},
+                            windows).loss
+        return Answers(span_answers.join(outputs, windows), loss)
+
+    # ---- metrics
+
+    def truth(self, task: Task, rows: Sequence[Row]) -> Truth:
+        has_none = any(row.label == () for row in rows)
+        return Truth(rows, self.scoring or ("squad2.0" if has_none else "squad1.1"))
+
+    def evaluate(self, task: Task, values: Any, truth: Truth, threshold: float = THRESHOLD) -> dict:
+        """The official script's numbers: those of the answers as predicted; where some questions
+        have none also of those with and without an answer, and the best that a threshold could
+        do."""
+        null = span_answers.null_probabilities(values)
+        refuse_nan(task, null)
+        texts = span_answers.texts(truth.rows, values)
+        scores = span_metrics.score(truth.rule, texts,
+                                    list(map(squad_files.as_in_context, truth.rows)))
+        found = span_metrics.summary(span_metrics.with_threshold(scores, null, threshold))
+        best = {}
+        for name in ("exact", "f1"):
+            best["best_" + name], best["best_%s_thresh" % name] = span_metrics.best_threshold(
+                getattr(scores, name), [bool(text) for text in texts], scores, null)
+        shown = (*found, *best) if not scores.has_answer.all() else tuple(found)
+        found.update(best)
+        return {name: found[name] for name in dict.fromkeys((*task.metrics, *shown))}
+
+    def baseline(self, task: Task, truth: Truth) -> dict:
+        """A sentence for every question: thresholds say nothing."""
+        result = self.evaluate(task, [span_answers.closest_sentence(*row.pairs[0])
+                                      for row in truth.rows], truth)
+        return {name: value for name, value in result.items()
+                if name in task.metrics or not name.startswith("best_")}
+
+    # ---- from Python
+
+    def results(self, task: Task, rows: Sequence[Row], values: Any,
+                threshold: float = THRESHOLD) -> list:
+        return span_answers.answers(rows, values, self.n_best_size, threshold)
+
+    # ---- prediction files, words
+
+    def prediction_files(self, task: Task, rows: Sequence[Row], values: Any,
+                         threshold: float = THRESHOLD) -> list:
+        """The official forms: the answers, the n best of each question, and the probabilities that
+        there is none."""
+        answers, n_best, null = span_answers.official(rows, values, self.n_best_size, threshold)
+        return [PredictionFile("json", None, [span_answers.as_json(answers)]),
+                PredictionFile("nbest.json", "n best answers", [span_answers.as_json(n_best)]),
+                PredictionFile("na_prob.json", "probabilities of no answer", [
+                    span_answers.as_json(null)])]
+
+    def counts_in_words(self, task: Task, rows: Sequence[Row]) -> str:
+        answered = sum(bool(row.label) for row in rows)
+        return "%s with an answer, %s without" % tuple(
+            map("{:,}".format, (answered, len(rows) - answered)))
+
+    def words(self, task: Task) -> str:
+        return "answers of up to %d tokens, windows every %d tokens" % (
+            self.max_answer_length, self.doc_stride)
+
+
+def _example(row):
+    (context, question), place = row.pairs[0], squad_files.place_of(row)
+    return question_windows.Question(context, question, place.start, place.end)
+
+
+def _hide(logits, is_hidden):
+    return logits * (1 - is_hidden) + _HIDDEN * is_hidden
+
+
+def _top(tf, log_probs, count):
+    """The best of the last axis, as many as asked for even where there are fewer: then some places
+    beyond the end."""
+    padding = [[0, 0]] * (log_probs.shape.ndims - 1) + [[0, count]]
+    return tf.nn.top_k(tf.pad(log_probs, padding, constant_values=2 * _HIDDEN), count)

@@ -1,0 +1,399 @@
+"""Tagging: a tag for each word of a sentence, which say where entities are."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import functools
+import logging
+from collections.abc import Collection, Sequence
+from typing import Any, Optional
+
+import numpy as np
+
+from xlnet.config import TaggerSettings
+from xlnet.errors import UserError
+from xlnet.tasks.features import encoding, word_encoding
+from xlnet.tasks.files import faults, schemes, tagged_files
+from xlnet.tasks.files.row_store import Mapped, kept
+from xlnet.tasks.metrics import entity_metrics
+from xlnet.tasks.output.prediction_files import PredictionFile
+from xlnet.tasks.types.classification import weights_of
+from xlnet.tasks.types.kind import THRESHOLD, Answers, Kind, LossOptions, mean_over_windows
+from xlnet.tasks.types.task import Asked, Row, Task
+from xlnet.tokenization.tokenizer import is_unspaced
+
+_log = logging.getLogger(__name__)
+
+# A file in which more of the tags but O are illegal is not of the scheme that is expected.
+_MOST_ILLEGAL = 0.01
+
+# Logits [B,T',L] at the tokens of a batch, and the features `word_starts` [B,T] and
+# `sentence_edges` [B,2].
+Scores = collections.namedtuple("Scores", "logits word_starts sentence_edges")
+
+
+def _entity_metric(name):
+    """Precision, recall or F1 of entities: the same in both of seqeval's modes, as tags are
+    legal."""
+    def metric(task, decisions, truth, values):
+        return getattr(entity_metrics.total(_counts(decisions, truth)), name)
+    return metric
+
+
+def _counts(decisions, rows):
+    """Entities by label; true ones of a text are where its file has them, even inside of words."""
+    return entity_metrics.by_label(
+        [tagged_files.located(row.source, schemes.spans(tags))
+         for row, tags in zip(rows, decisions)],
+        [tagged_files.located(row.source, schemes.spans(row.label))
+         if row.source.entities is None else [tuple(entity) for entity in row.source.entities]
+         for row in rows])
+
+
+def _accuracy(task, decisions, truth, values):
+    return entity_metrics.accuracy(decisions, [row.label for row in truth])
+
+
+@dataclasses.dataclass(frozen=True)
+class Tagging(Kind):
+    """A softmax over the tags at the first piece of each word.
+
+    The labels of a task are all tags of the scheme that is learned (`schemes.learned`), O first. An
+    answer is two tags' ids for each word, int32 [W,2]: the most probable tag of the word by itself,
+    and its tag in the most probable one of the legal sequences, which is the decision. So where
+    the first ones are legal together nothing is changed; where not, they are repaired. The truth is
+    the rows.
+    """
+    scheme: str = "auto"             # of the files; "auto" until the train file is read
+    is_scheme_given: bool = False    # by the user, so that files are repaired, not refused
+    is_spaced: bool = True           # words of files without spaces stand between spaces
+    all_pieces: bool = False         # the loss is at all pieces of a word, not at the first
+
+    name = "tagging"
+    verb = "tag"
+    has_labels = True
+    smooths_labels = True
+    baseline_words = "most frequent tag"
+    default_metrics = ("f1", "precision", "recall", "accuracy")
+    metrics = {"f1": _entity_metric("f1"), "precision": _entity_metric("precision"),
+               "recall": _entity_metric("recall"), "accuracy": _accuracy}
+    program = "run_tagger.py"
+    plain_form = ""                 # recognized by the content
+    own_forms = ()
+
+    @property
+    def learned_scheme(self) -> str:
+        """The scheme of the task's labels."""
+        return schemes.learned(self.scheme)
+
+    def is_asked_for(self, settings: Any) -> bool:
+        return isinstance(settings, TaggerSettings)
+
+    def own_columns(self, settings: TaggerSettings) -> dict:
+        return dict(text_a=(settings.word_column,), text_b=(), id=None,
+                    label=(settings.tag_column,) if settings.tag_column else ())
+
+    def configured(self, task: Task, settings: TaggerSettings) -> Task:
+        return dataclasses.replace(task, kind=Tagging(
+            settings.scheme, settings.scheme != "auto",
+            all_pieces=settings.tagged_pieces == "all"))
+
+    def from_train_file(self, task: Task, path: str) -> Task:
+        """With the tags, the scheme, the tags' column, and whether words stand between spaces."""
+        given = self.scheme if self.is_scheme_given else None
+        found = faults.Found()
+        sentences = kept(_checked(path, self._read(task, path, None, need_tags=True),
+                                  functools.cache(lambda tag: schemes.tag_fault(tag, given)),
+                                  found, task.skips_faults))
+        found.end(path, task.skips_faults and bool(sentences))
+        sequences = Mapped(lambda sentence: sentence.tags, sentences)
+        labels = schemes.labels_of(sequences)
+        if not labels:
+            raise UserError("%s: all tags are O; expected some entities" % path)
+        try:
+            scheme = given or schemes.detect(sequences)
+        except UserError as e:
+            raise UserError("%s: %s" % (path, e)) from None
+        source = sentences[0].source
+        if isinstance(source, tagged_files.Lines):
+            # As found in the file; names stay.
+            text_a, label = (
+                names if names and not names[0].isdecimal() else (column,) for names, column in (
+                    (task.text_a, source.word_column), (task.label, source.tag_column)))
+            task = dataclasses.replace(task, text_a=text_a, label=label)
+        kind = dataclasses.replace(self, scheme=scheme, is_spaced=_is_spaced(sentences))
+        return dataclasses.replace(task, kind=kind,
+                                   labels=schemes.all_tags(labels, kind.learned_scheme))
+
+    def _read(self, task, path, form, need_tags):
+        """The sentences; the tags of texts with entities are of the files' scheme, too."""
+        for sentence in tagged_files.read(
+                path, form, task.text_a[0], task.label[0] if task.label else None, need_tags,
+                encoding=task.encoding, delimiter=task.delimiter, skips=task.skips_faults):
+            if sentence.tags and sentence.entities is not None and self.scheme != "auto":
+                sentence = sentence._replace(tags=schemes.repaired(sentence.tags, self.scheme))
+            yield sentence
+
+    def from_model(self, task: Task, stored: dict) -> Task:
+        """The same from the `task.json` of a model."""
+        options = {name: stored["kind_options"][name] for name in ("scheme", "is_spaced")}
+        text_a, label = (tuple(stored["columns"].get(name, getattr(task, name)))
+                         for name in ("text_a", "label"))
+        return dataclasses.replace(task, kind=dataclasses.replace(self, **options),
+                                   labels=tuple(stored["labels"]), text_a=text_a, label=label)
+
+    def known_metrics(self, task: Task) -> tuple:
+        return tuple(self.metrics)
+
+    def training_unit(self, task: Task) -> str:
+        return "sentences"
+
+    # ---- files and records
+
+    def read_rows(self, task: Task, path: str, need_labels: bool,
+                  form: Optional[str]) -> Sequence[Row]:
+        sentences = self._read(task, path, form or None, need_labels)
+        labels = schemes.labels_of([task.class_names])
+
+        @functools.cache
+        def fault(tag):
+            return schemes.tag_fault(tag, self.scheme) or schemes.unknown_label(tag, labels)
+
+        found, legality = faults.Found(), _Legality(path, self.scheme)
+        if need_labels:
+            sentences = legality.checked(_checked(path, sentences, fault, found,
+                                                  task.skips_faults))
+        rows = kept(self._row(i, sentence, fault) for i, sentence in enumerate(sentences))
+        found.end(path, task.skips_faults and bool(rows))
+        legality.tell(self.is_scheme_given)
+        return rows
+
+    def _row(self, index, sentence, fault):
+        tags = sentence.tags
+        if tags is not None:
+            tags = None if any(map(fault, set(tags))) else schemes.tags_of(
+                schemes.spans(tags), len(tags), self.learned_scheme)
+        between = " " if self.is_spaced else ""
+        return Row(str(index), ((between.join(sentence.words), None),), tags, source=sentence)
+
+    def examples(self, task: Task, rows: Sequence[Row]) -> Collection:
+        position = {tag: id for id, tag in enumerate(task.class_names)}
+
+        def example(row):
+            words, after_space = row.source.words, row.source.after_space
+            return word_encoding.Example(
+                words, list(map(int, after_space or [self.is_spaced] * len(words))),
+                None if row.label is None else [position[tag] for tag in row.label])
+        return Mapped(example, rows)
+
+    def label_features(self, task: Task, length: int) -> tuple:
+        return word_encoding.features(length)
+
+    def encode(self, examples: list, tokenizer: Any, layout: encoding.Layout) -> tuple:
+        return word_encoding.arrays_of(examples, tokenizer, layout)
+
+    # ---- the output layer
+
+    def logits(self, nn: Any, task: Task, features: dict, is_training: bool) -> Scores:
+        logits = nn.dense(nn.sequence, len(task.class_names), nn.scope + "/logit")
+        return Scores(logits, features["word_starts"], features["sentence_edges"])
+
+    def loss(self, nn: Any, task: Task, logits: Scores, features: dict,
+             options: Optional[LossOptions]) -> Any:
+        """The mean over the pieces of a record at which there is a loss."""
+        tf, length = nn.tf, nn.tf.shape(logits.logits)[1]                         # T'
+        labels = features["label_ids"][:, -length:]                               # int32 [B,T']
+        counts = labels > 0
+        if not (self.all_pieces and options):
+            counts &= logits.word_starts[:, -length:] > 0
+        ids = tf.maximum(labels - 1, 0)
+        smoothing, class_weights = options or LossOptions()
+        loss = nn.softmax_cross_entropy(logits.logits, ids, smoothing)
+        if class_weights is not None:
+            loss *= tf.gather(tf.constant(class_weights, tf.float32), ids)
+        counts = tf.cast(counts, tf.float32)
+        loss, count = (tf.reduce_sum(x, axis=1, keepdims=True) for x in (loss * counts, counts))
+        return (loss / tf.maximum(count, 1.))[:, 0]
+
+    def answers(self, nn: Any, task: Task, logits: Scores) -> dict:
+        """int32 [B,T,2]: the tags of each word at its first piece, -1 elsewhere."""
+        tf, starts = nn.tf, logits.word_starts
+        scores, length = logits.logits, tf.shape(logits.logits)[1]                # [B,T',L]
+        alone = tf.argmax(scores, axis=2, output_type=tf.int32)
+        together = nn.best_path(
+            scores, starts[:, -length:] > 0, logits.sentence_edges > 0,
+            *schemes.legal_transitions(task.class_names, self.learned_scheme))
+        tags = tf.stack([alone, together], axis=2)
+        padding = [[0, 0], [tf.shape(starts)[1] - length, 0], [0, 0]]
+        is_word = tf.tile(starts[:, :, None] > 0, [1, 1, 2])
+        tags = tf.pad(tags, padding)
+        return {"values": tf.where(is_word, tags, -tf.ones_like(tags))}
+
+    def served(self, tf: Any, task: Task, answers: dict, features: dict,
+               threshold: float = THRESHOLD) -> dict:
+        """The tag of each word at its first piece, "" elsewhere: string [B,T]. Of raw text words
+        and tags, string [B,W], and the entities: labels, string, and their characters in the text,
+        int32 [B,E]; "" and -1 where a text has fewer."""
+        ids = answers["values"][:, :, 1]
+        if "words" not in features:
+            return {"tags": tf.gather(tf.constant(("", *task.class_names)), ids + 1)}
+        ids = tf.ragged.boolean_mask(ids, features["word_starts"] > 0)                # [B, (W)]
+        tags = ids.with_flat_values(tf.gather(tf.constant(task.class_names), ids.flat_values))
+        found = schemes.graph_spans(tf, ids, task.class_names, self.learned_scheme,
+                                    features["word_begins"], features["word_ends"])
+        return dict({"words": features["words"], "tags": tags.to_tensor("")}, **{
+            "entity_" + name: value.to_tensor(-1 if value.dtype == tf.int32 else "")
+            for name, value in zip(("labels", "starts", "ends"), found)})
+
+    def graph_features(self, encoder: Any, task: Task, texts: dict) -> dict:
+        return encoder.words(texts["text_a"])
+
+    def class_weights(self, text: str, task: Task, rows: Optional[Sequence[Row]]) -> Optional[list]:
+        """Labels are tags."""
+        counts = None if rows is None else collections.Counter(
+            tag for row in rows for tag in row.label)
+        return weights_of(text, task, counts)
+
+    # ---- decisions and metrics
+
+    def join(self, task: Task, outputs: dict, windows: Optional[np.ndarray]) -> Answers:
+        """values: the tags of each row, a list of n arrays int32 [W,2]."""
+        assert windows is not None, "sentences are split where they do not fit"
+        values = outputs["values"]
+        parts = np.split(values, np.cumsum(windows)[:-1])
+        return Answers([part[part[:, :, 0] >= 0] for part in parts],
+                       mean_over_windows(outputs["loss"], windows))
+
+    def decide(self, task: Task, values: Any, threshold: float = THRESHOLD) -> Any:
+        """Legal tags: n tuples."""
+        return [schemes.repaired([task.class_names[id] for id in ids[:, 1]], self.learned_scheme)
+                for ids in values]
+
+    def constant_answer(self, task: Task, truth: Any) -> np.ndarray:
+        """The most frequent tag, of one word: [2]."""
+        counts = collections.Counter(tag for row in truth for tag in row.label)
+        return np.full(2, task.class_names.index(counts.most_common(1)[0][0]))
+
+    def truth(self, task: Task, rows: Sequence[Row]) -> Sequence[Row]:
+        return rows
+
+    def evaluate(self, task: Task, values: Any, truth: Any, threshold: float = THRESHOLD) -> dict:
+        _check_lengths(values, truth)
+        decisions = self.decide(task, values)
+        return {name: float(self.metrics[name](task, decisions, truth, values))
+                for name in task.metrics}
+
+    def baseline(self, task: Task, truth: Any) -> dict:
+        constant = self.constant_answer(task, truth)
+        return self.evaluate(task, [np.tile(constant, (len(row.label), 1))
+                                    for row in truth], truth)
+
+    def collapsed(self, task: Task, values: Any, truth: Any) -> Optional[str]:
+        """One tag for all words, while the true ones differ."""
+        found, true = (set().union(*tags) for tags in (
+            self.decide(task, values), [row.label for row in truth]))
+        return "every word is '%s'" % found.pop() if len(found) == 1 < len(true) else None
+
+    def table(self, task: Task, values: Any, truth: Any, threshold: float) -> str:
+        counts = _counts(self.decide(task, values), truth)
+        return "%s\n\n%s" % (entity_metrics.table(counts), _repairs(values))
+
+    # ---- from Python
+
+    def row(self, task: Task, id: str, asked: Asked) -> tuple:
+        try:
+            sentence = tagged_files.of_text(asked.text_a) if isinstance(asked.text_a, str) \
+                else tagged_files.of_words(asked.text_a)
+        except ValueError as e:
+            return None, str(e)
+        return self._row(id, sentence, None), None
+
+    def results(self, task: Task, rows: Sequence[Row], values: Any,
+                threshold: float = THRESHOLD) -> list:
+        return [tagged_files.tagged(row.source, schemes.spans(tags), self.scheme)
+                for row, tags in zip(rows, self.decide(task, values))]
+
+    # ---- prediction files, words
+
+    def prediction_files(self, task: Task, rows: Sequence[Row], values: Any,
+                         threshold: float = THRESHOLD) -> list:
+        """The rows as they stand in their file, with one column or key more."""
+        _check_lengths(values, rows)
+        _log.info("%s: %s", task.name, _repairs(values))
+        spans = Mapped(schemes.spans, self.decide(task, values))
+        places = Mapped(lambda row: row.source.source, rows)
+        tags = Mapped(lambda row, found: schemes.tags_of(
+            found, len(row.source.words), self.scheme), rows, spans)
+        if isinstance(next(iter(places)), tagged_files.JsonLine):
+            return [PredictionFile("jsonl", None, tagged_files.json_lines(places, spans, tags))]
+        return [PredictionFile("conll", None, tagged_files.conll_lines(places, tags))]
+
+    def words(self, task: Task) -> str:
+        return "entities %s, scheme %s" % (
+            ", ".join(schemes.labels_of([task.class_names])), self.scheme)
+
+
+def _repairs(values):
+    """How many words have another tag in the legal sequence than by themselves, in words."""
+    changed = sum(np.count_nonzero(ids[:, 0] != ids[:, 1]) for ids in values)
+    return "repaired %s of %s tags" % tuple(
+        "{:,}".format(count) for count in (changed, sum(map(len, values))))
+
+
+def _checked(path, sentences, fault, found, skips):
+    """Yields the sentences; adds tags that have a fault, by the function `fault`, to `found`.
+    skips: sentences with such tags are left out."""
+    for sentence in sentences:
+        if any(map(fault, sentence.tags)):
+            for tag, number in zip(sentence.tags, sentence.numbers):
+                if fault(tag):
+                    found.add("%s:%d" % (path, number), fault(tag))
+            if skips:
+                continue
+        yield sentence
+
+
+class _Legality:
+    """Which tags of a file are illegal in its scheme."""
+
+    def __init__(self, path, scheme):
+        self._path, self._scheme = path, scheme
+        self._count = 0                         # of tags but O
+        self._numbers = tagged_files.LineNumbers()
+        self._found = faults.Found()
+
+    def checked(self, sentences):
+        """Yields the sentences."""
+        for sentence in sentences:
+            tags = sentence.tags
+            self._count += sum(tag != schemes.OUTSIDE for tag in tags)
+            for i in schemes.illegal(tags, self._scheme):
+                self._numbers.add(sentence.numbers[i])
+                self._found.add("%s:%d" % (self._path, sentence.numbers[i]), (
+                    "tag '%s' after '%s' is illegal in scheme %s; with --scheme=%s such tags are "
+                    "repaired" % (tags[i], tags[i - 1] if i else "(beginning)", self._scheme,
+                                  self._scheme)))
+            yield sentence
+
+    def tell(self, is_scheme_given):
+        """Refuses a file of another scheme; notes what is repaired of one that has some faults."""
+        illegal = self._numbers.count
+        if illegal > max(1, _MOST_ILLEGAL * self._count) and not is_scheme_given:
+            self._found.refuse()
+        if illegal:
+            _log.warning("note: %s: %d of %d tags are illegal in scheme %s and repaired: line %s",
+                         self._path, illegal, self._count, self._scheme, self._numbers)
+
+
+def _is_spaced(sentences):
+    """Whether words stand between spaces: those of most scripts do."""
+    unspaced = collections.Counter(
+        is_unspaced(word) for sentence in sentences for word in sentence.words)
+    return unspaced[True] <= unspaced[False]
+
+
+def _check_lengths(values, rows):
+    """Raises ValueError unless each row has as many tags as words."""
+    if list(map(len, values)) != [len(row.source.words) for row in rows]:
+        raise ValueError("rows have other numbers of tags than of words")

@@ -1,0 +1,111 @@
+"""A task as data: which files it has, what their columns mean, which metrics it is judged by.
+
+`parsing` reads the files; `known` lists the public tasks, `custom` makes one of a user's own
+columns. What a label, an output layer and a good answer are says the task's `kind`.
+Shape letters: n rows, L labels, C choices.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from typing import TYPE_CHECKING, Optional
+
+from xlnet.errors import UserError, did_you_mean
+
+if TYPE_CHECKING:
+    from xlnet.tasks.types.kind import Kind
+
+# id: str. pairs: ((text_a, text_b or None), ...), one pair, or C of them where a choice is to be
+# made; () for a row to be predicted that was skipped. label: as the kind's `parse_label` returns
+# it, or None where it is not known. query: name of the query that the row, a document, is ranked
+# for; None in other tasks. source: what else a kind keeps of a file that it reads itself.
+Row = collections.namedtuple("Row", "id pairs label query source", defaults=(None, None))
+
+# What is asked of a model from Python: the cells of a row without a file. text_a: a text, or a
+# tuple of words to be tagged. text_b: the second text or None. choices: the answers to choose from.
+Asked = collections.namedtuple("Asked", "text_a text_b choices", defaults=(None, ()))
+
+_THREE_FILES = {"train": "train.tsv", "dev": "dev.tsv", "test": "test.tsv"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """Where the rows of a task are, what their columns mean, and how answers are scored.
+
+    Columns are named as in the first line of a file, or by the keys of JSON lines; `headers` has
+    the names for files that lack this line. Several columns of one text are joined with a space.
+    A file's form follows from its extension: .tsv and .txt, .csv, .json and .jsonl (a JSON object
+    on each line); `tree` is the form of a directory.
+    """
+    name: str
+    text_a: tuple                    # column(s) of the text
+    text_b: tuple                    # column(s) of the second text; () if there is none
+    label: tuple                     # column(s) of the label
+    labels: Optional[tuple]          # L names, in the order of their ids; None: a score
+    metrics: tuple                   # the official main one first
+    kind: Kind                       # one of `registry.KINDS`, perhaps with options of its own
+    id: Optional[str] = "index"      # column of the row's name; the row number where there is none
+    id_required: bool = False        # a file without the column `id` is refused
+    choices: tuple = ()              # columns of the C answers, or one column that lists them
+    query: Optional[str] = None      # column of the query's name; rows are documents to be ranked
+    files: dict = dataclasses.field(default_factory=lambda: dict(_THREE_FILES))
+    # by split: a name, or names of which the first one found is it
+    tree: Optional[str] = None       # form of the directories: "folders" or "race"
+    groups: dict = dataclasses.field(default_factory=dict)        # a split that stands for others
+    headers: dict = dataclasses.field(default_factory=dict)       # column names, by split
+    renamed: dict = dataclasses.field(default_factory=dict)       # column in some files -> column
+    only: dict = dataclasses.field(default_factory=dict)          # column -> value of wanted rows
+    replacements: tuple = ()         # (old, new) in every text
+    label_names: dict = dataclasses.field(default_factory=dict)   # label in some files -> label
+    skipped_labels: tuple = ()       # rows that the authors of the set leave out
+    submissions: dict = dataclasses.field(default_factory=dict)   # a server's file names, by split
+    submission_form: str = "tsv"     # "tsv" as GLUE's server takes it, "json" as CLUE's
+    trained_as: Optional[str] = None     # the task whose output layer this one uses
+    broken_rows: bool = False            # the official train file has some: left out, with a note
+    cut_first: bool = False          # what is too long is cut off the first text
+    dev_share: float = 0.0           # share of the training rows held out where there is no dev
+    encoding: Optional[str] = None   # of the files' text; None: UTF-8, or as the file shows
+    delimiter: Optional[str] = None  # between the columns of tables; None: as the header shows
+    skips_faults: bool = False       # rows that cannot be read are left out and counted
+    dev_seed: int = 0                # of what is held out
+    quoted: bool = True              # .tsv: whether quoted cells are looked for; of public sets
+    # quotation marks are characters of the text, as in the programs of their authors
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """`labels`, for what only tasks with labels come to."""
+        assert self.labels is not None, "task %s has scores, not labels" % self.name
+        return self.labels
+
+    @property
+    def lower_is_better(self) -> bool:
+        """Whether a lower value of the main metric is the better one."""
+        return self.metrics[0] in self.kind.lower_is_better
+
+    @property
+    def is_regression(self) -> bool:
+        """Whether answers are scores: what the flag of this name is compared with."""
+        return self.labels is None
+
+    @property
+    def head(self) -> str:
+        """Name of the output layer in a checkpoint, such as "classification_mnli"."""
+        return self.kind.head_scope(self.trained_as or self.name)
+
+
+def splits_of(task: Task) -> tuple[str, ...]:
+    """The names of a task's splits: of several files, of one, and what is held out."""
+    return (*task.groups, *task.files, *(("dev",) if task.dev_share else ()))
+
+
+def expand_split(task: Task, split: str) -> tuple:
+    """Returns the splits, each of one file, that `split` stands for: MNLI's dev is two of them."""
+    if split in task.groups:
+        return task.groups[split]
+    known = splits_of(task)
+    if split not in known:
+        raise UserError("task %s has no split '%s'%s (splits: %s)%s" % (
+            task.name, split, did_you_mean(split, known), ", ".join(known),
+            "; train on task %s" % task.trained_as if task.trained_as else ""))
+    return (split,)
