@@ -164,7 +164,7 @@ def test_the_page_of_a_model_with_one_output_and_any_name(quick_start, models, t
     asked = json.loads(*re.findall(r"predict -d '(.*)'", page))
     told, = json.loads(*re.findall(r'^{"predictions".*', page, re.M))["predictions"]
     model = saved_model.SavedModel(saved)
-    found, = saved_model.as_rows(model.run("ids", model.arrays("ids", asked["instances"])))
+    found, = model.run("ids", saved_model.arrays(model.inputs("ids"), asked["instances"]))
     assert told == pytest.approx(found, rel=1e-4)
 
 
@@ -339,8 +339,8 @@ def test_what_is_beside_the_graph(quick_start, models, tmp_path, caplog):
     answer, = re.findall(r'^{"predictions".*', page, re.M)
     model = saved_model.SavedModel(saved)
     asked = json.loads(request)
-    arrays = model.arrays(asked["signature_name"], asked["instances"])
-    found = saved_model.as_rows(model.run(asked["signature_name"], arrays))
+    found = model.run(asked["signature_name"], saved_model.arrays(
+        model.inputs(asked["signature_name"]), asked["instances"]))
     assert [row["is_label"] for row in found] == [
         row["is_label"] for row in json.loads(answer)["predictions"]]
     compile(*re.findall(r"```python\n(.*?)```", page, re.S)[:1], "grpc", "exec")

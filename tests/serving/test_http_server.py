@@ -1,9 +1,6 @@
 """The example server: answers, limits, errors in words, batches of what arrives together."""
 
 import concurrent.futures
-import contextlib
-import http.client
-import json
 import shutil
 import threading
 import time
@@ -13,6 +10,7 @@ import urllib.parse
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
+from helpers.serving import ask, running
 
 from xlnet.errors import UserError
 from xlnet.serving.server import http_server, saved_model
@@ -46,31 +44,6 @@ def server(saved):
     limits = http_server.Limits(body=5000, rows=4, budget=100, characters=20, wait=0.0, arrival=1)
     with running(SavedModel(saved), "m", limits) as server:
         yield server
-
-
-@contextlib.contextmanager
-def running(model, name, limits=None, host="127.0.0.1"):
-    """A server that answers until the end of the block."""
-    server = http_server.Server(model, name, (host, 0), limits)
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.stop()
-        thread.join()
-
-
-def ask(server, method="POST", path="/v1/models/m:predict", body=None, headers=None):
-    """(status, what was answered)."""
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
-    connection.request(method, path, body if body is None or isinstance(body, (str, bytes))
-                       else json.dumps(body), headers or {})
-    answer = connection.getresponse()
-    content = answer.read().decode()
-    connection.close()
-    is_json = answer.headers["Content-Type"] == "application/json"
-    return answer.status, json.loads(content) if is_json else content
 
 
 def test_answers_are_rows(server):

@@ -26,9 +26,8 @@ DEFAULT = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 _WORDS = {"U": ("text", "texts"), "i": ("an integer", "integers"),
           "f": ("a number", "numbers")}
 
-# In the directory of the graph: what wrote it, with its checksum, and the labels.
+# In the directory of the graph: what wrote it, with its checksum.
 GRAPH_NAME, EXTRA, VERSIONS_NAME = "saved_model.pb", "assets.extra", "versions.json"
-LABELS_NAME = "labels.json"
 _TASK_NAME = "task.json"
 
 _B64 = "b64"            # key of bytes in JSON
@@ -87,7 +86,7 @@ class SavedModel:
                             DEFAULT)
         self.names = sorted({*named, self.default})
         task = self._extra(_TASK_NAME) or {}
-        self.labels: Optional[list[str]] = self._extra(LABELS_NAME)
+        self.labels: Optional[list[str]] = task.get("labels")
         self.about = "task %s (%s)" % (task["task"], task.get("kind", "classification")) \
             if "task" in task else "an exported model"
         self._max_tokens = task.get("settings", {}).get(     # of a text; 0: not known
