@@ -110,7 +110,7 @@ def predict(page, signature, **texts):
     for name, text in texts.items():
         page.fill("#in-" + name, text)
     page.click("#ask")
-    page.wait_for_function("!document.getElementById('ask').disabled")
+    page.wait_for_selector("#ask:not([disabled])")
     with contextlib.suppress(KeyError):         # a folder that pictures are wanted in
         page.screenshot(path=os.path.join(os.environ["XLNET_SCREENSHOTS"], "%s-%d.png" % (
             signature, page.viewport_size["width"])), full_page=True)

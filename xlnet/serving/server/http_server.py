@@ -42,7 +42,8 @@ _FRESH = 5.0                # an answer that is no older shows that the model an
 
 _HEADERS = [
     ("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; "
-     "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"),
+     "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
+     "frame-ancestors 'none'"),
     ("X-Content-Type-Options", "nosniff"), ("Referrer-Policy", "no-referrer"),
     ("Cache-Control", "no-cache")]
 
