@@ -120,7 +120,7 @@ def predict(page, signature, **texts):
 def test_predictions_as_people_want_them(page):
     assert page.inner_text("h1") == "my model" and EVIL in page.inner_text("#about")
     shown = predict(page, "text", text_a="a 'quoted' text")
-    assert shown.split("\n")[0] == "label: " + EVIL and "75.0 %" in shown
+    assert shown.split("\n")[0] == "label: " + EVIL and "75.0\u00a0%" in shown
     assert page.locator(".bar div").first.evaluate("e => e.style.width") == "75%"
     assert page.locator("img").count() == 0                     # texts are set as text
     assert predict(page, "score", text_a="a", text_b="b") == "2.346"

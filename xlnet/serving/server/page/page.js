@@ -146,16 +146,16 @@ function shown(answer, row, labels) {
 }
 
 const round = number => String(Number(number.toPrecision(4)));
-const percent = share => (100 * share).toFixed(1) + " %";
+const percent = share => (100 * share).toFixed(1) + "\u00a0%";
 
 // Rows of [what, probability, is it chosen], the likeliest first.
 function bars(rows) {
   return make("div", { className: "bars" }, ...rows.sort((a, b) => b[1] - a[1]).slice(0, BARS).flatMap(
     ([what, probability, chosen]) => {
       const inner = make("div");
-      inner.style.width = percent(Math.min(probability, 1)).replace(" ", "");
+      inner.style.width = 100 * Math.min(probability, 1) + "%";
       const name = make("span", { className: chosen ? "chosen" : "" }, what);
-      return [name, make("div", { className: "bar" }, inner), make("span", { textContent: percent(probability) })];
+      return [name, make("span", { textContent: percent(probability) }), make("div", { className: "bar" }, inner)];
     }));
 }
 
