@@ -21,7 +21,7 @@ from xlnet.config import NetworkSettings
 from xlnet.errors import UserError
 from xlnet.models import layout
 from xlnet.serving import loaded, session
-from xlnet.serving.export import exporter, warm_up
+from xlnet.serving.export import exporter, signatures, warm_up
 from xlnet.serving.server import saved_model
 from xlnet.tasks.files import schemes, tagged_files
 from xlnet.tasks.output import span_answers
@@ -122,7 +122,8 @@ def rows_of(kind):
 @has_text
 @pytest.mark.parametrize("kind", ("classification", "multi_label", "regression",
                                   "multiple_choice", "ranking", "sliding"))
-def test_answers_are_those_of_predictions(quick_start, models, tmp_path, kind):
+def test_answers_are_those_of_predictions(quick_start, models, tmp_path, kind, monkeypatch):
+    monkeypatch.setattr(signatures, "GROUP", 3 * 16 ** 2)       # windows in several groups
     has_ids = kind == "classification"                  # the other graphs are built but once
     saved = exporter.export(models(kind), str(tmp_path / "served"),
                             names=None if has_ids else ["text"])
@@ -200,8 +201,9 @@ CONTEXTS = ["kamat\u00a0 telok``x'' rokmi\u0301 2010, \u2026 solkat " * 8 + " \t
 
 
 @has_text
-def test_answers_to_questions(quick_start, models, tmp_path):
+def test_answers_to_questions(quick_start, models, tmp_path, monkeypatch):
     """Cut from the contexts as they were given, over windows, as the prediction files have them."""
+    monkeypatch.setattr(signatures, "GROUP", 7 * 32 ** 2)       # windows in several groups
     saved = exporter.export(models("spans"), str(tmp_path / "served"))
     pairs = list(zip(CONTEXTS, QUESTIONS))
     rows = [Row(str(i), (pair,), None) for i, pair in enumerate(pairs)]

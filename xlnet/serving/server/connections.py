@@ -72,6 +72,7 @@ class _Channel(HTTPChannel):
     is thrown away: closed at once it would be reset, and the refusal lost."""
     parser_class = _Parser
     error_task_class = _ErrorTask
+    close_when_flushed: bool
     is_refused = False
     refused_at: Optional[float] = None      # since when only the client may close [s]
 

@@ -22,7 +22,7 @@ class _Part(NamedTuple):
     """Examples of a request that are computed together."""
     key: Any                 # of those that may be in one batch: call and shapes of an example
     arrays: Arrays
-    count: int
+    size: int                # examples
     tokens: int              # of its longest example
     arrived: float           # [s]
     future: concurrent.futures.Future
@@ -117,7 +117,7 @@ class Gathering:
         yield begin, len(tokens)
 
     def _count(self):
-        return sum(part.count for part in self._waiting)
+        return sum(part.size for part in self._waiting)
 
     def _work(self):
         while True:
@@ -140,10 +140,10 @@ class Gathering:
         for part in self._waiting:
             most = max(tokens, part.tokens)
             if not batch or (
-                    part.key == batch[0].key and count + part.count <= self._max_batch
-                    and self.fits(count + part.count, most)):
+                    part.key == batch[0].key and count + part.size <= self._max_batch
+                    and self.fits(count + part.size, most)):
                 batch.append(part)
-                count, tokens = count + part.count, most
+                count, tokens = count + part.size, most
             else:
                 left.append(part)
         self._waiting = left
@@ -167,4 +167,4 @@ class Gathering:
             return
         self.answered = time.monotonic()
         for part in batch:
-            part.future.set_result([next(answers) for _ in range(part.count)])
+            part.future.set_result([next(answers) for _ in range(part.size)])

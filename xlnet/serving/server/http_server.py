@@ -17,7 +17,7 @@ import pathlib
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any, Optional
 
 from xlnet.errors import UserError
@@ -114,7 +114,7 @@ class Server:
         self.port = self._listening.port
         self.stop = self._listening.stop
         self._static = {"/" + file.name.replace("index.html", ""): (
-            mimetypes.guess_type(file.name)[0] + "; charset=utf-8", file.read_bytes(), 0)
+            "%s; charset=utf-8" % mimetypes.guess_type(file.name)[0], file.read_bytes(), 0)
             for file in _PAGE.iterdir()}
 
     def run(self) -> None:
@@ -156,8 +156,10 @@ class Server:
         """(content type, bytes or an iterator of them, examples that were answered)."""
         method = environ["REQUEST_METHOD"]
         path = environ["PATH_INFO"].encode("latin-1").decode(errors="replace")
-        rest = path.startswith(self._root) and _REST.fullmatch(path[len(self._root):])
-        verb = rest and (rest["what"] or "").startswith(":")
+        rest = _REST.fullmatch(path[len(self._root):]) if path.startswith(self._root) else None
+        parts = rest.groupdict() if rest else {}
+        version, what = parts.get("version"), parts.get("what") or ""
+        verb = what.partition(":")[2]
         other = {"/health": self._health, "/metrics": self._metrics, "/v1/models": self._models}
         if not rest and path not in self._static and path not in other:
             raise Refused(404, "no %s; there are /, /health, /metrics, GET %s, GET %s/metadata and "
@@ -168,13 +170,12 @@ class Server:
             return self._static[path]
         if path in other:
             return (*other[path](), 0)
-        if rest["version"] and rest["version"] != self.model.version:
+        if version and version != self.model.version:
             raise Refused(404, "no version %s of %s; version %s is served" % (
-                rest["version"], self.name, self.model.version))
+                version, self.name, self.model.version))
         if verb:
-            return self._post(rest["what"][1:], environ)
-        return "application/json", _json(
-            self._metadata() if rest["what"] else self._status()), 0
+            return self._post(verb, environ)
+        return "application/json", _json(self._metadata() if what else self._status()), 0
 
     def _health(self):
         """Says that the model answers, once it does."""
@@ -275,7 +276,7 @@ def _json(value):
     return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
 
 
-def _lines(parts: Iterator[Any]) -> Iterator[bytes]:
+def _lines(parts: Generator[Any, None, None]) -> Iterator[bytes]:
     """Parts of an answer as JSON lines; what fails before the first part is raised here."""
     first = next(parts)
 

@@ -97,11 +97,11 @@ class ModelDirectory:
 
     def example(self, signature: str) -> tuple[Call, dict[str, np.ndarray]]:
         """As of `SavedModel`."""
-        settings = {"fill": FillingSettings(pieces="1"), "generate": GenerationSettings(
-            max_tokens=1)}.get(signature)
-        return Call(signature, settings), {
-            name: np.full([1, *kind.shape], ("a " + settings.blank if signature == "fill"
-                                             else "a").encode(), object)
+        shortest: dict[str, dict[str, Any]] = {
+            "fill": {"pieces": "1"}, "generate": {"max_tokens": 1}}
+        text = b"a ___" if signature == "fill" else b"a"
+        return self.call(signature, shortest.get(signature, {})), {
+            name: np.full([1, *kind.shape], text, object)
             for name, kind in self.inputs(signature).items()}
 
     def warm_up(self) -> None:
@@ -148,7 +148,7 @@ class ModelDirectory:
                 found = [model.generate(prompt, **settings) for prompt in texts["prompt"]]
                 return [_written(one if isinstance(one, list) else [one]) for one in found]
             return [_SERVED[type(one)](one, self.labels)
-                    for one in _ASKED[model.verb](model, **texts)]
+                    for one in _ASKED[model.verb or ""](model, **texts)]
         except UserError as e:
             raise BadRequest(str(e)) from None
 
@@ -162,7 +162,7 @@ class ModelDirectory:
         if call.signature != "generate" or len(prompts) != 1:
             raise BadRequest("expected signature generate with one prompt, found %s with %d" % (
                 call.signature, len(prompts)))
-        parts = self._model.stream(prompts[0], **dataclasses.asdict(call.settings))
+        parts: Any = self._model.stream(prompts[0], **dataclasses.asdict(call.settings))
         try:
             for part in parts:
                 yield {"number": part.number, "text": part.text,
