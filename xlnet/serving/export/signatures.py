@@ -104,7 +104,8 @@ class Signatures:
 def _in_groups(network, features):
     """`network` of the features of M windows, some at a time: memory is that of one group, however
     long the texts are."""
-    features = {name: value for name, value in features.items() if name not in (WINDOW_OF, "context")}
+    features = {name: value for name, value in features.items()
+                if name not in (WINDOW_OF, "context")}
     count, length = (tf.shape(features["input_ids"])[axis] for axis in (0, 1))
     size = tf.maximum(GROUP // length ** 2, 1)
     with tf.Graph().as_default():           # for the names and shapes of the answers alone
