@@ -8,7 +8,7 @@ import pytest
 from helpers.paths import ROOT
 
 from xlnet import cli, help
-from xlnet.config import REQUIRED, check_limits, default_of, setting_type
+from xlnet.settings.fields import REQUIRED, check_limits, default_of, setting_type
 
 PROGRAMS = [program for file in programs.all_files() for program in file.programs]
 WITH_NEEDS = [program for program in PROGRAMS if program.first]

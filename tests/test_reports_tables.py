@@ -17,8 +17,8 @@ from helpers.finetuning import make_vocabulary
 from helpers.paths import GOLDEN, RELEASED, ROOT
 from sklearn import metrics as sklearn_metrics
 
-from xlnet.config import ClassifierSettings, SpanSettings, TaggerSettings
 from xlnet.errors import UserError
+from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
 from xlnet.tasks.files import parsing
 from xlnet.tasks.output import prediction_files
 from xlnet.tasks.types import custom

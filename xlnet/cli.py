@@ -14,8 +14,8 @@ from typing import Any, Callable, NamedTuple
 from absl import flags
 
 from xlnet import commands, errors, files, help, presets
-from xlnet.config import REQUIRED, Settings, check_value, default_of, setting_type
 from xlnet.errors import UserError, did_you_mean, visible
+from xlnet.settings.fields import REQUIRED, Settings, check_value, default_of, setting_type
 
 FLAGS = flags.FLAGS
 _log = logging.getLogger(__name__)
@@ -73,7 +73,7 @@ def run(main: Callable[..., object], *groups: type,
 
     Args:
       main: called with one object per group; its return value is ignored.
-      groups: settings dataclasses (see `config`); names shared by two groups are one flag.
+      groups: settings dataclasses (see `settings`); names shared by two groups are one flag.
       no_longer_needed: flags of the reference's command line, and of earlier versions,
         `{name: why}` that are noted only; so are their names in a preset.
       about: the text above the flags in `--help`.

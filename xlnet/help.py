@@ -5,7 +5,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from xlnet.config import REQUIRED, default_of
+from xlnet.settings.fields import REQUIRED, default_of
 
 WIDTH = 100
 

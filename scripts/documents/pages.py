@@ -12,7 +12,9 @@ from collections.abc import Sequence
 import programs
 from place import ROOT
 
-from xlnet import config, help
+from xlnet import help
+from xlnet.settings.fields import REQUIRED, default_of, setting_type
+from xlnet.settings.network import ARCHITECTURE_KEYS, XLNetConfig
 
 FLAGS_PAGE = "reference/flags.md"
 
@@ -21,8 +23,8 @@ API = (
         "xlnet.serving.load.load", "xlnet.serving.loaded.LoadedModel",
         "xlnet.serving.model.Model")),
     ("network.md", "The network", (
-        "xlnet.config.XLNetConfig", "xlnet.config.RunConfig", "xlnet.config.create_run_config",
-        "xlnet.api.XLNetModel")),
+        "xlnet.settings.network.XLNetConfig", "xlnet.settings.network.RunConfig",
+        "xlnet.settings.network.create_run_config", "xlnet.api.XLNetModel")),
     ("tokenization.md", "Tokenizer and errors", (
         "xlnet.tokenization.tokenizer.Tokenizer", "xlnet.errors.UserError")),
     ("kinds.md", "A kind of task", ("xlnet.tasks.types.kind.Kind",)),
@@ -135,8 +137,8 @@ def meaning_of(field) -> str:
 
 
 def default_text(field) -> str:
-    default = config.default_of(field)
-    if default is config.REQUIRED:
+    default = default_of(field)
+    if default is REQUIRED:
         return "**required**"
     return "" if default is None or default == "" else "`%s`" % default
 
@@ -150,7 +152,7 @@ def values_text(field) -> str:
              (("minimum", "from %g"), ("above", "above %g"), ("maximum", "to %g"),
               ("below", "below %g")) if field.metadata[name] is not None]
     unit = ["[%s]" % unit for unit in _UNIT.findall(field.metadata["help"])]
-    return " ".join([kind[config.setting_type(field)], *sides, *unit])
+    return " ".join([kind[setting_type(field)], *sides, *unit])
 
 
 def flags_page(files) -> str:
@@ -181,12 +183,12 @@ def model_config_page() -> str:
     for path in sorted((ROOT / "configs" / "model").glob("*.json")):
         keys = json.loads(path.read_text(encoding="utf-8"))
         rows.append(("`%s`" % path.relative_to(ROOT), *(
-            "`%s`" % keys.get(name, "") for name in config.ARCHITECTURE_KEYS)))
+            "`%s`" % keys.get(name, "") for name in ARCHITECTURE_KEYS)))
     return ("# Keys of a model config\n\n`xlnet_config.json` beside a checkpoint, and what "
             "`--model_config_path` names. All keys have to be there and no others; `d_model` is "
             "even.\n\n%s\n\n## The files in `configs/model/`\n\n%s" % (
-                settings_table(dataclasses.fields(config.XLNetConfig), ""),
-                table(("file", *config.ARCHITECTURE_KEYS), rows)))
+                settings_table(dataclasses.fields(XLNetConfig), ""),
+                table(("file", *ARCHITECTURE_KEYS), rows)))
 
 
 def presets_page() -> str:

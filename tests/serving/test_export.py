@@ -17,12 +17,12 @@ from helpers.models import make_model
 from helpers.paths import ROOT
 
 import xlnet
-from xlnet.config import NetworkSettings
 from xlnet.errors import UserError
 from xlnet.models import layout
 from xlnet.serving import loaded, session
 from xlnet.serving.export import exporter, warm_up
 from xlnet.serving.server import saved_model
+from xlnet.settings.network import NetworkSettings
 from xlnet.tasks.files import schemes, tagged_files
 from xlnet.tasks.output import span_answers
 from xlnet.tasks.types.task import Asked, Row

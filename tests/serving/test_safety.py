@@ -10,11 +10,11 @@ import pytest
 from helpers.models import make_model
 from helpers.paths import ROOT
 
-from xlnet.config import ClassifierSettings, SpanSettings, TaggerSettings
 from xlnet.errors import UserError
 from xlnet.models import settled
 from xlnet.serving import loaded
 from xlnet.serving.export import exporter
+from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
 
 # What runs or builds whatever stands in a file or a text.
 _RUNS = {"eval", "exec", "compile", "__import__"}

@@ -12,8 +12,10 @@ from typing import Any, Optional
 import tensorflow.compat.v1 as tf
 
 from xlnet import errors, files
-from xlnet.config import BEST, CONFIG_NAME, PRETRAINING_NAME
 from xlnet.engine import checkpoint
+from xlnet.settings.network import CONFIG_NAME
+from xlnet.settings.pretraining import PRETRAINING_NAME
+from xlnet.settings.training import BEST
 from xlnet.tokenization.tokenizer import SPIECE_NAME, description_path
 
 EVALUATIONS_NAME = "evaluations.json"

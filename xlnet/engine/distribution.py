@@ -19,9 +19,9 @@ import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from xlnet import errors
-from xlnet.config import DeviceSettings
 from xlnet.engine import gpus, meeting
 from xlnet.errors import UserError
+from xlnet.settings.devices import DeviceSettings
 
 _log = logging.getLogger(__name__)
 

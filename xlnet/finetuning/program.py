@@ -10,17 +10,13 @@ import tempfile
 from collections.abc import Callable, Collection
 
 from xlnet import files, quiet
-from xlnet.config import (
-    DeviceSettings,
-    FineTuningSettings,
-    NetworkSettings,
-    OptimizationSettings,
-    SpanSettings,
-    XLNetConfig,
-)
 from xlnet.errors import UserError
 from xlnet.finetuning import lengths
 from xlnet.models import settled
+from xlnet.settings.devices import DeviceSettings
+from xlnet.settings.finetuning import FineTuningSettings, SpanSettings
+from xlnet.settings.network import NetworkSettings, XLNetConfig
+from xlnet.settings.training import OptimizationSettings
 from xlnet.tasks.files import row_store
 from xlnet.tasks.types.task import expand_split
 from xlnet.tokenization.tokenizer import Tokenizer

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import Any, Union
 
 from xlnet.batches import input_pipeline
-from xlnet.config import FineTuningSettings
 from xlnet.models import layout
 from xlnet.records import feature_spec
+from xlnet.settings.finetuning import FineTuningSettings
 from xlnet.tasks.features import encoding
 from xlnet.tasks.files import parsing, readers
 from xlnet.tasks.types.task import Row, Task, expand_split, splits_of

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Callable
 
 from xlnet import cli, files, presets
-from xlnet.config import CorpusSettings, PretrainingSettings
 from xlnet.errors import UserError
+from xlnet.settings.data import CorpusSettings
+from xlnet.settings.pretraining import PretrainingSettings
 
 if TYPE_CHECKING:
     from xlnet.text import preparation

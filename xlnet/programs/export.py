@@ -4,8 +4,9 @@ import dataclasses
 from typing import Optional
 
 from xlnet import cli, quiet
-from xlnet.config import Settings, TaskSettings, as_in, required, setting
 from xlnet.serving.settings import LoadSettings
+from xlnet.settings.fields import Settings, as_in, required, setting
+from xlnet.settings.finetuning import TaskSettings
 
 ABOUT = """writes a trained model as a SavedModel: a model directory, or a released checkpoint with
 its files. The README inside says how to serve and to ask it.

@@ -4,17 +4,12 @@ import dataclasses
 from typing import Optional
 
 from xlnet import cli, quiet
-from xlnet.config import (
-    PRECISIONS,
-    ClassifierSettings,
-    DeviceSettings,
-    TaskSettings,
-    as_in,
-    required,
-    setting,
-)
 from xlnet.errors import UserError
 from xlnet.serving.settings import LoadSettings
+from xlnet.settings.devices import DeviceSettings
+from xlnet.settings.fields import as_in, required, setting
+from xlnet.settings.finetuning import ClassifierSettings, TaskSettings
+from xlnet.settings.network import PRECISIONS
 
 ABOUT = """writes a vector of each text of a file, or one of each of its tokens.
 

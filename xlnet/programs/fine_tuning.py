@@ -4,8 +4,11 @@ from collections.abc import Sequence
 from typing import Callable
 
 from xlnet import cli
-from xlnet.config import DeviceSettings, FineTuningSettings, NetworkSettings, OptimizationSettings
 from xlnet.errors import UserError
+from xlnet.settings.devices import DeviceSettings
+from xlnet.settings.finetuning import FineTuningSettings
+from xlnet.settings.network import NetworkSettings
+from xlnet.settings.training import OptimizationSettings
 
 _NO_TPU = "no TPU is addressed"
 

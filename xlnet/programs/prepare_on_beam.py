@@ -4,8 +4,9 @@ import dataclasses
 import shlex
 
 from xlnet import cli, files
-from xlnet.config import CorpusSettings, setting
 from xlnet.errors import UserError
+from xlnet.settings.data import CorpusSettings
+from xlnet.settings.fields import setting
 
 ABOUT = """makes the records that data_utils.py makes, byte for byte, on a Beam runner.
 

@@ -1,9 +1,12 @@
 """Fine-tunes an XLNet on a task, evaluates, predicts. `python run_classifier.py --help`."""
 
 from xlnet import cli
-from xlnet.config import ClassifierSettings, DeviceSettings, NetworkSettings, OptimizationSettings
 from xlnet.errors import UserError
 from xlnet.programs import fine_tuning
+from xlnet.settings.devices import DeviceSettings
+from xlnet.settings.finetuning import ClassifierSettings
+from xlnet.settings.network import NetworkSettings
+from xlnet.settings.training import OptimizationSettings
 
 ABOUT = """fine-tunes an XLNet to classify or score texts and pairs of texts.
 

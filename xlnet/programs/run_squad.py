@@ -1,8 +1,11 @@
 """Fine-tunes an XLNet to answer questions on texts. `python run_squad.py --help`."""
 
 from xlnet import cli
-from xlnet.config import DeviceSettings, NetworkSettings, OptimizationSettings, SpanSettings
 from xlnet.programs import fine_tuning
+from xlnet.settings.devices import DeviceSettings
+from xlnet.settings.finetuning import SpanSettings
+from xlnet.settings.network import NetworkSettings
+from xlnet.settings.training import OptimizationSettings
 
 ABOUT = """fine-tunes an XLNet to find the answer to a question in a text, or that there is none.
 

@@ -1,8 +1,11 @@
 """Fine-tunes an XLNet to tag words, evaluates, predicts. `python run_tagger.py --help`."""
 
 from xlnet import cli
-from xlnet.config import DeviceSettings, NetworkSettings, OptimizationSettings, TaggerSettings
 from xlnet.programs import fine_tuning
+from xlnet.settings.devices import DeviceSettings
+from xlnet.settings.finetuning import TaggerSettings
+from xlnet.settings.network import NetworkSettings
+from xlnet.settings.training import OptimizationSettings
 
 ABOUT = """fine-tunes an XLNet to find entities: a tag for each word of a sentence.
 

@@ -5,19 +5,18 @@ import os
 from typing import TYPE_CHECKING, Any, Callable
 
 from xlnet import cli, files, presets, quiet
-from xlnet.config import (
+from xlnet.errors import UserError
+from xlnet.settings.devices import DeviceSettings
+from xlnet.settings.fields import Settings
+from xlnet.settings.network import (
     ARCHITECTURE_KEYS,
     CONFIG_NAME,
-    PRETRAINING_NAME,
     ArchitectureSettings,
-    DeviceSettings,
     NetworkSettings,
-    OptimizationSettings,
-    PretrainingSettings,
-    Settings,
     XLNetConfig,
 )
-from xlnet.errors import UserError
+from xlnet.settings.pretraining import PRETRAINING_NAME, PretrainingSettings
+from xlnet.settings.training import OptimizationSettings
 
 if TYPE_CHECKING:
     from xlnet.pretraining.sources import AnyManifest

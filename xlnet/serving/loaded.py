@@ -8,24 +8,21 @@ import os
 from typing import Any, Optional, Union
 
 from xlnet import files
-from xlnet.config import (
-    CONFIG_NAME,
-    PRETRAINING_NAME,
-    ClassifierSettings,
-    FineTuningSettings,
-    NetworkSettings,
-    PretrainingSettings,
-    SpanSettings,
-    TaggerSettings,
-    TaskSettings,
-    XLNetConfig,
-    check_value,
-)
 from xlnet.engine import checkpoint
 from xlnet.errors import UserError
 from xlnet.models import settled, task_json
 from xlnet.models.task_model import TaskModel
 from xlnet.serving import directory
+from xlnet.settings.fields import check_value
+from xlnet.settings.finetuning import (
+    ClassifierSettings,
+    FineTuningSettings,
+    SpanSettings,
+    TaggerSettings,
+    TaskSettings,
+)
+from xlnet.settings.network import CONFIG_NAME, NetworkSettings, XLNetConfig
+from xlnet.settings.pretraining import PRETRAINING_NAME, PretrainingSettings
 from xlnet.tasks.types.registry import KINDS
 from xlnet.tasks.types.task import Task
 from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer

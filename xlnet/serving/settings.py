@@ -8,16 +8,11 @@ from collections.abc import Sequence
 from typing import Any, Optional, Union
 
 from xlnet import files
-from xlnet.config import (
-    DeviceSettings,
-    NetworkSettings,
-    Settings,
-    TaskSettings,
-    as_in,
-    required,
-    setting,
-)
 from xlnet.errors import UserError, did_you_mean
+from xlnet.settings.devices import DeviceSettings
+from xlnet.settings.fields import Settings, as_in, required, setting
+from xlnet.settings.finetuning import TaskSettings
+from xlnet.settings.network import NetworkSettings
 
 ORDERS = ("left_to_right", "right_to_left", "random", "all")
 

@@ -25,9 +25,9 @@ from contextlib import AbstractContextManager
 from typing import IO, Any, Callable, Optional
 
 from xlnet import files, lock
-from xlnet.config import WINDOW_SPECIAL_TOKENS, CorpusSettings
 from xlnet.errors import UserError
 from xlnet.records.manifest import FORMAT_VERSION, MANIFEST_NAME, Manifest, in_todays_units
+from xlnet.settings.data import WINDOW_SPECIAL_TOKENS, CorpusSettings
 from xlnet.text import corpus, reading, record_writer, token_store, windows
 from xlnet.text.processes import in_processes
 from xlnet.text.token_store import Made, TokenStore

@@ -18,7 +18,6 @@ import tensorflow.compat.v1 as tf
 
 import xlnet
 from xlnet import files
-from xlnet.config import CONFIG_NAME, DeviceSettings, NetworkSettings, TaskSettings
 from xlnet.engine import distribution, private_tf, train_step
 from xlnet.errors import UserError, did_you_mean
 from xlnet.models import task_json
@@ -28,6 +27,9 @@ from xlnet.serving.export import readme, signatures, warm_up
 from xlnet.serving.server import saved_model
 from xlnet.serving.server.saved_model import EXTRA, GRAPH_NAME, VERSIONS_NAME
 from xlnet.serving.session import restore
+from xlnet.settings.devices import DeviceSettings
+from xlnet.settings.finetuning import TaskSettings
+from xlnet.settings.network import CONFIG_NAME, NetworkSettings
 from xlnet.tokenization.tokenizer import SPIECE_NAME
 
 _log = logging.getLogger(__name__)

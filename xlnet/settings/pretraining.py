@@ -1,0 +1,69 @@
+"""Pretraining: its records, objective, memory and targets."""
+
+import dataclasses
+from typing import Optional
+
+from xlnet.errors import UserError
+from xlnet.settings.data import InputSettings, TextSettings
+from xlnet.settings.fields import as_in, required, setting
+from xlnet.settings.training import RunSettings
+
+PRETRAINING_NAME = "pretraining"    # .json in a model directory: the settings of its pretraining
+
+
+_CHECKED = "checked against the data if given"
+
+
+@dataclasses.dataclass(frozen=True)
+class PretrainingSettings(RunSettings):
+    """train_gpu.py: data, memory, permutation, checkpoints."""
+    model_dir: str = as_in(
+        RunSettings, "model_dir", default="", help="directory for checkpoints; a run found there "
+        "is continued; if not given model, beside the records")
+    record_info_dir: str = required("directory made by data_utils.py (its manifest is read), or "
+                                    "the reference's records; also the directory above tfrecords")
+    spiece_model_file: Optional[str] = as_in(
+        RunSettings, "spiece_model_file", help="SentencePiece model of the reference's records, if "
+        "corpus_info.json beside them does not name it; ours have their own")
+    train_batch_size: int = as_in(
+        RunSettings, "train_batch_size", default=16,
+        help="windows per step over all devices and hosts; divides the number of streams")
+    eval_steps: int = as_in(RunSettings, "eval_steps",
+                            help="steps between held-out evaluations; 0: before and after")
+    eval_record_info_dir: Optional[str] = setting(None, "held-out records, as record_info_dir")
+    do_eval: bool = setting(
+        False, "do not train: compute held-out loss and perplexity of init_checkpoint, or of the "
+               "newest checkpoint in model_dir, on eval_record_info_dir, or else record_info_dir; "
+               "targets are sampled as when it was trained, unless flags say otherwise")
+    objective: str = setting("permutation", "what is predicted: tokens in a random order (XLNet), "
+                             "the next token (Transformer-XL), masked tokens (as BERT)",
+                             choices=("permutation", "causal", "masked"))
+    next_segment_loss: float = setting(0.0, "weight of the loss of judging whether segment B "
+                                            "continues A; 0: not judged", minimum=0.0)
+    same_length: bool = setting(False, "objective causal: every position sees mem_len others")
+    mem_len: int = setting(384, "positions remembered from earlier windows [tokens]", minimum=0)
+    perm_size: int = setting(256, "tokens permuted among themselves [tokens]", minimum=1)
+    num_predict: int = setting(85, "tokens predicted in a window", minimum=1)
+    mask_mode: str = setting("whole_word", "what is predicted together: n-grams of 1 to 5 whole "
+                             "words; single tokens; or n pieces by the reference's rule",
+                             choices=("whole_word", "token", "legacy"))
+    mask_alpha: int = setting(6, "targets lie evenly: about one of each mask_alpha / mask_beta "
+                                 "n-grams in a row is one", minimum=1)
+    mask_beta: int = setting(1, "see mask_alpha", minimum=1)
+    on_error: str = as_in(InputSettings, "on_error", help="damaged records: fail, or read the next "
+                          "whole one in the place of each, and count them")
+    on_nan: str = setting("stop", "a loss or gradient that is NaN or infinite: stop, and name the "
+                                  "step and the last checkpoint before it", choices=("stop",))
+    seq_len: Optional[int] = setting(None, _CHECKED, minimum=1)
+    reuse_len: Optional[int] = setting(None, _CHECKED, minimum=1)
+    bi_data: Optional[bool] = setting(None, _CHECKED)
+    uncased: Optional[bool] = as_in(TextSettings, "uncased", help=_CHECKED)
+    keep_accents: Optional[bool] = as_in(TextSettings, "keep_accents", help=_CHECKED)
+
+    def check(self) -> None:
+        super().check()
+        if self.do_eval and not (self.init_checkpoint or self.model_dir):
+            raise UserError("do_eval needs --init_checkpoint or --model_dir: the weights to "
+                            "evaluate")
+        if self.same_length and self.objective != "causal":
+            raise UserError("same_length is True; it belongs to --objective=causal")
