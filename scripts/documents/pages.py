@@ -100,7 +100,7 @@ def settings_tables(program, heading) -> str:
     if program.first:
         parts.append("%s The flags that matter first\n\n%s\n" % (heading, ", ".join(
             "[`--%s`](#%s)" % (name, program.anchor(name)) for name in program.first)))
-        groups = help.by_need(list(settings))
+        groups = help.by_need(settings)
     else:
         groups = {"Flags": list(settings)}
     for title, names in groups.items():

@@ -1,10 +1,11 @@
 """How a setting is declared and checked: name, type, default, meaning [unit], what it may be."""
 
 import dataclasses
+import enum
 import math
 import typing
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Optional
+from typing import Any, Literal, NamedTuple, Optional
 
 from xlnet.errors import UserError, did_you_mean
 
@@ -19,6 +20,27 @@ class _Required:
 REQUIRED = _Required()
 
 
+class Need(enum.Enum):
+    """What a setting is for, in the order in which the needs come up: groups of `--help`."""
+    TASK = "What to do"
+    TEXT = "Text that goes in"
+    COLUMNS = "Columns of your own files"
+    RECORDS = "Records"
+    MODEL = "Model and checkpoints"
+    STEPS = "Steps and batches"
+    TARGETS = "Targets of pretraining"
+    LENGTH = "Length of texts"
+    OPTIMIZER = "Learning rate and optimizer"
+    REGULARIZATION = "Against overfitting"
+    HEAD = "Output layer and loss"
+    EVALUATION = "Evaluation and the best checkpoint"
+    PREDICTION = "Prediction"
+    SPEED = "Memory and speed"
+    DEVICES = "Devices and machines"
+    ARCHITECTURE = "Architecture and first weights"
+    OTHER = "Others"
+
+
 class Renamed(NamedTuple):
     """A setting's older name, and how many of its units make one of today's."""
     name: str
@@ -29,7 +51,8 @@ def setting(default: Any, help: str, *, choices: Optional[Sequence[str]] = None,
             minimum: Optional[float] = None, maximum: Optional[float] = None,
             above: Optional[float] = None, below: Optional[float] = None,
             instead_of: Optional[str] = None, renamed: Optional[Renamed] = None,
-            of_model: bool = False, is_result: bool = False) -> Any:
+            of_model: bool = False, is_result: bool = False, need: Need = Need.OTHER,
+            on_resume: Literal["same", "evaluation", "any"] = "same") -> Any:
     """A dataclass field with its meaning [unit] and what it may be.
 
     Args:
@@ -43,10 +66,13 @@ def setting(default: Any, help: str, *, choices: Optional[Sequence[str]] = None,
         its `task.json`: left out it is taken from there, and another value is refused.
       is_result: the file of what the program is for; where it is "-", the standard output, all else
         that is shown goes to the standard error.
+      need: the group of `--help` that it belongs to.
+      on_resume: a resumed run must have the same value; or the same if the run is evaluated; or
+        any, as it does not change what the run learns.
     """
     metadata = {"help": help, "choices": choices, "minimum": minimum, "maximum": maximum,
                 "above": above, "below": below, "instead_of": instead_of, "renamed": renamed,
-                "of_model": of_model, "is_result": is_result}
+                "of_model": of_model, "is_result": is_result, "need": need, "on_resume": on_resume}
     if default is REQUIRED:     # as a factory: fields with defaults may stand before it
         return dataclasses.field(default_factory=lambda: REQUIRED, metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)
@@ -62,9 +88,9 @@ def share(default: Optional[float], help: str, **more: Any) -> Any:
     return setting(default, help, minimum=0.0, maximum=1.0, **more)
 
 
-def rate(default: float, help: str) -> Any:
+def rate(default: float, help: str, **more: Any) -> Any:
     """A `setting` from 0 to below 1, the chance that something is dropped."""
-    return setting(default, help, minimum=0.0, below=1.0)
+    return setting(default, help, minimum=0.0, below=1.0, **more)
 
 
 def of_model(default: Any, help: str, **limits: Any) -> Any:

@@ -7,6 +7,7 @@ from typing import Any, Optional
 from xlnet import files, presets
 from xlnet.errors import UserError, did_you_mean
 from xlnet.settings.fields import (
+    Need,
     Settings,
     as_in,
     check_limits,
@@ -30,16 +31,19 @@ class XLNetConfig:
     Raises:
       UserError: an unknown, missing or wrongly typed value, named with the nearest match.
     """
-    n_layer: int = required("number of layers", minimum=1)
-    d_model: int = required("width of the hidden states", minimum=1)
-    n_head: int = required("number of attention heads", minimum=1)
-    d_head: int = required("width of one attention head", minimum=1)
-    d_inner: int = required("width inside the feed-forward layer", minimum=1)
+    n_layer: int = required("number of layers", minimum=1, need=Need.ARCHITECTURE)
+    d_model: int = required("width of the hidden states", minimum=1, need=Need.ARCHITECTURE)
+    n_head: int = required("number of attention heads", minimum=1, need=Need.ARCHITECTURE)
+    d_head: int = required("width of one attention head", minimum=1, need=Need.ARCHITECTURE)
+    d_inner: int = required("width inside the feed-forward layer", minimum=1,
+                            need=Need.ARCHITECTURE)
     ff_activation: str = required("activation of the feed-forward layer: gelu is the tanh form, "
                                   "as in the authors' code, gelu_erf the exact one",
-                                  choices=("relu", "gelu", "gelu_erf"))
-    untie_r: bool = required("each layer has its own attention biases r_w, r_r and r_s")
-    n_token: int = required("vocabulary size; as a flag: from the data if not given", minimum=1)
+                                  choices=("relu", "gelu", "gelu_erf"), need=Need.ARCHITECTURE)
+    untie_r: bool = required("each layer has its own attention biases r_w, r_r and r_s",
+                             need=Need.ARCHITECTURE)
+    n_token: int = required("vocabulary size; as a flag: from the data if not given", minimum=1,
+                            need=Need.ARCHITECTURE)
 
     def __init__(self, FLAGS: Any = None, json_path: Optional[str] = None, **values: Any) -> None:
         if (FLAGS is not None) + (json_path is not None) + bool(values) != 1:
@@ -97,22 +101,26 @@ POSITION_DROPOUTS = ("none", "row")
 @dataclasses.dataclass(frozen=True)
 class NetworkSettings(Settings):
     """How the network is initialized and regularized."""
-    dropout: float = rate(0.1, "dropout rate of hidden states")
-    dropatt: float = rate(0.1, "dropout rate of attention probabilities")
+    dropout: float = rate(0.1, "dropout rate of hidden states", need=Need.REGULARIZATION)
+    dropatt: float = rate(0.1, "dropout rate of attention probabilities", need=Need.REGULARIZATION)
     position_dropout: str = setting(
         "none", "dropout of the sinusoids of the relative distances: none, or, as in the original "
                 "implementation, for each batch element (row)",
-        choices=POSITION_DROPOUTS)
-    init: str = setting("normal", "initialization", choices=("normal", "uniform"))
-    init_std: float = setting(0.02, "standard deviation of normal initialization", minimum=0.0)
-    init_range: float = setting(0.1, "half width of uniform initialization", minimum=0.0)
+        choices=POSITION_DROPOUTS, need=Need.REGULARIZATION)
+    init: str = setting("normal", "initialization", choices=("normal", "uniform"),
+                        need=Need.ARCHITECTURE)
+    init_std: float = setting(0.02, "standard deviation of normal initialization", minimum=0.0,
+                              need=Need.ARCHITECTURE)
+    init_range: float = setting(0.1, "half width of uniform initialization", minimum=0.0,
+                                need=Need.ARCHITECTURE)
     clamp_len: int = setting(-1, "clip relative distances to ±clamp_len [tokens]; -1: off",
-                             minimum=-1)
-    use_bfloat16: bool = setting(False, "the authors' name of --precision=bf16")
+                             minimum=-1, need=Need.ARCHITECTURE)
+    use_bfloat16: bool = setting(False, "the authors' name of --precision=bf16", need=Need.SPEED)
     precision: Optional[str] = setting(None, "number format of matrix products; fp32 if not given",
-                                       choices=PRECISIONS)
+                                       choices=PRECISIONS, need=Need.SPEED)
     recompute: bool = setting(False, "keep no activations of a layer, compute them again in the "
-                                     "backward pass: less memory, a third more time")
+                                     "backward pass: less memory, a third more time",
+                              need=Need.SPEED, on_resume="any")
 
     def run_config(self, is_training: bool, **more: Any) -> "RunConfig":
         """The `RunConfig` of these settings; `more` is its mem_len, reuse_len, same_length, device.
