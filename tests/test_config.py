@@ -41,9 +41,7 @@ def test_no_setting_is_defined_twice():
     source = "\n".join(path.read_text("utf-8") for path in (ROOT / "xlnet/settings").glob("*.py"))
     defined = re.findall(
         r"^    (\w+): [\w\[\]]+ = (?:setting|of_model|required|share|rate)\(", source, re.M)
-    repeated = {name for name in defined if defined.count(name) > 1}
-    # What data_utils.py makes is only compared by train_gpu.py, which has no default for it.
-    assert repeated == {"seq_len", "reuse_len", "bi_data"}
+    assert len(defined) > 100 and not {name for name in defined if defined.count(name) > 1}
 
 
 def test_shared_settings_have_one_type_and_one_range():
@@ -170,24 +168,6 @@ def data_utils(tmp_path, *flags):
                        "--sp_path=no.model", *flags)
     assert done.returncode == 1
     return done.stderr.splitlines()
-
-
-def test_a_percentage_goes_on_working_and_says_its_new_name(tmp_path):
-    lines = data_utils(tmp_path, "--heldout_percent=150")
-    assert lines[0] == ("note: heldout_percent is now called heldout_share and counts in other "
-                        "units: heldout_share=1.5")
-    assert lines[1] == "data_utils.py: heldout_share is 1.5, expected 0 < heldout_share < 1"
-    lines = data_utils(tmp_path, "--heldout_percent=5")
-    assert "heldout_share=0.05" in lines[0] and "no.model" in lines[1]
-    lines = data_utils(tmp_path, "--heldout_percent=5", "--heldout_share=0.1")
-    assert lines == ["data_utils.py: --heldout_percent is the older name of --heldout_share; give "
-                     "one of them"]
-
-
-def test_a_percentage_in_a_preset_goes_on_working(tmp_path):
-    path = tmp_path / "preset.json"
-    path.write_text('{"heldout_percent": 200}')
-    assert "heldout_share is 2.0, expected" in data_utils(tmp_path, "--config=%s" % path)[1]
 
 
 def classifier(tmp_path, preset, *flags):

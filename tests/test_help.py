@@ -45,7 +45,9 @@ def test_help_and_helpfull(program, monkeypatch, capsys):
     assert all(" %s " % name in short.replace("\n", " ") for name in program.settings)
     full = shown(program, "--helpfull", monkeypatch, capsys)
     flags = [line.split("=")[0][4:] for line in full.splitlines() if line.startswith("  --")]
-    assert sorted(flags) == sorted([*program.settings, "config"])
+    rare = help.by_need(program.settings).get(Need.ORIGINAL.value, [])
+    assert sorted(flags + rare) == sorted([*program.settings, "config"])
+    assert all(" %s " % name in full.replace("\n", " ") for name in rare)
     for text in (short, full):
         assert max(map(len, text.splitlines())) <= 100
         assert "\nExamples:\n  python " in text and text.count("--config=") >= 1

@@ -32,8 +32,7 @@ def short(about: str, fields: Fields, first: Sequence[str], config: str) -> str:
     lines += ["", *_wrapped("--config=", config), "",
               "All %d, by need; --helpfull says what they mean:" % len(fields)]
     for need, names in by_need(fields).items():
-        lines += textwrap.wrap("%s: %s" % (need, " ".join(names)), WIDTH - 2, initial_indent="  ",
-                               subsequent_indent=" " * 6, break_on_hyphens=False)
+        lines += _listed(["%s:" % need, *names])
     return "\n".join(lines)
 
 
@@ -55,8 +54,10 @@ def full(about: str, fields: Fields, groups: Sequence[type], config: str) -> str
     lines = [about.strip(), ""]
     for title, names in parts.items():
         lines.append(title)
-        for name in names:
-            lines += flag(fields[name])
+        if title == Need.ORIGINAL.value:
+            lines += _listed(names)
+        else:
+            lines += [line for name in names for line in flag(fields[name])]
         lines.append("")
     return "\n".join(lines + _wrapped("--config=", config))
 
@@ -66,6 +67,11 @@ def flag(field: "dataclasses.Field[Any]") -> list[str]:
     default, choices = default_of(field), field.metadata["choices"]
     return _wrapped("--%s=%s" % (field.name, "" if default is None else default),
                     field.metadata["help"] + (" (%s)" % ", ".join(choices) if choices else ""))
+
+
+def _listed(words):
+    return textwrap.wrap(" ".join(words), WIDTH - 2, initial_indent="  ",
+                         subsequent_indent=" " * 6, break_on_hyphens=False)
 
 
 def _wrapped(name, meaning):

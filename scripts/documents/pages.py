@@ -116,9 +116,8 @@ def settings_tables(program, heading) -> str:
 def old_names(program):
     """Rows of the flags that are taken for the sake of older command lines."""
     return [("`--%s`" % name, escaped(why)) for name, why in program.no_longer_needed.items()] + [
-        ("`--%s`" % field.metadata["renamed"].name,
-         "[`--%s`](#%s), in other units" % (name, program.anchor(name)))
-        for name, field in program.settings.items() if field.metadata["renamed"]]
+        ("`--%s`" % alias, "[`--%s`](#%s), its other name" % (name, program.anchor(name)))
+        for name, field in program.settings.items() for alias in field.metadata["aliases"]]
 
 
 def settings_table(fields: Sequence["dataclasses.Field"], before: str, anchor=str) -> str:

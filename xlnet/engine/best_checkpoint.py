@@ -122,7 +122,7 @@ class StopHook(tf.train.SessionRunHook):
 
 # ---- the directory of the best checkpoint ----
 
-def chosen(model_dir: str, which: str) -> Optional[tuple[int, str]]:
+def chosen(model_dir: str, which: str = "best") -> Optional[tuple[int, str]]:
     """(step, prefix) of the checkpoint of a run that is used: with `which` "best" that of `best/`
     if it is there, else, or with "newest", the newest of its own. None: there is none.
 

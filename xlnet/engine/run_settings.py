@@ -64,7 +64,8 @@ class KeptSettings:
         """Yields field, old and new value; a setting that was not kept had its default."""
         for name, field in self._fields.items():
             default = None if field.default is dataclasses.MISSING else field.default
-            was, now = before.get(name, default), self.values.get(name)
+            was, now = next((before[key] for key in (name, *field.metadata["aliases"])
+                             if key in before), default), self.values.get(name)
             if was != now and not (name.endswith("_dir") and was and now
                                    and os.path.abspath(was) == os.path.abspath(now)):
                 yield field, was, now

@@ -146,7 +146,7 @@ class Run:
         return [one] if one else []
 
     def _chosen(self):
-        return best_checkpoint.chosen(self._settings.model_dir, self._settings.use_checkpoint)
+        return best_checkpoint.chosen(self._settings.model_dir)
 
     def _read_rows(self):
         """Reads all rows that will be needed; from then on lengths are steps."""

@@ -42,7 +42,7 @@ class FeatureSettings:
                                  minimum=1)
     model_config_path: Optional[str] = as_in(LoadSettings, "model_config_path")
     spiece_model_file: Optional[str] = as_in(LoadSettings, "spiece_model_file")
-    use_checkpoint: str = as_in(TaskSettings, "use_checkpoint",
+    use_checkpoint: str = as_in(LoadSettings, "use_checkpoint",
                                 help="of a model directory: best/ if it is there, or the newest")
     device: str = as_in(DeviceSettings, "device")
     precision: str = setting("fp32", "number format of matrix products", choices=PRECISIONS)

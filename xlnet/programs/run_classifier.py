@@ -18,13 +18,15 @@ use a model its directory is enough: --model_dir=M --do_predict --predict_file=F
 """
 
 NO_LONGER_NEEDED = {
-    **fine_tuning.NO_LONGER_NEEDED,
+    **fine_tuning.NO_LONGER_NEEDED, **fine_tuning.GONE,
     "shuffle_buffer": "the training rows are shuffled whole",
     "num_passes": "training repeats the records until train_steps",
     "max_qa_length": "questions and answers are kept whole, articles are cut",
     "high_only": "--task_name=race-high is for it",
     "middle_only": "--task_name=race-middle is for it",
     "predict_ckpt": "predictions are those of model_dir/best, or of the newest checkpoint",
+    "ranking_cutoff": "--metric=ndcg@20,map,err@20 names other cutoffs",
+    "pairs_per_query": "at most 50 pairs of a query are trained on",
 }
 
 _OWN_FILES = ("text_a_column", "text_b_column", "label_column", "id_column", "choice_columns",

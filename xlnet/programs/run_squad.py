@@ -17,11 +17,12 @@ directory is enough: --model_dir=M --do_predict --predict_file=FILE.
 """
 
 NO_LONGER_NEEDED = {
-    **fine_tuning.NO_LONGER_NEEDED,
+    **fine_tuning.NO_LONGER_NEEDED, **fine_tuning.GONE,
     "shuffle_buffer": "the training questions are shuffled whole",
-    "num_proc": "data_workers processes share the work, and one core makes thousands of questions "
-                "a second",
+    "num_proc": "all cores share the work",
     "proc_id": "see num_proc",
+    "summary_type": "answers are found from each token, not from a summary",
+    "init_global_vars": "it has no effect",
     "target_eval_key": "metric names what chooses the best checkpoint",
 }
 

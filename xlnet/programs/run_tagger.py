@@ -42,5 +42,5 @@ EXAMPLES = (
 
 def run() -> None:
     cli.run(main, TaggerSettings, NetworkSettings, OptimizationSettings, DeviceSettings,
-            no_longer_needed={"mixout": fine_tuning.WITHOUT_MIXOUT}, about=ABOUT, first=FIRST,
+            no_longer_needed=fine_tuning.GONE, about=ABOUT, first=FIRST,
             examples=EXAMPLES)

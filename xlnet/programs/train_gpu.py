@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _ADDRESS = "--tpu_name has the TPU's address"
 
 NO_LONGER_NEEDED = {
+    "on_nan": "a loss that is NaN or infinite always stops the run",
+    "parallel_ops": "operations run side by side without it",
     "eval_mem_len": "it has no effect any more; held-out evaluation has the memory of training",
     "keep_every": "it has no effect any more; --max_save=0 keeps all checkpoints",
     "verify_records": "scripts/inspect_records.py --verify compares records with their checksums",
@@ -33,7 +35,7 @@ NO_LONGER_NEEDED = {
     "num_passes": "all passes that the records have are trained on, again and again",
     "summary_type": "segments are judged from <cls>",
     "track_mean": "the loss that is shown is a mean",
-    **dict.fromkeys(("gcp_project", "master", "tpu", "tpu_job_name", "tpu_zone"), _ADDRESS),
+    **dict.fromkeys(("gcp_project", "master", "tpu_job_name", "tpu_zone"), _ADDRESS),
 }
 
 # What the authors' program takes where a flag of the architecture is missing.

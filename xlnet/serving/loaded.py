@@ -13,6 +13,7 @@ from xlnet.errors import UserError
 from xlnet.models import settled, task_json
 from xlnet.models.task_model import TaskModel
 from xlnet.serving import directory
+from xlnet.serving.settings import LoadSettings
 from xlnet.settings.fields import check_value
 from xlnet.settings.finetuning import (
     ClassifierSettings,
@@ -74,7 +75,8 @@ def read(path: str, *, model_config_path: Optional[str] = None,
     given: dict[str, Any] = dict(model_dir=path, model_config_path=model_config_path or "",
                                  spiece_model_file=spiece_model_file or "")
     network.check()
-    TaskSettings(use_checkpoint=use_checkpoint, do_predict=True, **given).check()
+    TaskSettings(do_predict=True, **given).check()
+    LoadSettings(path, use_checkpoint=use_checkpoint).check()
     found = directory.find(path, use_checkpoint)
     task_path = os.path.join(found.home, task_json.TASK_NAME)
     with _as_written(task_path):

@@ -5,7 +5,7 @@ from typing import Optional
 
 from xlnet import encodings
 from xlnet.errors import UserError
-from xlnet.settings.fields import Need, Renamed, Settings, as_in, required, setting
+from xlnet.settings.fields import Need, Settings, as_in, required, setting
 from xlnet.settings.training import RunSettings
 
 WINDOW_SPECIAL_TOKENS = 3       # <sep> <sep> <cls> of every pretraining window
@@ -48,7 +48,7 @@ class InputSettings(Settings):
                          choices=("all", "train", "heldout"), need=Need.TEXT)
     heldout_share: float = setting(0.05, "share of documents held out, drawn by a hash of their "
                                          "text", above=0.0, below=1.0,
-                                   renamed=Renamed("heldout_percent", 100), need=Need.TEXT)
+                                   need=Need.TEXT)
 
     def check(self) -> None:
         super().check()
@@ -72,8 +72,8 @@ class CorpusSettings(InputSettings, TextSettings):
     reuse_len: int = setting(256, "leading part of a window that continues the stream [tokens]",
                              minimum=1, need=Need.RECORDS, on_resume="any")
     num_streams: int = setting(0, "streams that are trained side by side; the batch size must "
-                                  "divide it; 0: bsz_per_host, or as many of 32 as the text fills",
-                               minimum=0, need=Need.RECORDS)
+                                  "divide it; 0: as many of 32 as the text fills",
+                               minimum=0, aliases=("bsz_per_host",), need=Need.RECORDS)
     bi_data: bool = setting(True, "half of the streams run backward",
                             need=Need.RECORDS, on_resume="any")
     from_raw_text: bool = setting(True, "input is text; False: each line holds token ids",
@@ -91,8 +91,6 @@ class CorpusSettings(InputSettings, TextSettings):
               "given in save_dir, until the records are whole", need=Need.RECORDS)
     overwrite: bool = setting(False, "replace records of other settings or input in save_dir, once "
                                      "the new ones are whole", need=Need.RECORDS)
-    bsz_per_host: Optional[int] = setting(None, "the reference's name for num_streams", minimum=1,
-                                          need=Need.RECORDS)
     for_config: Optional[str] = setting(
         None, "preset of train_gpu.py that the records are for, a file or a name: its window, and "
               "its train_batch_size as num_streams, unless they stand on the command line",
@@ -105,9 +103,6 @@ class CorpusSettings(InputSettings, TextSettings):
                             "line of ids is a sentence" % self.text_format)
         if not self.for_config:      # which has the window
             self._check_window()
-        if self.num_streams and self.bsz_per_host not in (None, self.num_streams):
-            raise UserError("num_streams is %d but bsz_per_host, its other name, is %d; give one"
-                            % (self.num_streams, self.bsz_per_host))
         if self.task >= self.num_task:
             raise UserError("task is %d, expected less than num_task, %d (tasks count from 0)"
                             % (self.task, self.num_task))

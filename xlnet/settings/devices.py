@@ -22,7 +22,7 @@ class DeviceSettings(Settings):
                           choices=("auto", "gpu", "cpu"), need=Need.DEVICES, on_resume="any")
     use_tpu: bool = setting(False, "run on a TPU (never tried)", need=Need.DEVICES, on_resume="any")
     tpu_name: str = setting("local", "with use_tpu: name or grpc address of the TPU",
-                            need=Need.DEVICES, on_resume="any")
+                            aliases=("tpu",), need=Need.ORIGINAL, on_resume="any")
     xla: bool = setting(False, "compile each replica's part of the training step with XLA; in "
                                "fine-tuning give --padding=fixed too: each length is compiled anew",
                         need=Need.SPEED, on_resume="any")

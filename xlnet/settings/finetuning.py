@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from typing import ClassVar, Optional, Union
+from typing import Optional, Union
 
 from xlnet.errors import UserError
 from xlnet.settings.data import InputSettings, TextSettings
@@ -27,11 +27,8 @@ class TaskSettings(RunSettings, TextSettings):
                                               "as one file", need=Need.TEXT)
     dev_file: Optional[str] = setting(None, "files to evaluate on while training and with do_eval, "
                                             "in the same way",
+                                      aliases=("validation_file", "eval_file"),
                                       need=Need.TEXT, on_resume="evaluation")
-    validation_file: Optional[str] = setting(None, "another name of dev_file",
-                                             need=Need.TEXT, on_resume="evaluation")
-    eval_file: Optional[str] = setting(None, "another name of dev_file",
-                                       need=Need.TEXT, on_resume="evaluation")
     test_file: Optional[str] = setting(None, "files that split test is read from, in the same way",
                                        need=Need.TEXT, on_resume="any")
     output_dir: str = setting("", "directory for tokenized records; without it those of evaluation "
@@ -72,13 +69,6 @@ class TaskSettings(RunSettings, TextSettings):
                               need=Need.EVALUATION, on_resume="any")
     learning_rates: Optional[str] = setting(None, "the trials' learning rates in turn: 2e-5,3e-5",
                                             need=Need.EVALUATION, on_resume="any")
-    use_checkpoint: str = setting("best", "evaluate and predict with model_dir/best if it is "
-                                          "there, or with the newest", choices=("best", "newest"),
-                                  need=Need.MODEL, on_resume="any")
-    do_export: bool = setting(False, "write the model for TensorFlow Serving at the end, as "
-                                     "scripts/export.py does", need=Need.TASK, on_resume="any")
-    export_dir: Optional[str] = setting(None, "directory for it; model_dir/export if not given",
-                                        need=Need.PREDICTION, on_resume="any")
     predict_split: str = setting("test", "file predicted: test, dev, ...",
                                  need=Need.PREDICTION, on_resume="any")
     predict_file: Optional[str] = setting(None, "any file to be predicted in place of "
@@ -99,10 +89,8 @@ class TaskSettings(RunSettings, TextSettings):
     encoding: Optional[str] = as_in(
         InputSettings, "encoding", help="of the files' text (cp1252, gb18030, ...); if not given "
         "UTF-16 where a file shows it, or UTF-8")
-    data_workers: int = setting(0, "processes that tokenize large files; 0: one a core", minimum=0,
-                                need=Need.SPEED, on_resume="any")
     overwrite_data: bool = setting(False, "tokenize again even if the records fit",
-                                   need=Need.RECORDS, on_resume="any")
+                                   need=Need.ORIGINAL, on_resume="any")
 
     eval_batch_size: int = setting(
         32, "examples that a device evaluates or predicts together; a CPU answers them as two "
@@ -119,15 +107,17 @@ class TaskSettings(RunSettings, TextSettings):
     cls_scope: Optional[str] = of_model(None, "name of the output layer; the task's if not given",
                                         need=Need.MODEL)
 
+    # Not fields, so no flags: what holds in programs that have no setting of the name.
+    program = ""
+    long_document, max_segments = "split", 1
+    summary_type, use_summ_proj = "last", True
+    predict_threshold, is_regression = 0.5, False
+
     def check(self) -> None:
         super().check()
-        if not (self.do_train or self.do_eval or self.do_predict or self.do_export):
-            raise UserError("nothing to do: give --do_train=True, --do_eval=True, "
-                            "--do_predict=True or --do_export=True")
-        given = [name for name in ("dev_file", "validation_file", "eval_file")
-                 if getattr(self, name)]
-        if len(given) > 1:
-            raise UserError("%s are the same setting; give one of them" % " and ".join(given))
+        if not (self.do_train or self.do_eval or self.do_predict):
+            raise UserError("nothing to do: give --do_train=True, --do_eval=True or "
+                            "--do_predict=True")
         if self.eval_steps == 0:
             self.check_without_evaluations("--eval_steps")
         if self.trial_rates() and self.do_train and self.num_trials == 1:
@@ -161,8 +151,7 @@ class TaskSettings(RunSettings, TextSettings):
     @property
     def named_files(self) -> dict[str, str]:
         """The files that flags name in place of those in `data_dir`, by split."""
-        named = {"train": self.train_file, "test": self.test_file,
-                 "dev": self.dev_file or self.validation_file or self.eval_file}
+        named = {"train": self.train_file, "dev": self.dev_file, "test": self.test_file}
         return {split: paths for split, paths in named.items() if paths}
 
     @property
@@ -204,10 +193,6 @@ class ClassifierSettings(TaskSettings):
         "pairwise", "ranking: trained on pairs of a query's documents, the logistic loss on the "
                     "difference of their scores; or on each document, the squared error of its "
                     "grade", choices=("pairwise", "pointwise"), need=Need.HEAD)
-    pairs_per_query: int = setting(50, "pairwise: pairs of a query, drawn among those of different "
-                                       "grades; 0: all", minimum=0, need=Need.HEAD)
-    ranking_cutoff: int = of_model(10, "ranking: documents of a query that NDCG and ERR look at",
-                                   minimum=1, need=Need.EVALUATION, on_resume="evaluation")
     highest_grade: int = of_model(0, "ranking: grade of a perfect document, for ERR; 0: the "
                                      "highest one of the file", minimum=0,
                                   need=Need.EVALUATION, on_resume="evaluation")
@@ -237,9 +222,9 @@ class ClassifierSettings(TaskSettings):
 
     summary_type: str = of_model("last", "how a text becomes one vector",
                                  choices=("last", "first", "mean", "attn"), need=Need.HEAD)
-    use_summ_proj: bool = of_model(True, "dense tanh layer over the summary", need=Need.HEAD)
+    use_summ_proj: bool = of_model(True, "dense tanh layer over the summary", need=Need.ORIGINAL)
 
-    program: ClassVar[str] = "run_classifier.py"
+    program = "run_classifier.py"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -273,14 +258,7 @@ class TaggerSettings(TaskSettings):
         "text, a sentence a line; if not given recognized by its content",
         choices=("conll", "jsonl", "text"))
 
-    # What is a setting of other programs and fixed in this one.
-    program: ClassVar[str] = "run_tagger.py"
-    long_document: ClassVar[str] = "split"
-    max_segments: ClassVar[int] = 1
-    summary_type: ClassVar[str] = "last"
-    use_summ_proj: ClassVar[bool] = True
-    predict_threshold: ClassVar[float] = 0.5
-    is_regression: ClassVar[bool] = False
+    program = "run_tagger.py"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -348,11 +326,7 @@ class SpanSettings(TaskSettings):
         ClassifierSettings, "predict_form", help="form of predict_file; from its extension if not "
         "given", choices=("json", "jsonl", "tsv", "csv"))
 
-    # What is a setting of other programs and fixed in this one.
-    program: ClassVar[str] = "run_squad.py"
-    summary_type: ClassVar[str] = "last"
-    use_summ_proj: ClassVar[bool] = True
-    is_regression: ClassVar[bool] = False
+    program = "run_squad.py"
 
     @property
     def named_file(self) -> Optional[str]:
@@ -368,7 +342,7 @@ class SpanSettings(TaskSettings):
     @property
     def does_run(self) -> bool:
         """Whether more is asked for than records."""
-        return self.do_train or self.do_eval or self.do_predict or self.do_export
+        return self.do_train or self.do_eval or self.do_predict
 
     def check(self) -> None:
         if self.does_run or not self.do_prepro:

@@ -31,19 +31,16 @@ class XLNetConfig:
     Raises:
       UserError: an unknown, missing or wrongly typed value, named with the nearest match.
     """
-    n_layer: int = required("number of layers", minimum=1, need=Need.ARCHITECTURE)
-    d_model: int = required("width of the hidden states", minimum=1, need=Need.ARCHITECTURE)
-    n_head: int = required("number of attention heads", minimum=1, need=Need.ARCHITECTURE)
-    d_head: int = required("width of one attention head", minimum=1, need=Need.ARCHITECTURE)
-    d_inner: int = required("width inside the feed-forward layer", minimum=1,
-                            need=Need.ARCHITECTURE)
+    n_layer: int = required("number of layers", minimum=1)
+    d_model: int = required("width of the hidden states", minimum=1)
+    n_head: int = required("number of attention heads", minimum=1)
+    d_head: int = required("width of one attention head", minimum=1)
+    d_inner: int = required("width inside the feed-forward layer", minimum=1)
     ff_activation: str = required("activation of the feed-forward layer: gelu is the tanh form, "
                                   "as in the authors' code, gelu_erf the exact one",
-                                  choices=("relu", "gelu", "gelu_erf"), need=Need.ARCHITECTURE)
-    untie_r: bool = required("each layer has its own attention biases r_w, r_r and r_s",
-                             need=Need.ARCHITECTURE)
-    n_token: int = required("vocabulary size; as a flag: from the data if not given", minimum=1,
-                            need=Need.ARCHITECTURE)
+                                  choices=("relu", "gelu", "gelu_erf"))
+    untie_r: bool = required("each layer has its own attention biases r_w, r_r and r_s")
+    n_token: int = required("vocabulary size; as a flag: from the data if not given", minimum=1)
 
     def __init__(self, FLAGS: Any = None, json_path: Optional[str] = None, **values: Any) -> None:
         if (FLAGS is not None) + (json_path is not None) + bool(values) != 1:
@@ -87,7 +84,9 @@ def _check_architecture(values: Mapping[str, Any], source: str) -> None:
 
 ArchitectureSettings: type[Settings] = dataclasses.make_dataclass(
     "ArchitectureSettings",
-    [(field.name, Optional[field.type], as_in(XLNetConfig, field.name, default=None))
+    [(field.name, Optional[field.type], as_in(
+        XLNetConfig, field.name, default=None,
+        need=Need.MODEL if field.name == "n_token" else Need.ORIGINAL))
      for field in dataclasses.fields(XLNetConfig)],
     bases=(Settings,), frozen=True, namespace={
         "__module__": __name__,
@@ -106,16 +105,17 @@ class NetworkSettings(Settings):
     position_dropout: str = setting(
         "none", "dropout of the sinusoids of the relative distances: none, or, as in the original "
                 "implementation, for each batch element (row)",
-        choices=POSITION_DROPOUTS, need=Need.REGULARIZATION)
+        choices=POSITION_DROPOUTS, need=Need.ORIGINAL)
     init: str = setting("normal", "initialization", choices=("normal", "uniform"),
-                        need=Need.ARCHITECTURE)
+                        need=Need.ORIGINAL)
     init_std: float = setting(0.02, "standard deviation of normal initialization", minimum=0.0,
                               need=Need.ARCHITECTURE)
     init_range: float = setting(0.1, "half width of uniform initialization", minimum=0.0,
-                                need=Need.ARCHITECTURE)
+                                need=Need.ORIGINAL)
     clamp_len: int = setting(-1, "clip relative distances to ±clamp_len [tokens]; -1: off",
                              minimum=-1, need=Need.ARCHITECTURE)
-    use_bfloat16: bool = setting(False, "the authors' name of --precision=bf16", need=Need.SPEED)
+    use_bfloat16: bool = setting(False, "the original's name of --precision=bf16",
+                                 need=Need.ORIGINAL)
     precision: Optional[str] = setting(None, "number format of matrix products; fp32 if not given",
                                        choices=PRECISIONS, need=Need.SPEED)
     recompute: bool = setting(False, "keep no activations of a layer, compute them again in the "

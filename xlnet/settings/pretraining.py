@@ -1,17 +1,19 @@
 """Pretraining: its records, objective, memory and targets."""
 
 import dataclasses
-from typing import Optional
+from typing import Any, Optional
 
 from xlnet.errors import UserError
-from xlnet.settings.data import InputSettings, TextSettings
+from xlnet.settings.data import CorpusSettings, InputSettings
 from xlnet.settings.fields import Need, as_in, required, setting
 from xlnet.settings.training import RunSettings
 
 PRETRAINING_NAME = "pretraining"    # .json in a model directory: the settings of its pretraining
 
 
-_CHECKED = "checked against the data if given"
+# The records say it.
+_CHECKED: dict[str, Any] = dict(default=None, help="checked against the data if given",
+                                need=Need.ORIGINAL, on_resume="any")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,15 +61,11 @@ class PretrainingSettings(RunSettings):
     mask_beta: int = setting(1, "see mask_alpha", minimum=1, need=Need.TARGETS)
     on_error: str = as_in(InputSettings, "on_error", help="damaged records: fail, or read the next "
                           "whole one in the place of each, and count them")
-    on_nan: str = setting("stop", "a loss or gradient that is NaN or infinite: stop, and name the "
-                                  "step and the last checkpoint before it", choices=("stop",),
-                          need=Need.OPTIMIZER, on_resume="any")
-    seq_len: Optional[int] = setting(None, _CHECKED, minimum=1, need=Need.RECORDS, on_resume="any")
-    reuse_len: Optional[int] = setting(None, _CHECKED, minimum=1,
-                                       need=Need.RECORDS, on_resume="any")
-    bi_data: Optional[bool] = setting(None, _CHECKED, need=Need.RECORDS, on_resume="any")
-    uncased: Optional[bool] = as_in(TextSettings, "uncased", help=_CHECKED)
-    keep_accents: Optional[bool] = as_in(TextSettings, "keep_accents", help=_CHECKED)
+    seq_len: Optional[int] = as_in(CorpusSettings, "seq_len", **_CHECKED)
+    reuse_len: Optional[int] = as_in(CorpusSettings, "reuse_len", **_CHECKED)
+    bi_data: Optional[bool] = as_in(CorpusSettings, "bi_data", **_CHECKED)
+    uncased: Optional[bool] = as_in(CorpusSettings, "uncased", **_CHECKED)
+    keep_accents: Optional[bool] = as_in(CorpusSettings, "keep_accents", **_CHECKED)
 
     def check(self) -> None:
         super().check()

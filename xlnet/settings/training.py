@@ -60,7 +60,7 @@ class OptimizationSettings(Settings):
     decay_method: str = setting("poly", "learning rate after warm-up",
                                 choices=("poly", "cos", "constant"), need=Need.OPTIMIZER)
     min_lr_ratio: float = share(0.001, "last learning rate as a share of the peak",
-                                need=Need.OPTIMIZER)
+                                need=Need.ORIGINAL)
     weight_decay: float = setting(0.0, "decoupled weight decay, not on biases and layer norms",
                                   minimum=0.0, need=Need.OPTIMIZER)
     adam_epsilon: float = setting(1e-8, "Adam's epsilon", above=0.0, need=Need.OPTIMIZER)
@@ -73,7 +73,7 @@ class OptimizationSettings(Settings):
                                      "0: none", need=Need.OPTIMIZER)
     legacy_optimizer: bool = setting(False, "the reference's rules: no bias correction where there "
                                             "is weight decay, layer decay on gradients",
-                                     need=Need.OPTIMIZER)
+                                     need=Need.ORIGINAL)
 
     def check(self) -> None:
         super().check()
