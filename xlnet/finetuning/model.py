@@ -11,7 +11,7 @@ from xlnet.engine import distribution, train_step
 from xlnet.engine.estimator import EstimatorSpec
 from xlnet.models.task_model import TaskModel
 from xlnet.network.noise import fold_in
-from xlnet.tasks.types.kind import LossOptions
+from xlnet.tasks.types.contract import LossOptions
 
 
 @dataclasses.dataclass(frozen=True)

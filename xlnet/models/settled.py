@@ -18,7 +18,7 @@ from xlnet import files
 from xlnet.config import BEST, CONFIG_NAME, TaskSettings, XLNetConfig, check_value
 from xlnet.errors import MissingFlag, UserError
 from xlnet.tasks.types import known
-from xlnet.tasks.types.registry import KINDS
+from xlnet.tasks.types.registry import TASK_TYPES
 from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer, descriptions_beside
 
 TASK_NAME = "task.json"
@@ -91,7 +91,7 @@ def _of_model(settings):
 
 def _with_kept(settings, given, path):
     described = files.read_json(path, "model_dir")
-    trained = KINDS.get(str(described.get("kind")))
+    trained = TASK_TYPES.get(str(described.get("kind")))
     if trained and trained.program != settings.program:
         raise UserError("model_dir: the model of %s was trained with %s; ask it with that"
                         % (path, trained.program))
