@@ -154,7 +154,7 @@ _BUSY = """
 import threading, time
 import tensorflow.compat.v1 as tf
 from xlnet import cli
-from xlnet.engine import hosts
+from xlnet.engine import multi_host
 
 def main():
     with tf.Graph().as_default():
@@ -166,7 +166,7 @@ def main():
     for _ in range(8):
         threading.Thread(target=steps, daemon=True).start()
     time.sleep(0.5)
-    raise hosts.Lost("host 1 (a:1)")
+    raise multi_host.Lost("host 1 (a:1)")
 
 cli.run(main)
 """
