@@ -14,7 +14,7 @@ from helpers.paths import RELEASED
 
 from xlnet.tasks.files import tagged_files
 
-pytestmark = pytest.mark.usefixtures("quick_start")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_start")]
 NAMES, PLACES, FILLER = ("kamat", "telok", "solkit"), ("dakar", "nokla"), ("mi", "le", "rok", "las")
 ROWS = {"train": 100, "dev": 24, "test": 12}
 

@@ -31,6 +31,7 @@ all_hold.wait()
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_stats"),
                     reason="the C library does not list its heaps")
 @pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.slow
 def test_threads_share_a_heap(shared):
     program = PROGRAM if shared else re.sub(".*train_step.*\n", "", PROGRAM)
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)

@@ -35,6 +35,7 @@ def local_addresses(count):
     return ["localhost:%d" % port for port in free_ports(count)]
 
 
+@pytest.mark.slow
 def test_all_wait_for_the_last(monkeypatch, caplog):
     monkeypatch.setattr(meeting, "_SECONDS_BETWEEN_LINES", 0)
     caplog.set_level("INFO")
@@ -77,6 +78,7 @@ def start_one(place, name, addresses, index, **changes):
 
 @pytest.mark.parametrize("number, status, last", (
     (signal.SIGINT, 130, "train_gpu.py: stopped"), (signal.SIGTERM, -signal.SIGTERM, None)))
+@pytest.mark.slow
 def test_a_waiting_host_hears_signals(place, number, status, last):
     host = start_one(place, "waiting", local_addresses(2), 1)
     line = host.stdout.readline()
@@ -88,6 +90,7 @@ def test_a_waiting_host_hears_signals(place, number, status, last):
     assert rest == [last or ""]
 
 
+@pytest.mark.slow
 def test_a_host_lost_before_the_session_ends_the_other(place):
     """The chief cannot keep the vocabulary, behind the meeting and before there is a session."""
     (place / "refused" / "spiece.model" / "in the way").mkdir(parents=True)
@@ -113,6 +116,7 @@ class Session:
 
 @pytest.mark.parametrize("has_session", (False, True))
 @pytest.mark.parametrize("ends", (False, True))
+@pytest.mark.slow
 def test_a_step_that_does_not_end_ends_the_program(monkeypatch, has_session, ends):
     monkeypatch.setattr(multi_host, "_SECONDS_BETWEEN_LOOKS", 0.01)
     monkeypatch.setattr(multi_host, "_SECONDS_TO_END", 0.3)
@@ -172,6 +176,7 @@ cli.run(main)
 """
 
 
+@pytest.mark.slow
 def test_a_program_that_lost_a_host_ends_though_threads_are_in_tensorflow():
     """As where one closes the session of a step that waits for that host. Half of the programs
     that take TensorFlow down then abort."""

@@ -49,6 +49,7 @@ def selected(place):
         weight_decay=0.1, class_weights="balanced", label_smoothing=0.1, warmup_share=0.25))
 
 
+@pytest.mark.slow
 def test_the_best_checkpoint_is_complete(place, selected):
     assert "27 rows, labels animal, plant, stone; 10 % of the file held out as dev" in selected
     assert "steps       0 to 4, 1 of warm-up" in selected
@@ -69,6 +70,7 @@ def test_the_best_checkpoint_is_complete(place, selected):
     assert all(np.array_equal(whole[name], exported[name]) for name in exported)
 
 
+@pytest.mark.slow
 def test_the_best_model_predicts_the_standard_input(place, selected, monkeypatch):
     texts = b"kamat telok\nmitel\nlaskit\n"
     monkeypatch.setattr("sys.stdin", types.SimpleNamespace(buffer=io.BytesIO(texts)))
@@ -80,6 +82,7 @@ def test_the_best_model_predicts_the_standard_input(place, selected, monkeypatch
     np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=2e-6)
 
 
+@pytest.mark.slow
 def test_rows_that_cannot_be_read_cost_no_others_their_answers(place, selected):
     texts = place.directory / "holes.csv"
     texts.write_text("name;text\na;kamat telok\n\nb;\nc;机\n", "utf-8")
@@ -98,6 +101,7 @@ def test_rows_that_cannot_be_read_cost_no_others_their_answers(place, selected):
     assert lines[2][1:] == lines[3][1:] == [""] * 4
 
 
+@pytest.mark.slow
 def test_without_a_length_three_epochs_are_evaluated_one_by_one(place):
     """27 rows in batches of 16: an epoch has 1.7 steps, three have 5."""
     out = place.succeed("--do_train=True", **arguments(
@@ -113,6 +117,7 @@ def test_without_a_length_three_epochs_are_evaluated_one_by_one(place):
         "model.ckpt-%d.index" % step for step in (2, 4, 5)}
 
 
+@pytest.mark.slow
 def test_frozen_layers_keep_their_weights(place, selected):
     early, late = (weights(place.path("model", "model.ckpt-%d" % step)) for step in (2, 4))
     config = XLNetConfig(json_path=place.path("model", "xlnet_config.json"))
@@ -127,6 +132,7 @@ def test_frozen_layers_keep_their_weights(place, selected):
     assert model.is_frozen("model/transformer/layer_0/ff/layer_1/kernel", config, 1)
 
 
+@pytest.mark.slow
 def test_replicas_and_micro_batches_change_nothing(place):
     """Without dropout, whose noise depends on where a row is."""
     flags = arguments(place, learning_rate=0.01, dropout=0, dropatt=0, train_steps=3)
@@ -141,6 +147,7 @@ def test_replicas_and_micro_batches_change_nothing(place):
         np.testing.assert_allclose(value, parts[name], rtol=0, atol=1e-5, err_msg=name)
 
 
+@pytest.mark.slow
 def test_windows_are_averaged(place, selected):
     """Texts that fit have one window, and so the same answer."""
     answers = {}
@@ -155,6 +162,7 @@ def test_windows_are_averaged(place, selected):
     assert different.any() and not different[::3].any()     # every third text is short
 
 
+@pytest.mark.slow
 def test_long_texts_with_memory(place):
     """The answer to a text does not depend on the rest of the batch, or on the most segments."""
     flags = arguments(place, long_document="memory", max_seq_length=8, train_steps=1,
@@ -182,6 +190,7 @@ def goodness(evaluation):
     return evaluation["micro_f1"], -evaluation["loss"]
 
 
+@pytest.mark.slow
 def test_trials_stop_early_and_the_best_is_kept(place):
     """One learns, the other one's rate is so high that it soon gets worse."""
     steps = 8
@@ -260,6 +269,7 @@ def test_too_few_and_too_many_files_are_refused_before_training(place, tmp_path,
     assert message in done.stderr and not (tmp_path / "no").exists()
 
 
+@pytest.mark.slow
 def test_a_dev_share_of_0_trains_on_all_rows(place):
     done = place.run("--do_train=True", **arguments(
         place, model_dir=place.path("whole"), dev_share=0, eval_steps=None, train_steps=1))

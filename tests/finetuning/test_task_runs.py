@@ -94,6 +94,7 @@ def check_predictions(place, task, model_dir):
 
 
 @pytest.mark.parametrize("name", TRAINED)
+@pytest.mark.slow
 def test_task(place, name):
     task, model_dir = known.TASKS[name], place / "models" / name
     make_files(place, name)
@@ -129,6 +130,7 @@ def test_every_known_task_has_official_files():
     assert sorted(official.NAMES) == sorted(NAMES)
 
 
+@pytest.mark.slow
 def test_choices_of_different_numbers_with_their_texts_as_labels(place, tmp_path):
     """What a row does not have is never chosen, and a label may be smoothed."""
     rng = random.Random(0)

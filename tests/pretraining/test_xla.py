@@ -13,6 +13,8 @@ from helpers.pretraining import TINY, VOCABULARY, curve, features, train
 from xlnet.config import NetworkSettings, OptimizationSettings, PretrainingSettings, XLNetConfig
 from xlnet.pretraining.model import PretrainingModel
 
+pytestmark = pytest.mark.slow
+
 
 def losses(model, compile_it, steps=4):
     """Losses of some steps of the model function's training operation, and the last weights."""

@@ -62,6 +62,7 @@ def moved(settings, name, **values):
     return dataclasses.replace(settings, save_dir=directory, **values)
 
 
+@pytest.mark.slow
 def test_a_job_stopped_anywhere_is_continued(settings, small_pieces, monkeypatch):
     expected = preparation.make_records(settings)
     assert expected.manifest.tokens > 3 * BLOCK_TOKENS
@@ -93,6 +94,7 @@ def test_a_job_stopped_anywhere_is_continued(settings, small_pieces, monkeypatch
     assert steps > 20                        # each of them a file that was to be finished
 
 
+@pytest.mark.slow
 def test_a_killed_process_leaves_nothing_that_matters(workspace, tmp_path):
     """SIGKILL, workers included, at random moments after each bit of progress, then the rest."""
     text = tmp_path / "text.txt"
