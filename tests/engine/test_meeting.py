@@ -66,10 +66,6 @@ def test_an_address_without_a_port_is_one_line(address):
         meeting.wait_for_all(["localhost:2222", address], 0)
 
 
-def test_a_name_with_an_empty_part_is_nobodys():
-    assert meeting._why_silent(("host..example", 2222)) == "no name of a host"
-
-
 def start_one(place, name, addresses, index, **changes):
     return start(place, name, {"PYTHONUNBUFFERED": "1", "TF_CONFIG": json.dumps({
         "cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}})},

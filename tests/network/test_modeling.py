@@ -515,7 +515,7 @@ def test_half_precision_is_close_to_float32(graph, monkeypatch, precision, toler
 def test_precision_is_named(graph):
     assert xlnet.RunConfig(**dict(RUN, use_bfloat16=True)).precision == "bf16"
     assert xlnet.RunConfig(precision="bf16", **RUN).use_bfloat16
-    with pytest.raises(UserError, match="precision is 'half', expected one of fp32, bf16, fp16"):
+    with pytest.raises(UserError, match="precision is 'half'"):
         xlnet.RunConfig(precision="half", **RUN)
     with pytest.raises(UserError, match="use_bfloat16 is True and precision is fp32"):
         xlnet.RunConfig(**dict(RUN, use_bfloat16=True, precision="fp32"))
@@ -523,7 +523,7 @@ def test_precision_is_named(graph):
 
 def test_bi_data_needs_an_even_batch(graph):
     run = xlnet.RunConfig(**dict(RUN, bi_data=True))
-    with pytest.raises(ValueError, match="even batch size, found 3"):
+    with pytest.raises(ValueError, match="even batch size"):
         xlnet.XLNetModel(tiny(), run, tf.zeros([4, 3], tf.int32), tf.zeros([4, 3], tf.int32), None)
 
 

@@ -291,25 +291,30 @@ GOOD = dict(loss=3., gradient_norm=1., gradient_scale=1.)
 WRONG = {"loss": dict(loss=np.float32("nan")), "gradient norm": dict(gradient_norm=np.inf)}
 
 
+def report(steps, **how):
+    """Tells a `Progress` what the steps from 7 on brought."""
+    hook = progress.Progress(train_steps=999, log_steps=999, per_step=1, unit="tokens", **how)
+    hook.after_create_session(types.SimpleNamespace(run=lambda step: 6), None)
+    for values in steps:
+        hook.after_run(None, types.SimpleNamespace(results=values))
+
+
 @pytest.mark.parametrize("name", list(WRONG))
 def test_what_stops_a_run(name):
-    hook = progress.Progress(train_steps=9, log_steps=1, per_step=1, unit="tokens")
-    hook._check(7, GOOD)
-    hook._check(7, dict(GOOD, loss=99.))
-    hook._check(7, dict(GOOD, gradient_norm=np.inf, gradient_scale=2.))     # halved, no harm
-    with pytest.raises(UserError, match="%s is .* step 7.* none;" % name):
-        hook._check(7, dict(GOOD, **WRONG[name]))
+    fine = [GOOD, dict(GOOD, loss=99.),
+            dict(GOOD, gradient_norm=np.inf, gradient_scale=2.)]     # halved, no harm
+    report(fine)
+    with pytest.raises(UserError, match="%s is .* step 10.* none;" % name):
+        report([*fine, dict(GOOD, **WRONG[name])])
 
 
 @pytest.mark.parametrize("losses, step", (
-    ([4.] * 100 + [5.9] * 400, 153), ([4.] * 300 + [4.9] * 300, None), ([4., 8.] * 200, None),
+    ([4.] * 100 + [5.9] * 400, 159), ([4.] * 300 + [4.9] * 300, None), ([4., 8.] * 200, None),
     ([9., 4., 4.] * 30, None)), ids=("rises", "a little", "wavers", "few steps"))
 def test_a_loss_that_rises_is_noted_once(caplog, losses, step):
-    hook = progress.Progress(train_steps=9, log_steps=1, per_step=1, unit="tokens",
-                             with_perplexity=True)
-    for number, loss in enumerate(losses, 1):
-        hook._watch(number, loss)
-    assert [record.args[0] for record in caplog.records] == [step] * bool(step)
+    report([dict(GOOD, loss=loss) for loss in losses], with_perplexity=True)
+    warned = [record for record in caplog.records if record.levelname == "WARNING"]
+    assert [record.args[0] for record in warned] == [step] * bool(step)
 
 
 # ---- presets
