@@ -260,10 +260,16 @@ def test_all_missing_pieces_are_named(tmp_path):
 
 # --- Words
 
-def test_words_between_spaces_are_encoded_as_their_text(released):
+@pytest.fixture(params=["tiny", "released"])
+def either(request):
+    found = request.getfixturevalue(request.param)
+    return found if request.param == "tiny" else found[False]
+
+
+def test_words_between_spaces_are_encoded_as_their_text(either):
     words = "Café 2,000 `` don't '' 1999, ( U.S. )".split()
-    ids = released[False].encode_words(words, [True] * len(words))
-    assert sum(ids, []) == released[False].ids(" ".join(words)) and all(ids)
+    ids = either.encode_words(words, [True] * len(words))
+    assert sum(ids, []) == either.ids(" ".join(words)) and all(ids)
 
 
 def test_words_without_a_space_have_no_mark_of_one(released):
@@ -273,6 +279,5 @@ def test_words_without_a_space_have_no_mark_of_one(released):
         assert "▁" not in "".join(pieces) and "".join(pieces) in (word, "<unk>")
 
 
-def test_of_a_word_that_cleaning_takes_away_there_is_unk(released):
-    model = released[False]
-    assert model.encode_words(["\u0301", " "], [True, False]) == [[model.unk_id]] * 2
+def test_of_a_word_that_cleaning_takes_away_there_is_unk(either):
+    assert either.encode_words(["\u0301", " "], [True, False]) == [[either.unk_id]] * 2

@@ -7,6 +7,7 @@ Two lifetimes: `XLNetConfig` is the architecture and travels with the checkpoint
 import dataclasses
 import logging
 import math
+import os
 import typing
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Optional, Union
@@ -184,7 +185,8 @@ class XLNetConfig:
     untie_r: bool = required("each layer has its own attention biases r_w, r_r and r_s")
     n_token: int = required("vocabulary size; as a flag: from the data if not given", minimum=1)
 
-    def __init__(self, FLAGS: Any = None, json_path: Optional[str] = None, **values: Any) -> None:
+    def __init__(self, FLAGS: Any = None,
+                 json_path: Union[str, os.PathLike[str], None] = None, **values: Any) -> None:
         if (FLAGS is not None) + (json_path is not None) + bool(values) != 1:
             raise UserError("XLNetConfig: give FLAGS, json_path or keywords, exactly one of them")
         source = "XLNetConfig"
@@ -192,8 +194,8 @@ class XLNetConfig:
             values = {key: getattr(FLAGS, key) for key in ARCHITECTURE_KEYS}
         elif json_path is not None:
             source = "model config %s" % json_path
-            values = files.read_json(presets.find(json_path, "model config", presets.MODEL),
-                                     "model config")
+            values = files.read_json(presets.find(
+                os.fspath(json_path), "model config", presets.MODEL), "model config")
         _check_architecture(values, source)
         for key in ARCHITECTURE_KEYS:
             object.__setattr__(self, key, values[key])
@@ -201,9 +203,9 @@ class XLNetConfig:
     def to_dict(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
 
-    def to_json(self, path: str) -> None:
+    def to_json(self, path: Union[str, os.PathLike[str]]) -> None:
         """Writes the architecture as JSON to `path`."""
-        files.write_json(path, dict(sorted(self.to_dict().items())))
+        files.write_json(os.fspath(path), dict(sorted(self.to_dict().items())))
 
 
 ARCHITECTURE_KEYS = tuple(field.name for field in dataclasses.fields(XLNetConfig))

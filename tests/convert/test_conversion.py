@@ -12,7 +12,7 @@ from helpers.paths import GOLDEN, RELEASED
 from helpers.vocabulary import train_tiny_model
 
 import xlnet
-from xlnet.convert import conversion, described, safetensors, tokenizer_files
+from xlnet.convert import conversion, described, safetensors, tokenizer_files, weights
 from xlnet.engine import checkpoint
 from xlnet.errors import UserError
 from xlnet.tokenization.tokenizer import Tokenizer
@@ -454,3 +454,25 @@ def test_a_task_of_another_kind_is_refused(folder, tmp_path, vocabulary):
     path.write_text(json.dumps(dict(json.loads(path.read_text()), kind="ordinal")))
     with pytest.raises(UserError, match="kind is 'ordinal', which Hugging Face's library does not"):
         conversion.to_huggingface(str(tmp_path / "ours"), str(tmp_path / "out"))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not os.environ.get("XLNET_TEST_ALL"),
+                    reason="XLNET_TEST_ALL=1 converts a model of XLNet-Large's size, 6 GB of files")
+def test_a_model_of_larges_size_goes_there_and_back_bit_for_bit(tmp_path):
+    config, rng = xlnet.XLNetConfig(json_path="large"), np.random.default_rng(0)
+    (tmp_path / "ours").mkdir()
+    config.to_json(tmp_path / "ours" / "xlnet_config.json")
+    checkpoint.write_arrays(str(tmp_path / "ours" / "xlnet_model.ckpt"), {
+        pair.ours: rng.standard_normal(pair.shape, np.float32)
+        for pair in weights.pairs(config, (weights.LM,))})
+    conversion.to_huggingface(str(tmp_path / "ours"), str(tmp_path / "theirs"),
+                              max_shard_size="500MB")
+    assert len(list((tmp_path / "theirs").glob("*.safetensors"))) == 3
+    conversion.from_huggingface(str(tmp_path / "theirs"), str(tmp_path / "back"),
+                                described.Columns())
+    prefixes = [checkpoint.resolve(str(tmp_path / name)) for name in ("ours", "back")]
+    names = sorted(checkpoint.names(prefixes[0]))
+    assert names == sorted(checkpoint.names(prefixes[1])) and len(names) == 319
+    for name, *both in zip(names, *(checkpoint.arrays(prefix, names) for prefix in prefixes)):
+        np.testing.assert_array_equal(*both, err_msg=name)

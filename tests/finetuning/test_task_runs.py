@@ -126,6 +126,18 @@ def test_a_language_of_xnli_has_its_own_rows(tmp_path, language):
         assert {row.label for row in rows} <= set(task.labels)
 
 
+@pytest.mark.parametrize("name", official.NAMES)
+def test_official_files_are_read(tmp_path, name):
+    """On rows of their form; `tests/tasks/test_real_files.py` reads the files themselves."""
+    task = known.TASKS[name]
+    official.make(name, tmp_path / name)
+    for split in task.files:
+        rows = parsing.read_rows(task, tmp_path / name, split)
+        assert len({row.id for row in rows}) == len(rows) > 3
+        assert all(text.strip() for row in rows for pair in row.pairs for text in pair if text)
+        assert {row.label for row in rows} <= {None, *(task.labels or {row.label for row in rows})}
+
+
 def test_every_known_task_has_official_files():
     assert sorted(official.NAMES) == sorted(NAMES)
 
