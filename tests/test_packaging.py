@@ -20,6 +20,8 @@ from xlnet import presets
 from xlnet.commands import COMMANDS, as_started
 from xlnet.errors import UserError
 
+pytestmark = pytest.mark.slow
+
 BUILD = "from setuptools import build_meta; print(build_meta.build_%s(%r))"
 NOT_BUILT = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info", "build", "dist",
                                    "sample_run", "golden")

@@ -15,7 +15,7 @@ from helpers.paths import RELEASED
 
 from xlnet.engine import checkpoint
 
-pytestmark = pytest.mark.usefixtures("quick_start")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_start")]
 PLAIN, ANSWERS = ["kamat", "rokmi", "solkat", "dakar"], ["telok", "nokla", "laskit"]
 
 

@@ -22,6 +22,8 @@ import xlnet
 from xlnet.convert import conversion, tokenizer_files, tokenizer_json
 from xlnet.engine import checkpoint
 
+pytestmark = pytest.mark.slow
+
 # Loads the folder as its config.json says and keeps its outputs for [B,T] ids; nothing may be
 # missing, left over or of another shape. Then the ids of some text by the folder's tokenizer, which
 # is saved in that library's own form.

@@ -94,9 +94,9 @@ def test_a_picture_and_a_page(runs, tmp_path):
 
 @pytest.mark.parametrize("flags, message", [
     (["--text=the"], "neither png nor html is given"),
-    (["--text=the", "--png=a.png", "--layers=1,4"], "layers: '4', expected numbers from 1 to 3"),
-    (["--text=the", "--png=a.png", "--heads=x"], "heads: 'x', expected numbers from 1 to 2"),
-    (["--text=" + 50 * "the ", "--png=a.png"], "text: 50 pieces, expected 1 to 40")])
+    (["--text=the", "--png=a.png", "--layers=1,4"], "layers: '4'"),
+    (["--text=the", "--png=a.png", "--heads=x"], "heads: 'x'"),
+    (["--text=" + 50 * "the ", "--png=a.png"], "text: 50 pieces")])
 def test_wrong_flags_are_named(runs, flags, message):
     done = runs("draw_attention", *flags)
     assert done.returncode == 1 and message in done.stderr

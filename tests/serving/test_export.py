@@ -28,6 +28,8 @@ from xlnet.tasks.output import span_answers
 from xlnet.tasks.types.task import Asked, Row
 from xlnet.tokenization.tokenizer import Tokenizer
 
+pytestmark = pytest.mark.slow
+
 try:
     import tensorflow_text
 except ImportError:
