@@ -32,8 +32,8 @@ _FILES = ("model_config_path", "spiece_model_file")    # which presets may name 
 
 # Settings that name files, by their ends; in these ~ and $HOME stand for directories.
 _PATHS = re.compile(
-    r"(.*_)?(dir|file|path|glob|checkpoints?|config|png|html|source|target|first|second|model|runs"
-    r"|output|zip)")
+    r"(.*_)?(dir|file|path|glob|checkpoints?|config|png|first|second|model"
+    r"|input|output)")
 
 # Settings without effect that were switches: they may be given without a value.
 _SWITCHES = frozenset(("high_only", "middle_only", "track_mean", "verify_records"))
@@ -238,6 +238,8 @@ def _define(groups, no_longer_needed):
             flags.DEFINE_enum(name, default, limits["choices"], meaning)
         else:
             _DEFINE[setting_type(field)](name, default, meaning, **bound)
+        for alias in limits["aliases"]:
+            flags.DEFINE_alias(alias, name)
         if limits["renamed"]:
             flags.DEFINE_float(limits["renamed"].name, None, "the older name of --" + name)
     for name, why in no_longer_needed.items():

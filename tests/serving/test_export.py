@@ -393,7 +393,7 @@ def test_after_a_training(quick_start, tmp_path):
     work.succeed("--do_train", train_steps=1, max_seq_length=8)
     done = work.succeed("--do_train", "--do_export", train_steps=1, max_seq_length=8)
     assert re.search(r"exported \S+model.ckpt-1 to \S+model/export/1: signatures ids", done)
-    done = command.run("scripts/export.py", "--model_dir=" + work.path("model"),
+    done = command.run("xlnet export", "--model_dir=" + work.path("model"),
                        "--export_dir=" + work.path("model", "export"), "--signatures=ids",
                        "--dtype=bfloat16")
     assert done.returncode == 0 and "export/2: signatures ids, bfloat16, " in done.stdout

@@ -10,7 +10,7 @@ from typing import Optional
 from xlnet import cli, quiet
 from xlnet.settings.fields import Settings, required, setting
 
-ABOUT = """serves a model that scripts/export.py wrote, over HTTP. Requests are those of TensorFlow
+ABOUT = """serves a model that xlnet export wrote, over HTTP. Requests are those of TensorFlow
 Serving: POST /v1/models/NAME:predict with {"instances": [{"text_a": "..."}]}; GET /health,
 /metrics and /v1/models/NAME say how it is. Requests that arrive together are answered together.
 A SavedModel is a program of TensorFlow's: serve those that you, or people you trust, exported.
@@ -19,8 +19,8 @@ A SavedModel is a program of TensorFlow's: serve those that you, or people you t
 
 @dataclasses.dataclass(frozen=True)
 class ServingSettings(Settings):
-    """serve.py: what is served, where, and how much of it."""
-    model: str = required("directory that scripts/export.py wrote; of several versions the newest")
+    """xlnet serve: what is served, where, and how much of it."""
+    model: str = required("directory that xlnet export wrote; of several versions the newest")
     name: Optional[str] = setting(None, "name in the address; that of the directory if not given")
     host: str = setting("127.0.0.1", "address to listen at; 0.0.0.0 for other machines too: "
                                      "there is no encryption, and everybody may ask")

@@ -26,7 +26,7 @@ _ADDRESS = "--tpu_name has the TPU's address"
 NO_LONGER_NEEDED = {
     "eval_mem_len": "it has no effect any more; held-out evaluation has the memory of training",
     "keep_every": "it has no effect any more; --max_save=0 keeps all checkpoints",
-    "verify_records": "scripts/inspect_records.py --verify compares records with their checksums",
+    "verify_records": "xlnet data inspect --verify compares records with their checksums",
     "d_embed": "embeddings are as wide as d_model",
     "iterations": "it is a TPU loop's length",
     "max_seq_length": "the manifest has the window length",

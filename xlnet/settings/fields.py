@@ -51,7 +51,8 @@ def setting(default: Any, help: str, *, choices: Optional[Sequence[str]] = None,
             minimum: Optional[float] = None, maximum: Optional[float] = None,
             above: Optional[float] = None, below: Optional[float] = None,
             instead_of: Optional[str] = None, renamed: Optional[Renamed] = None,
-            of_model: bool = False, is_result: bool = False, need: Need = Need.OTHER,
+            aliases: Sequence[str] = (), of_model: bool = False, is_result: bool = False,
+            need: Need = Need.OTHER,
             on_resume: Literal["same", "evaluation", "any"] = "same") -> Any:
     """A dataclass field with its meaning [unit] and what it may be.
 
@@ -61,7 +62,8 @@ def setting(default: Any, help: str, *, choices: Optional[Sequence[str]] = None,
       instead_of: another setting that says the same: the one of them that stands on the command
         line goes before the other one in a preset, and both on the command line are refused; of
         both in a preset the groups' own checks say what becomes.
-      renamed: the name that goes on working.
+      renamed: the older name, which is still accepted.
+      aliases: other names of the flag.
       of_model: a fine-tuned model goes on with the value that it was trained with, which stands in
         its `task.json`: left out it is taken from there, and another value is refused.
       is_result: the file of what the program is for; where it is "-", the standard output, all else
@@ -72,7 +74,8 @@ def setting(default: Any, help: str, *, choices: Optional[Sequence[str]] = None,
     """
     metadata = {"help": help, "choices": choices, "minimum": minimum, "maximum": maximum,
                 "above": above, "below": below, "instead_of": instead_of, "renamed": renamed,
-                "of_model": of_model, "is_result": is_result, "need": need, "on_resume": on_resume}
+                "aliases": aliases, "of_model": of_model, "is_result": is_result, "need": need,
+                "on_resume": on_resume}
     if default is REQUIRED:     # as a factory: fields with defaults may stand before it
         return dataclasses.field(default_factory=lambda: REQUIRED, metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)
