@@ -146,7 +146,7 @@ assert not {"tensorflow", "matplotlib", "sklearn", "scipy", "numpy"} & set(sys.m
 
 def test_help_and_import_are_quick():
     """Neither TensorFlow nor any other heavy package is imported: that takes seconds."""
-    programs = [*ENTRY_POINTS, "scripts/inspect_records.py"]
+    programs = [*ENTRY_POINTS, "xlnet data inspect"]
     done = subprocess.run([sys.executable, "-c", WITHOUT_HEAVY_PACKAGES, *programs], cwd=ROOT,
                           capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
