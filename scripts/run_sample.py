@@ -12,7 +12,7 @@ import numpy as np
 from recipes import ROOT, stage
 
 from xlnet import cli, files
-from xlnet.config import setting
+from xlnet.settings.fields import setting
 from xlnet.tokenization.tokenizer import Tokenizer
 
 VOCAB_SIZE = 1000   # so small a text has too few examples of rarer pieces
@@ -41,8 +41,8 @@ def main(settings):
     os.chdir(ROOT)
     path = lambda *parts: os.path.join(out, *parts)
     stage("1/6 a corpus and a classification set from Python's own documentation",
-          "scripts/make_sample.py", save_dir=path("text"))
-    stage("2/6 a SentencePiece vocabulary", "scripts/train_sentencepiece.py",
+          "xlnet sample", output=path("text"))
+    stage("2/6 a SentencePiece vocabulary", "xlnet data vocabulary",
           input_glob=path("text", "pretrain", "train.txt"), sp_path=path("spiece.model"),
           vocab_size=VOCAB_SIZE)
     for split, streams in (("train", 32), ("heldout", 8)):

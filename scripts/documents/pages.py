@@ -12,7 +12,9 @@ from collections.abc import Sequence
 import programs
 from place import ROOT
 
-from xlnet import config, help
+from xlnet import commands, help
+from xlnet.settings.fields import REQUIRED, default_of, setting_type
+from xlnet.settings.network import ARCHITECTURE_KEYS, XLNetConfig
 
 FLAGS_PAGE = "reference/flags.md"
 
@@ -21,11 +23,12 @@ API = (
         "xlnet.serving.load.load", "xlnet.serving.loaded.LoadedModel",
         "xlnet.serving.model.Model")),
     ("network.md", "The network", (
-        "xlnet.config.XLNetConfig", "xlnet.config.RunConfig", "xlnet.config.create_run_config",
-        "xlnet.api.XLNetModel")),
+        "xlnet.settings.network.XLNetConfig", "xlnet.settings.network.RunConfig",
+        "xlnet.settings.network.create_run_config", "xlnet.api.XLNetModel")),
     ("tokenization.md", "Tokenizer and errors", (
         "xlnet.tokenization.tokenizer.Tokenizer", "xlnet.errors.UserError")),
-    ("kinds.md", "A kind of task", ("xlnet.tasks.types.kind.Kind",)),
+    ("task_types.md", "A task type", tuple("xlnet.tasks.types.contract." + name for name in (
+        "TaskType", "Reader", "Head", "Scorer"))),
 )
 
 
@@ -42,23 +45,21 @@ def all_pages() -> "dict[str, str]":
 
 
 def page_of(path: str) -> str:
-    """The page of a program: scripts/serve.py -> serve.md."""
-    return re.sub(r"\.py$", ".md", path.split("/")[-1])
+    """The page of a program: "run_squad.py" -> run_squad.md, "xlnet export" -> xlnet_export.md."""
+    return re.sub(r"\W", "_", re.sub(r"\.py$", "", path.split("/")[-1])) + ".md"
 
 
 # ---- programs ----
 
 def programs_page(files) -> str:
-    command_of = {module: name for name, module, _ in programs.console_commands()}
-    rows = []
-    for file in files:
-        command = command_of.get("xlnet.programs." + page_of(file.path)[:-3])
-        rows.append(("[`%s`](%s)" % (file.path, page_of(file.path)),
-                     "`%s`" % command if command else "", file.about))
-    return ("# Programs\n\nEach is a file of the repository"
-            + (", and some are commands of the installed package" if command_of else "")
-            + ". `--help` of each says the same.\n\n"
-            + table(("file", "command", "what it does"), rows))
+    command_of = {command.program: "`xlnet %s`" % command.name
+                  for command in commands.COMMANDS.values() if not command.flags}
+    rows = [("[`%s`](%s)" % (file.path, page_of(file.path)),
+             command_of.get(file.path[:-3], ""), file.about) for file in files]
+    return ("# Programs\n\nEach is a subcommand of `xlnet` (`python -m xlnet` in a checkout). "
+            "Files at the root of the repository take the original's command lines. `--help` of "
+            "each says the same.\n\n"
+            + table(("program", "subcommand", "what it does"), rows))
 
 
 def program_page(file) -> str:
@@ -98,7 +99,7 @@ def settings_tables(program, heading) -> str:
     if program.first:
         parts.append("%s The flags that matter first\n\n%s\n" % (heading, ", ".join(
             "[`--%s`](#%s)" % (name, program.anchor(name)) for name in program.first)))
-        groups = help.by_need(list(settings))
+        groups = help.by_need(settings)
     else:
         groups = {"Flags": list(settings)}
     for title, names in groups.items():
@@ -114,9 +115,8 @@ def settings_tables(program, heading) -> str:
 def old_names(program):
     """Rows of the flags that are taken for the sake of older command lines."""
     return [("`--%s`" % name, escaped(why)) for name, why in program.no_longer_needed.items()] + [
-        ("`--%s`" % field.metadata["renamed"].name,
-         "[`--%s`](#%s), in other units" % (name, program.anchor(name)))
-        for name, field in program.settings.items() if field.metadata["renamed"]]
+        ("`--%s`" % alias, "[`--%s`](#%s), its other name" % (name, program.anchor(name)))
+        for name, field in program.settings.items() for alias in field.metadata["aliases"]]
 
 
 def settings_table(fields: Sequence["dataclasses.Field"], before: str, anchor=str) -> str:
@@ -135,8 +135,8 @@ def meaning_of(field) -> str:
 
 
 def default_text(field) -> str:
-    default = config.default_of(field)
-    if default is config.REQUIRED:
+    default = default_of(field)
+    if default is REQUIRED:
         return "**required**"
     return "" if default is None or default == "" else "`%s`" % default
 
@@ -150,7 +150,7 @@ def values_text(field) -> str:
              (("minimum", "from %g"), ("above", "above %g"), ("maximum", "to %g"),
               ("below", "below %g")) if field.metadata[name] is not None]
     unit = ["[%s]" % unit for unit in _UNIT.findall(field.metadata["help"])]
-    return " ".join([kind[config.setting_type(field)], *sides, *unit])
+    return " ".join([kind[setting_type(field)], *sides, *unit])
 
 
 def flags_page(files) -> str:
@@ -161,7 +161,7 @@ def flags_page(files) -> str:
             for name in program.settings:
                 links = of_flag.setdefault(name, [])
                 link = "[%s](../programs/%s#%s)" % (
-                    file.path.split("/")[-1][:-3], page_of(file.path),
+                    re.sub(r"\.py$", "", file.path.split("/")[-1]), page_of(file.path),
                     program.anchor(name))
                 if link not in links:
                     links.append(link)
@@ -181,12 +181,12 @@ def model_config_page() -> str:
     for path in sorted((ROOT / "configs" / "model").glob("*.json")):
         keys = json.loads(path.read_text(encoding="utf-8"))
         rows.append(("`%s`" % path.relative_to(ROOT), *(
-            "`%s`" % keys.get(name, "") for name in config.ARCHITECTURE_KEYS)))
+            "`%s`" % keys.get(name, "") for name in ARCHITECTURE_KEYS)))
     return ("# Keys of a model config\n\n`xlnet_config.json` beside a checkpoint, and what "
             "`--model_config_path` names. All keys have to be there and no others; `d_model` is "
             "even.\n\n%s\n\n## The files in `configs/model/`\n\n%s" % (
-                settings_table(dataclasses.fields(config.XLNetConfig), ""),
-                table(("file", *config.ARCHITECTURE_KEYS), rows)))
+                settings_table(dataclasses.fields(XLNetConfig), ""),
+                table(("file", *ARCHITECTURE_KEYS), rows)))
 
 
 def presets_page() -> str:

@@ -79,7 +79,7 @@ def test_the_status_of_ci_is_that_of_all_and_its_last_line_the_tests(
     """With programs that do nothing in the places of those that it starts."""
     for path, text in {
             "scripts/setup.sh": "[ -z \"$VENV\" ] || exit %d" % setup_of_other,
-            "scripts/run_tests.sh": "case $* in @*) exit %d ;; esac\necho all $*; exit %d" % (
+            "scripts/run_tests.sh": "case $* in *@*) exit %d ;; esac\necho all $*; exit %d" % (
                 smoke, tests),
             ".venv/bin/python": "[ \"$1\" != -c ] || echo 2.21"}.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
@@ -92,7 +92,7 @@ def test_the_status_of_ci_is_that_of_all_and_its_last_line_the_tests(
                           env={"PATH": os.environ["PATH"], **changes})
     assert done.returncode == status and said in done.stdout, done.stdout
     assert ".ci/run: " not in done.stdout or said
-    assert done.stdout.endswith("\nall -x\n")
+    assert done.stdout.endswith("\nall --full -x\n")
 
 
 def instructions():

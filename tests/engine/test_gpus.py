@@ -12,9 +12,10 @@ import tensorflow.compat.v1 as tf
 from helpers.paths import ROOT
 from helpers.pretraining import train
 
-from xlnet.config import DeviceSettings, NetworkSettings
 from xlnet.engine import distribution, gpus, train_step
 from xlnet.errors import UserError
+from xlnet.settings.devices import DeviceSettings
+from xlnet.settings.network import NetworkSettings
 
 V100, A100 = (types.SimpleNamespace(details={"device_name": name, "compute_capability": capability})
               for name, capability in (("Tesla V100-SXM2-16GB", (7, 0)), ("NVIDIA A100", (8, 0))))
@@ -193,6 +194,7 @@ def test_bfloat16_on_a_gpu_without_it_is_said(machine, gpu, precision, words):
     assert train_step.precision_in_words(NetworkSettings(precision=precision), devices) == words
 
 
+@pytest.mark.slow
 def test_an_exhausted_memory_is_one_line(place, monkeypatch):
     """A step that needs more than there are addresses for."""
     seed_of = train_step.dropout_seed
@@ -209,6 +211,7 @@ def test_an_exhausted_memory_is_one_line(place, monkeypatch):
         assert "--" + flag in done.stderr
 
 
+@pytest.mark.slow
 def test_tests_for_a_gpu_do_not_run_without_one():
     if gpus.device_files():
         pytest.skip("this machine has a GPU")

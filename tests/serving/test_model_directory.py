@@ -8,13 +8,13 @@ import pytest
 from helpers.models import CONFIG, make_model
 from helpers.serving import ask, running
 
-from xlnet.config import DeviceSettings
 from xlnet.errors import UserError
 from xlnet.serving.export import exporter
 from xlnet.serving.server import saved_model
 from xlnet.serving.server.http_server import Limits
 from xlnet.serving.server.model_directory import ModelDirectory
 from xlnet.serving.server.saved_model import BadRequest, SavedModel
+from xlnet.settings.devices import DeviceSettings
 
 try:
     import tensorflow_text

@@ -6,8 +6,8 @@ import types
 import numpy as np
 import pytest
 
-from xlnet import config
 from xlnet.errors import UserError
+from xlnet.settings.data import CorpusSettings
 from xlnet.text import corpus, reading, windows
 
 EOD, EOP = 7, 8
@@ -24,7 +24,7 @@ A = 10 + ord("a")
 
 
 def settings(**values):
-    return config.CorpusSettings(input_glob="", save_dir="", sp_path="", **values)
+    return CorpusSettings(input_glob="", save_dir="", sp_path="", **values)
 
 
 def tokenize(path, chunk_bytes=10 ** 6, **values):
@@ -94,7 +94,7 @@ def test_a_sentence_without_tokens_leaves_no_trace():
 @pytest.mark.parametrize("content, message", [
     (b"1 2\n3 x4\n", "line 2: 'x4' is not a token id"),
     (b"1 -2\n", "line 1: '-2' is not a token id"),
-    (b"5 1000\n", "line 1: '1000' is not a token id, expected whole numbers from 0 to 999"),
+    (b"5 1000\n", "line 1: '1000' is not a token id"),
 ])
 def test_bad_ids_are_refused_with_their_line_or_skipped(tmp_path, content, message):
     path = tmp_path / "a.txt"

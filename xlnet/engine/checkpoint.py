@@ -16,9 +16,9 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from xlnet import errors, files
-from xlnet.config import ARCHITECTURE_KEYS, CONFIG_NAME, XLNetConfig
 from xlnet.engine import distribution
 from xlnet.errors import UserError
+from xlnet.settings.network import ARCHITECTURE_KEYS, CONFIG_NAME, XLNetConfig
 
 # Names as lists, sorted: in both, in the graph only, in the checkpoint only.
 Comparison = collections.namedtuple("Comparison", "matched missing unexpected")
@@ -276,7 +276,7 @@ def check_type(prefix: str) -> None:
     for name in sorted(places_of(types).values()):
         if types[name] != tf.float32:
             raise UserError("checkpoint %s: %s is of type %s, expected float32; "
-                            "scripts/checkpoint_tools.py cast --dtype=float32 makes it so"
+                            "xlnet checkpoints cast --dtype=float32 makes it so"
                             % (prefix, name, types[name].name))
 
 

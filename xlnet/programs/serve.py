@@ -8,8 +8,10 @@ import urllib.parse
 from typing import Any, Optional
 
 from xlnet import cli, quiet
-from xlnet.config import DeviceSettings, NetworkSettings, Settings, as_in, setting
 from xlnet.errors import UserError
+from xlnet.settings.devices import DeviceSettings
+from xlnet.settings.fields import Settings, as_in, setting
+from xlnet.settings.network import NetworkSettings
 
 ABOUT = """serves a trained model over HTTP: a model directory (--model_dir), with long texts,
 infilling and text generation, or an exported SavedModel (--model), of which new versions are
@@ -22,7 +24,7 @@ A SavedModel is a program of TensorFlow's: serve those that you, or people you t
 
 @dataclasses.dataclass(frozen=True)
 class ServingSettings(Settings):
-    """serve.py: what is served, where, and how much of it."""
+    """xlnet serve: what is served, where, and how much of it."""
     model_dir: Optional[str] = setting(None, "model directory to serve")
     model: Optional[str] = setting(None, "exported model to serve, of several versions the newest")
     device: str = as_in(DeviceSettings, "device")

@@ -15,8 +15,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Optional
 
 from xlnet import cli, files
-from xlnet.config import InputSettings, required, setting
 from xlnet.errors import UserError
+from xlnet.settings.data import InputSettings
+from xlnet.settings.fields import required, setting
 
 if TYPE_CHECKING:
     from xlnet.text.reading import Chunk
@@ -49,8 +50,8 @@ _SECONDS_BETWEEN_LINES = 30
 
 @dataclasses.dataclass(frozen=True)
 class VocabularySettings(InputSettings):
-    """train_sentencepiece.py: text to a SentencePiece model."""
-    sp_path: str = required("the SentencePiece model to write")
+    """xlnet data vocabulary: text to a SentencePiece model."""
+    sp_path: str = required("the SentencePiece model to write", aliases=("output",))
     vocab_size: Optional[int] = setting(
         None, "pieces, special symbols included; of characters at most; if not given 32000, or as "
               "many as the text allows")

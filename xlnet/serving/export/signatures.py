@@ -69,20 +69,23 @@ class Signatures:
         task = tuned.task
         encoder = GraphEncoder(self._tokenizer, layout.of_records(tuned.settings, task),
                                task.replacements)
-        choices = [task.kind.num_choices(task, False)]
-        texts = {name: tf.placeholder(tf.string, [None] + choices * (name == "choices"), name)
-                 for name in task.kind.texts_of_row(task)}
-        return Signature(texts, self._answers(task.kind.graph_features(encoder, task, texts)))
+        texts: dict[str, tf.Tensor] = {}
+
+        def text(name, *shape):
+            texts[name] = tf.placeholder(tf.string, [None, *shape], name)
+            return texts[name]
+
+        return Signature(texts, self._answers(task.reader.graph_features(encoder, text)))
 
     def _answers(self, features):
         tuned = self._tuned()
-        kind = tuned.task.kind
+        head = tuned.task.head
         network = self._loaded.task_model().predictions
         if WINDOW_OF in features:
-            answers = kind.graph_join(tf, _in_groups(network, features), features[WINDOW_OF])
+            outputs = head.graph_join(tf, _in_groups(network, features), features[WINDOW_OF])
         else:
-            answers = network(features)
-        return kind.served(tf, tuned.task, answers, features, tuned.settings.predict_threshold)
+            outputs = network(features)
+        return head.served(tf, outputs, features, tuned.settings.predict_threshold)
 
     def _of_vectors(self):
         """The mean of the last layer over the tokens of a text, <sep> and <cls> among them."""

@@ -13,13 +13,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xlnet.config import DeviceSettings, check_value
 from xlnet.errors import UserError, did_you_mean
 from xlnet.serving import loaded
 from xlnet.serving.export import readme
 from xlnet.serving.model import MAX_SEQ_LENGTH, Model
 from xlnet.serving.server.saved_model import BadRequest, Input, as_row, refuse_parameters
 from xlnet.serving.settings import FillingSettings, GenerationSettings
+from xlnet.settings.devices import DeviceSettings
+from xlnet.settings.fields import check_value
 from xlnet.tasks.output import results
 
 _log = logging.getLogger(__name__)
@@ -53,7 +54,7 @@ class ModelDirectory:
         self.path = path
         self.about = readme.about(found)
         self.labels = list(model.labels) if model.labels else None
-        self._inputs = {"text": tuned.task.kind.texts_of_row(tuned.task), "vectors": ("text_a",)} \
+        self._inputs = {"text": tuned.task.reader.texts, "vectors": ("text_a",)} \
             if tuned else {"fill": ("text",), "generate": ("prompt",), "vectors": ("text_a",)}
         self.warm_up()
         self.default = self.names[0] if not tuned else "text"
