@@ -88,6 +88,7 @@ class Server:
         self.model, self.name = model, name
         self.limits = limits = limits or Limits()
         self._root = "/v1/models/" + name
+        prometheus_client.disable_created_metrics()
         self._registry = registry = prometheus_client.CollectorRegistry()
         self._requests = prometheus_client.Counter(
             "xlnet_requests", "requests by HTTP status", ["status"], registry=registry)
