@@ -1,5 +1,8 @@
 """A wrong argument of a loaded model is a line that names it, never an error from inside."""
 
+import threading
+import time
+
 import numpy as np
 import pytest
 
@@ -45,6 +48,27 @@ def test_it_is_named(model, call, name):
 def test_it_is_named_where_a_model_is_loaded(permuted, given, name):
     with pytest.raises(xlnet.UserError, match=name):
         xlnet.load(permuted.folder, **given)
+
+
+def test_a_model_that_is_closed_while_it_is_asked(permuted):
+    said, model = [], xlnet.load(permuted.folder, device="cpu")
+
+    def ask(call):
+        try:
+            while True:
+                call()
+        except BaseException as e:
+            said.append(e)
+    asking = [threading.Thread(target=ask, args=[call]) for call in (
+        lambda: model.vectors(["the cat sat on the mat " * 9] * 40),
+        lambda: model.generate("the", max_tokens=200))]
+    for thread in asking:
+        thread.start()
+    time.sleep(1)
+    model.close()
+    for thread in asking:
+        thread.join(60)
+    assert [(type(e), str(e)) for e in said] == [(xlnet.UserError, "the model is closed")] * 2
 
 
 def test_numbers_of_numpy_are_numbers(model):

@@ -4,6 +4,7 @@ Annotations are types here, not texts: flags need them. TensorFlow is not needed
 """
 
 import dataclasses
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Optional, TypeVar, Union
 
@@ -141,6 +142,8 @@ def stop_texts(stop: Union[None, str, Sequence[str]]) -> tuple[str, ...]:
             try:
                 texts = files.parse_json(stop)
             except ValueError as e:
+                if not re.match(r'\[\s*"', stop):        # a text as any other: [END]
+                    return (stop,)
                 raise UserError("stop is %s, expected a text or a JSON list of texts (%s)"
                                 % (stop, e)) from None
     if not isinstance(texts, (type(None), list, tuple)) or not all(
