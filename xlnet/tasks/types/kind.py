@@ -10,12 +10,10 @@ of numbers as the answer.
 Kinds do not import TensorFlow: the output layer is built from `nn`, which the network hands in
 (`network.heads.Layers`), and which has the rest of TensorFlow as `nn.tf`.
 
-What a kind to come needs, and where it goes:
-
-Span answers (`spans`), the kind that is least like the plain case: a form of files gives a question
-in each row, `label` is its answers with their offsets. `encode` makes a record of each window of
-the document, with `label_features` for start, end and answerability. `logits` uses `nn.sequence`,
-and the true start in training; `answers` returns several arrays, of the best starts and their ends.
+The kind least like the plain case is span answers (`spans`): a form of files gives a question in
+each row, `label` is its answers with their offsets. `encode` makes a record of each window of the
+document, with `label_features` for start, end and answerability. `logits` uses `nn.sequence`, and
+the true start in training; `answers` returns several arrays, of the best starts and their ends.
 `join` finds the best spans over all windows of a row, `evaluate` compares their texts with those of
 the rows, which are its `truth`. `prediction_files` writes JSON: the answers, the n best, and null
 scores.
