@@ -24,8 +24,6 @@ OWN = {
     "CODE_OF_CONDUCT.md": "project/code_of_conduct.md",
     "SECURITY.md": "project/security.md",
     "benchmarks/README.md": "project/benchmarks.md",
-    "benchmarks/MACHINES.md": "project/benchmarks_machines.md",
-    "benchmarks/HISTORY.md": "project/benchmarks_history.md",
     "benchmarks/scaling.md": "project/scaling.md",
 }
 # The parts of the site in order. The pages of a part have the order, and the groups (###), in which
@@ -148,9 +146,10 @@ def with_links_of_the_site(text, source, site):
         if not (ROOT / path).exists():
             _log.warning("%s links to '%s', which is not there", source, target)
             return target
-        place = place_of(path) or source_page(path)
-        _, mark, anchor = target.partition("#")
-        return posixpath.relpath(place, posixpath.dirname(site) or ".") + mark + anchor
+        place = place_of(path)
+        moved_to = posixpath.relpath(place or source_page(path), posixpath.dirname(site) or ".")
+        # sources have no anchors
+        return moved_to + "".join(target.partition("#")[1:]) * bool(place)
 
     def change(part):
         return links(_IMAGE.sub(lambda match: match[1] + moved(match[2]), part))

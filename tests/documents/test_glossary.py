@@ -6,8 +6,8 @@ import hooks
 import pytest
 from helpers.paths import ROOT
 
-PAGES = ["README.md", *sorted(path.relative_to(ROOT).as_posix()
-                              for path in (ROOT / "docs").rglob("*.md"))]
+PAGES = ["README.md", "benchmarks/README.md", *sorted(
+    path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md"))]
 
 # A pattern, without regard to case, and the right word. Only what ordinary English has no use for.
 HOUSE_WORDS = (
