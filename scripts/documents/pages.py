@@ -26,7 +26,7 @@ API = (
         "xlnet.api.XLNetModel")),
     ("tokenization.md", "Tokenizer and errors", (
         "xlnet.tokenization.tokenizer.Tokenizer", "xlnet.errors.UserError")),
-    ("kinds.md", "A kind of task", ("xlnet.tasks.types.kind.Kind",)),
+    ("kinds.md", "Task types", ("xlnet.tasks.types.kind.Kind",)),
 )
 
 
