@@ -7,7 +7,8 @@ import pytest
 from helpers.paths import ROOT
 
 PAGES = ["README.md", "benchmarks/README.md", *sorted(
-    path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md"))]
+    path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*")
+    if path.suffix in (".md", ".ipynb"))]
 
 # A pattern, without regard to case, and the right word. Only what ordinary English has no use for.
 HOUSE_WORDS = (
@@ -43,7 +44,7 @@ ALLOWED = ()
 
 def words_of(page):
     """The prose of a page: without commands and outputs, inline code, and where links lead."""
-    text = hooks._FENCED.sub("", (ROOT / page).read_text(encoding="utf-8"))
+    text = hooks._FENCED.sub("", hooks.text_of(ROOT / page))
     text = re.sub(r"(?<=\])\([^()\s]+\)|`[^`]*`|src=\"[^\"]*\"", " ", text)
     for allowed, around in ALLOWED:
         text = text.replace(around, " ") if allowed == page else text
