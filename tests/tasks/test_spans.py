@@ -16,8 +16,8 @@ import pytest
 from helpers.paths import DATA
 from helpers.vocabulary import train_tiny_model
 
-from xlnet.config import SpanSettings
 from xlnet.errors import UserError
+from xlnet.settings.finetuning import SpanSettings
 from xlnet.tasks.features import encoding
 from xlnet.tasks.files import decoding, parsing, row_store, squad_files
 from xlnet.tasks.files.squad_files import Answer, place_of

@@ -76,7 +76,7 @@ class Kind:
     # ---- from the command line to a task, for own files
 
     def is_asked_for(self, settings: Any) -> bool:
-        """Whether the flags of own files (`config.FineTuningSettings`) ask for this kind; the first
+        """Whether the flags of own files (`FineTuningSettings`) ask for this kind; the first
         one of the registry that says yes is taken."""
         return False
 

@@ -48,11 +48,8 @@ class Ranking(Regression):
         return bool(settings.query_id_column)
 
     def configured(self, task: Task, settings: Any) -> Task:
-        cutoff = settings.ranking_cutoff
-        return dataclasses.replace(
-            task, metrics=("ndcg@%d" % cutoff, "map", "err@%d" % cutoff),
-            kind=Ranking(settings.ranking_loss == "pairwise", settings.pairs_per_query,
-                         settings.highest_grade))
+        return dataclasses.replace(task, metrics=self.default_metrics, kind=Ranking(
+            settings.ranking_loss == "pairwise", highest_grade=settings.highest_grade))
 
     def check_metric(self, task: Task, name: str) -> None:
         if not re.fullmatch(r"(%s)|map" % "|".join("%s@[1-9][0-9]*" % each for each in MEASURES),

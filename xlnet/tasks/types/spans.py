@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Optional
 
 import numpy as np
 
-from xlnet.config import SpanSettings
+from xlnet.settings.finetuning import SpanSettings
 from xlnet.tasks.features import encoding, question_windows
 from xlnet.tasks.files import squad_files
 from xlnet.tasks.files.row_store import Mapped, Names, kept
