@@ -76,6 +76,20 @@ def test_each_program_has_a_page_with_all_of_its_flags(made):
                 assert "`--%s`" % name in made[pages.FLAGS_PAGE]
 
 
+def test_flags_that_the_documents_name_are_there():
+    """None that is only accepted for the sake of older command lines; others' are in the set."""
+    others = {"build", "gpus", "rm", "runner", "project", "logdir", "na", "dev", "help", "helpfull",
+              "config", "huggingface", "works"}
+    for file in programs.all_files():
+        for program in file.programs:
+            others.update(program.settings, *(
+                field.metadata["aliases"] for field in program.settings.values()))
+    named = {"%s: --%s" % (page, flag) for page in try_commands.pages(try_commands.PAGES)
+             for flag in re.findall(r"(?<![\w-])--(\w+)", (ROOT / page).read_text(encoding="utf-8"))
+             if flag not in others}
+    assert not named
+
+
 def test_a_row_says_default_values_unit_and_meaning(made):
     assert ('| <a id="mem_len"></a>`--mem_len` | `384` | whole number from 0 [tokens] | positions '
             'remembered from earlier windows |') in made["programs/train_gpu.md"]
