@@ -1,6 +1,6 @@
 """Fine-tuning data: rows/s from files to records, large files, evaluation with and without padding.
 
-Prints a table for benchmarks/README.md. Everything is measured in this one run, the two ways of
+Prints a table for benchmarks/DETAILS.md. Everything is measured in this one run, the two ways of
 padding in turn.
 """
 

@@ -1,4 +1,4 @@
-"""Windows a second and memory of the pretraining input, epoch by epoch: a table for README.md.
+"""Windows a second and memory of the pretraining input, epoch by epoch: a table for DETAILS.md.
 
     python benchmarks/input_pipeline.py --input_glob='text/*.txt' --sp_path=spiece.model
 

@@ -1,4 +1,4 @@
-"""Memory of run_classifier.py by the number of labels: a table for benchmarks/README.md.
+"""Memory of run_classifier.py by the number of labels: a table for benchmarks/DETAILS.md.
 
     python benchmarks/labels.py --spiece_model_file=spiece.model
 

@@ -1,4 +1,4 @@
-"""Questions/s and memory from a SQuAD file to records: tables for benchmarks/README.md.
+"""Questions/s and memory from a SQuAD file to records: tables for benchmarks/DETAILS.md.
 
     python benchmarks/question_data.py --train_file=train-v2.0.json --spiece_model_file=spiece.model
 """
