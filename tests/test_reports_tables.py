@@ -218,6 +218,7 @@ def test_an_empty_list_of_json(tmp_path):
         read(tmp_path / "t.json")
 
 
+@pytest.mark.slow
 def test_the_order_of_equal_labels_does_not_depend_on_the_hash_seed():
     code = ("import sys; sys.path.insert(0, %r)\n"
             "from xlnet.tasks.types.classification import sorted_names\n"
@@ -493,6 +494,7 @@ def start(directory, name, model_dir, **flags):
 
 
 @pytest.mark.usefixtures("quick_start")
+@pytest.mark.slow
 def test_a_classifier_of_other_labels_as_the_start(first, tmp_path):
     begin = dict(init_checkpoint=first / "model")
     done = start(tmp_path, "c", tmp_path / "c", **begin)
@@ -505,6 +507,7 @@ def test_a_classifier_of_other_labels_as_the_start(first, tmp_path):
 
 
 @pytest.mark.usefixtures("quick_start")
+@pytest.mark.slow
 def test_a_file_with_other_columns_is_predicted_and_evaluated(first, tmp_path):
     (tmp_path / "new.csv").write_text("words,kind\nfine box,pos\npoor box,neg\nbox,pos\n")
     done = command.run("run_classifier.py", "--model_dir=%s" % (first / "model"), "--do_predict",
