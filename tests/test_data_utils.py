@@ -202,7 +202,7 @@ def test_finished_records_are_kept_unless_told_otherwise(workspace, made):
     ([], {"sp_path": "not_a.model"}, "not_a.model: not a SentencePiece model"),
     ([], {"save_dir": "text.txt"}, "save_dir:"),
     (["--num_streams=3"], {}, "num_streams (or bsz_per_host) is 3"),
-    (["--num_streams=4", "--bsz_per_host=8"], {}, "num_streams is 4 but bsz_per_host"),
+    (["--num_streams=4", "--bsz_per_host=8"], {}, "num_streams and bsz_per_host are the same setting"),
     (["--num_streams=400"], {}, "at least 12200 are needed"),
     (["--reuse_len=60"], {}, "reuse_len is 60"),
     (["--seq_len=5"], {}, "sequence too short: seq_len is 5"),

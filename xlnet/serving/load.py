@@ -6,7 +6,8 @@ import os
 from typing import TYPE_CHECKING, Optional, Union
 
 from xlnet import quiet
-from xlnet.config import DeviceSettings, NetworkSettings
+from xlnet.settings.devices import DeviceSettings
+from xlnet.settings.network import NetworkSettings
 
 if TYPE_CHECKING:
     from xlnet.serving.model import Model

@@ -8,25 +8,23 @@ import os
 from typing import Any, Optional, Union
 
 from xlnet import files
-from xlnet.config import (
-    CONFIG_NAME,
-    PRETRAINING_NAME,
-    ClassifierSettings,
-    FineTuningSettings,
-    NetworkSettings,
-    PretrainingSettings,
-    SpanSettings,
-    TaggerSettings,
-    TaskSettings,
-    XLNetConfig,
-    check_value,
-)
 from xlnet.engine import checkpoint
 from xlnet.errors import UserError
 from xlnet.models import settled, task_json
 from xlnet.models.task_model import TaskModel
 from xlnet.serving import directory
-from xlnet.tasks.types.registry import KINDS
+from xlnet.serving.settings import LoadSettings
+from xlnet.settings.fields import check_value
+from xlnet.settings.finetuning import (
+    ClassifierSettings,
+    FineTuningSettings,
+    SpanSettings,
+    TaggerSettings,
+    TaskSettings,
+)
+from xlnet.settings.network import CONFIG_NAME, NetworkSettings, XLNetConfig
+from xlnet.settings.pretraining import PRETRAINING_NAME, PretrainingSettings
+from xlnet.tasks.types.registry import TASK_TYPES
 from xlnet.tasks.types.task import Task
 from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer
 
@@ -77,7 +75,8 @@ def read(path: str, *, model_config_path: Optional[str] = None,
     given: dict[str, Any] = dict(model_dir=path, model_config_path=model_config_path or "",
                                  spiece_model_file=spiece_model_file or "")
     network.check()
-    TaskSettings(use_checkpoint=use_checkpoint, do_predict=True, **given).check()
+    TaskSettings(do_predict=True, **given).check()
+    LoadSettings(path, use_checkpoint=use_checkpoint).check()
     found = directory.find(path, use_checkpoint)
     task_path = os.path.join(found.home, task_json.TASK_NAME)
     with _as_written(task_path):
@@ -112,13 +111,13 @@ def _as_written(path):
 def _settings(path, given):
     """The settings with which a run would predict with the model of a `task.json`."""
     stored = files.read_json(path, "task")
-    kind = KINDS.get(stored.get("kind", "classification"))
-    if not kind:
+    its_type = TASK_TYPES.get(stored.get("kind", "classification"))
+    if not its_type:
         raise UserError("%s: kind is %r, expected one of %s" % (path, stored["kind"],
-                                                                ", ".join(KINDS)))
-    if kind.has_labels and not _are_names(stored.get("labels")) and "kind" in stored:
+                                                                ", ".join(TASK_TYPES)))
+    if its_type.has_labels and not _are_names(stored.get("labels")) and "kind" in stored:
         raise UserError("%s: labels is %r, expected a list of names" % (path, stored["labels"]))
-    settings = _SETTINGS[kind.program](do_predict=True, predict_file="-", **given)
+    settings = _SETTINGS[its_type.program](do_predict=True, predict_file="-", **given)
     return settled.settled(settings, [name for name, value in given.items() if value])
 
 

@@ -47,7 +47,7 @@ Records = collections.namedtuple("Records", "path count windows seen")
 Layout = collections.namedtuple("Layout", "max_seq_length cut_first long_document",
                                 defaults=(False, "truncate"))
 
-_FEWER = "give --data_workers=1, or a few"     # where one is killed
+_FEWER = "start it with fewer cores, as by taskset -c 0"     # where one is killed
 _NOTED = 0.01      # shares of unknown pieces and of cut examples above it are warned of
 
 
@@ -254,7 +254,7 @@ def write_records(directory: str, name: str, examples: Collection[Any], tokenize
       label_names: what the labels' ids mean; None: labels are scores.
       encode: function of (examples, tokenizer, layout), with the result of `arrays_of`; `CUT` may
         be missing where nothing is ever cut.
-      options: what else decides what `encode` makes: `Kind.record_options`.
+      options: what else `encode` depends on: `Reader.record_options`.
       num_choices: C of each example.
       workers: processes that tokenize; 1 for none beside this one.
       overwrite: write the file even if it is there.
