@@ -1,4 +1,4 @@
-"""Times exported models: size, start, answers of one process, and of the example HTTP server.
+"""Times exported models: size, start, answers of one process, and of the HTTP server.
 
     python benchmarks/serving.py --spiece_model_file=spiece.model
 
@@ -88,12 +88,12 @@ def measure(settings):
     model.run("text", {"text_a": np.array([b"a"], object)})
     load = time.monotonic() - began
     server = http_server.Server(model, "m", ("127.0.0.1", 0))
-    thread = threading.Thread(target=http_server.serve, args=[server])
+    thread = threading.Thread(target=server.run)
     thread.start()
     rows = [dict(batch=batch, process=in_process(model, texts, batch, settings.seconds),
                  http=over_http(server, texts, batch, settings.seconds))
             for batch in map(int, settings.batches.split(","))]
-    server.shutdown()
+    server.stop()
     thread.join()
     return dict(megabytes=size / 1e6, load=load, rows=rows)
 
@@ -117,7 +117,7 @@ def over_http(server, texts, clients, seconds):
     """As many clients, each asking for one text after the other."""
     def client(number):
         draw = random.Random(number)
-        connection = http.client.HTTPConnection("127.0.0.1", server.server_port)
+        connection = http.client.HTTPConnection("127.0.0.1", server.port)
 
         def ask():
             connection.request("POST", "/v1/models/m:predict", json.dumps(

@@ -85,6 +85,8 @@ def test_what_is_installed(installed):
     modules = {path.relative_to(ROOT / "xlnet") for path in (ROOT / "xlnet").rglob("*.py")}
     assert {path.relative_to(place) for path in place.rglob("*.py")} == modules
     assert (place / "py.typed").is_file()
+    assert {path.name for path in (place / "serving/server/page").iterdir()} == {
+        "index.html", "page.css", "page.js"}
     ours = {path.name for path in installed.site.iterdir()}
     assert {name for name in ours if not name.endswith((".dist-info", ".pth"))} == {"xlnet"}
     for path in (ROOT / "configs").rglob("*.json"):
@@ -101,10 +103,12 @@ def test_extras(installed):
         Requirement, (ROOT / "requirements.txt").read_text().splitlines())}
     assert {each.name: each.specifier for each in map(Requirement, wanted)
             if not each.marker} == ranges
-    gpu, serve = (Requirement(line) for extra in ("gpu", "serve") for line in wanted
-                  if re.search("extra == .%s" % extra, line))
+    gpu, *serve = (Requirement(line) for extra in ("gpu", "serve") for line in wanted
+                   if re.search("extra == .%s" % extra, line))
     assert gpu.extras == {"and-cuda"} and gpu.specifier == ranges["tensorflow"]
-    assert serve.name == "tensorflow-text" and not serve.specifier.contains("2.22.0")
+    serves = {each.name: each.specifier for each in serve}
+    assert set(serves) == {"waitress", "prometheus-client", "tensorflow-text"}
+    assert not serves["tensorflow-text"].contains("2.22.0")
 
 
 def plain(line):
