@@ -84,7 +84,7 @@ MUTANTS = (
     (WINDOWS, "    words[sentences] = True\n", "", "text/test_windows text/test_corpus"),
     ("records/tfrecord", "0xa282ead8", "0xa282ead9",
      "records/test_manifest text/test_record_writer"),
-    ("serving/server/gathering", "first += request.rows", "first += 1", SERVER),
+    ("serving/server/gathering", "range(part.size)])", "range(part.size)][::-1])", SERVER),
     ("serving/server/saved_model", "max(versions, key=int)", "max(versions)", SERVER),
 )
 

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from helpers.models import CONFIG, make_model
 from helpers.serving import ask, running
-from xlnet.settings.devices import DeviceSettings
 
 from xlnet.errors import UserError
 from xlnet.serving.export import exporter
@@ -15,6 +14,9 @@ from xlnet.serving.server import saved_model
 from xlnet.serving.server.http_server import Limits
 from xlnet.serving.server.model_directory import ModelDirectory
 from xlnet.serving.server.saved_model import BadRequest, SavedModel
+from xlnet.settings.devices import DeviceSettings
+
+pytestmark = pytest.mark.slow
 
 try:
     import tensorflow_text

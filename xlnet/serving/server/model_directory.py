@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xlnet.settings.devices import DeviceSettings
-from xlnet.settings.fields import check_value
 from xlnet.errors import UserError, did_you_mean
 from xlnet.serving import loaded
 from xlnet.serving.model import MAX_SEQ_LENGTH, Model
 from xlnet.serving.server.saved_model import BadRequest, Input, as_row, refuse_parameters
 from xlnet.serving.settings import FillingSettings, GenerationSettings
+from xlnet.settings.devices import DeviceSettings
+from xlnet.settings.fields import check_value
 from xlnet.tasks.output import results
 
 _log = logging.getLogger(__name__)
