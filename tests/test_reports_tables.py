@@ -396,6 +396,18 @@ def test_metrics_are_scikit_learns_over_the_labels_that_occur():
                 truth.ravel(), decided.ravel(), zero_division=0))
 
 
+@pytest.mark.parametrize("labels, positive", [
+    (("0", "1"), 1), (("1", "2"), 0), (("ham", "spam"), 1)])
+def test_of_two_labels_f1_and_auc_are_about_the_one_called_1_or_the_last(labels, positive):
+    task = Task("mine", ("t",), (), ("l",), labels, ("f1", "auc"), TASK_TYPES["classification"])
+    share = np.array([.9, .4, .3, .45])                  # of the positive label
+    values = np.stack([1 - share, share] if positive else [share, 1 - share], axis=1)
+    truth = np.where([True, True, False, False], positive, 1 - positive)
+    found = task.scorer.evaluate(values, truth)
+    assert found["f1"] == pytest.approx(2 / 3)           # of the other one 0.8
+    assert found["auc"] == pytest.approx(3 / 4)
+
+
 def test_one_label_that_is_never_found_has_an_f1_of_0():
     one = multi("a")
     truth = np.zeros([40, 1])

@@ -75,7 +75,7 @@ MUTANTS = (
     (SPANS, "2 * precision * recall / (precision + recall)", "(precision + recall) / 2",
      "tasks/test_span_scoring"),
     ("tasks/metrics/split_metrics", "else len(names) - 1", "else 0",
-     "tasks/test_metrics tasks/test_tasks"),
+     "test_reports_tables"),
     ("tasks/files/schemes", " or label != open_label)", ")", "tasks/test_schemes"),
     ("tasks/types/ranking", "_trec_ndcg(2 ** grades - 1", "_trec_ndcg(grades",
      "tasks/test_ranking"),
