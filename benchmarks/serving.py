@@ -36,7 +36,7 @@ class ServingBenchmark(Settings):
     spiece_model_file: str = required("SentencePiece model of as many pieces as the network has")
     model_config_path: str = setting(os.path.join(ROOT, "configs/model/base.json"),
                                      "JSON with the architecture; weights are random")
-    dtypes: str = setting("float32,bfloat16", "those of scripts/export.py, with commas")
+    dtypes: str = setting("float32,bfloat16", "those of xlnet export, with commas")
     batches: str = setting("1,8,32", "rows of a call, with commas")
     pieces: int = setting(64, "length of a text, about [pieces]", minimum=4)
     seconds: float = setting(20.0, "length of each measurement [s]", minimum=0.0)
@@ -57,7 +57,7 @@ def main(settings):
               "| HTTP p50 ms | HTTP p99 ms | HTTP texts/s |\n" + "|---" * 11 + "|")
         for dtype in settings.dtypes.split(","):
             target = os.path.join(directory, dtype)
-            run("scripts/export.py", "--model_dir=" + model_dir, "--export_dir=" + target,
+            run("xlnet export", "--model_dir=" + model_dir, "--export_dir=" + target,
                 "--dtype=" + dtype)
             found = json.loads(run("benchmarks/serving.py", "--exported=" + target,
                                    *("--%s=%s" % (name, getattr(settings, name)) for name in (

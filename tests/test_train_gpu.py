@@ -246,7 +246,7 @@ def test_records_are_verified(place):
     path.write_bytes(content)
 
     def verify(directory):
-        return command.run("scripts/inspect_records.py", "--record_info_dir=%s" % directory,
+        return command.run("xlnet data inspect", "--record_info_dir=%s" % directory,
                            "--verify")
     done = verify(place / "spoilt")
     assert done.returncode == 1 and len(done.stderr.splitlines()) == 1

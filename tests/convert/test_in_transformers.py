@@ -181,7 +181,7 @@ def test_their_simple_form_answers_here_as_there(python, tmp_path):
             {"id": str(id), "question": question, "answers": []}]}]}
         for id, (context, question) in enumerate(QUESTIONS)]}))
     for program, flags in (
-            ("scripts/convert_checkpoint.py", ["--source=theirs", "--target=ours"]),
+            ("xlnet convert", ["--source=theirs", "--target=ours"]),
             ("run_squad.py", ["--model_dir=ours", "--do_predict", "--start_n_top=20",
                               "--end_n_top=20", "--allow_changes", "--predict_dir=ours",
                               "--predict_file=questions.json"])):

@@ -12,7 +12,7 @@ import xlnet
 from xlnet.engine import checkpoint, checkpoint_tools
 from xlnet.errors import UserError
 
-SCRIPT = "scripts/checkpoint_tools.py"
+SCRIPT = "xlnet checkpoints"
 PREFIX = str(RELEASED / "xlnet_model.ckpt")
 
 

@@ -1,4 +1,4 @@
-"""scripts/extract_features.py: vectors of a file's texts, in each form, from where it stopped."""
+"""xlnet features: vectors of a file's texts, in each form, from where it stopped."""
 
 import json
 
@@ -30,7 +30,7 @@ def model(place):
 
 def extract(place, output, *arguments, texts="texts.txt"):
     return command.run(
-        "scripts/extract_features.py", "--model=%s" % (place / "model"), "--device=cpu",
+        "xlnet features", "--model=%s" % (place / "model"), "--device=cpu",
         "--input_file=%s" % (place / texts), "--output_file=%s" % (place / output), *arguments)
 
 

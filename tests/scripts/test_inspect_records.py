@@ -1,4 +1,4 @@
-"""scripts/inspect_records.py: what it shows is what is trained on; what it counts is right."""
+"""xlnet data inspect: what it shows is what is trained on; what it counts is right."""
 
 import dataclasses
 import io
@@ -20,7 +20,7 @@ from xlnet.records.manifest import Manifest
 from xlnet.settings.pretraining import PretrainingSettings
 from xlnet.tokenization.tokenizer import Tokenizer
 
-SCRIPT = "scripts/inspect_records.py"
+SCRIPT = "xlnet data inspect"
 SEQ_LEN, REUSE_LEN, STREAMS, PREDICT = 64, 24, 4, 12
 DRAWN = ["--num_predict=%d" % PREDICT]
 SETTINGS = permutation.Permutation(reuse_len=REUSE_LEN, num_predict=PREDICT, perm_size=256,

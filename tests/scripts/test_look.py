@@ -102,7 +102,7 @@ def test_curves_of_two_runs(tmp_path):
     assert found.training["loss"].tolist() == [4, 2] and found.held_out[1].tolist() == [5, 3]
     assert len(curves.read(str(tmp_path / "b")).held_out[0]) == 0
     png = tmp_path / "curves.png"
-    done = command.run("scripts/draw_curves.py", "--runs=%s,second=%s/" % (
+    done = command.run("xlnet plot curves", "--runs=%s,second=%s/" % (
         tmp_path / "a", tmp_path / "b"), "--png=%s" % png)
     assert done.returncode == 0 and done.stdout == "picture: %s\n" % png
     assert png.read_bytes().startswith(b"\x89PNG")
@@ -124,7 +124,7 @@ def test_what_is_no_run_is_named(tmp_path, text, message):
 
 
 def test_runs_of_one_name_are_refused(tmp_path):
-    done = command.run("scripts/draw_curves.py", "--runs=x/a,y/a", "--png=c.png")
+    done = command.run("xlnet plot curves", "--runs=x/a,y/a", "--png=c.png")
     assert "runs: 'a' stands for 2 runs; give them names, as in a=x/a" in done.stderr
 
 

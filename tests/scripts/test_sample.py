@@ -135,8 +135,8 @@ def stages(small_sample, monkeypatch, quick_start):
 
     def stage(title, program, *arguments, **flags):
         done.append((program, flags))
-        if program == "scripts/make_sample.py":
-            shutil.copytree(small_sample, flags["save_dir"])
+        if program == "xlnet sample":
+            shutil.copytree(small_sample, flags["output"])
             return
         if program == "data_utils.py":
             arguments = ("--num_workers=1",)    # forking here copies TensorFlow's threads' locks
@@ -151,7 +151,7 @@ def test_the_main_job(stages, tmp_path, capsys):
     run_sample.main(run_sample.SampleSettings(out_dir=str(tmp_path / "run"), pretrain_steps=2,
                                               finetune_steps=2))
     assert [program for program, _ in stages] == [
-        "scripts/make_sample.py", "scripts/train_sentencepiece.py", "data_utils.py",
+        "xlnet sample", "xlnet data vocabulary", "data_utils.py",
         "data_utils.py", "train_gpu.py", "run_classifier.py", "run_classifier.py"]
     table = json.loads((tmp_path / "run" / "results.json").read_text())
     printed = capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""scripts/zip_glue.py: official names, checked, in one archive."""
+"""xlnet zip-glue: official names, checked, in one archive."""
 
 import zipfile
 
@@ -12,7 +12,7 @@ def write(directory, name, *rows):
 
 
 def run(directory, *flags):
-    return command.run("scripts/zip_glue.py", "--predictions_glob=%s/*/*.tsv" % directory,
+    return command.run("xlnet zip-glue", "--predictions_glob=%s/*/*.tsv" % directory,
                        "--zip_file=%s" % (directory / "out.zip"), *flags)
 
 

@@ -397,7 +397,7 @@ def test_after_a_training(quick_start, tmp_path):
     done = work.run("--do_train", "--do_export", train_steps=1, max_seq_length=8)
     assert done.returncode == 0 and done.stderr.startswith("note: --do_export is not used: ")
     for number, dtype in ((1, "float32"), (2, "bfloat16")):
-        done = command.run("scripts/export.py", "--model_dir=" + work.path("model"),
+        done = command.run("xlnet export", "--model_dir=" + work.path("model"),
                            "--export_dir=" + work.path("model", "export"), "--signatures=ids",
                            "--dtype=" + dtype)
         assert done.returncode == 0

@@ -233,7 +233,7 @@ def test_a_port_in_use_and_no_model(server, saved, tmp_path):
     with pytest.raises(UserError, match="cannot listen at 127.0.0.1 port %d: Address"
                        % server.port):
         http_server.Server(server.model, "m", ("127.0.0.1", server.port))
-    with pytest.raises(UserError, match="no saved_model.pb in .*; scripts/export.py writes one"):
+    with pytest.raises(UserError, match="no saved_model.pb in .*; xlnet export writes one"):
         SavedModel(str(tmp_path))
     (tmp_path / "saved_model.pb").write_bytes(b"\xff\xff")
     with pytest.raises(UserError, match="model %s: " % tmp_path):

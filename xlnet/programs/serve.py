@@ -24,7 +24,7 @@ A SavedModel is a program of TensorFlow's: serve those that you, or people you t
 
 @dataclasses.dataclass(frozen=True)
 class ServingSettings(Settings):
-    """serve.py: what is served, where, and how much of it."""
+    """xlnet serve: what is served, where, and how much of it."""
     model_dir: Optional[str] = setting(None, "model directory to serve")
     model: Optional[str] = setting(None, "exported model to serve, of several versions the newest")
     device: str = as_in(DeviceSettings, "device")

@@ -339,5 +339,5 @@ def newest_version(path: str) -> str:
     versions = [name for name in (os.listdir(path) if os.path.isdir(path) else ())
                 if name.isdecimal() and os.path.exists(os.path.join(path, name, "saved_model.pb"))]
     if not versions:
-        raise UserError("model: no saved_model.pb in %s; scripts/export.py writes one" % path)
+        raise UserError("model: no saved_model.pb in %s; xlnet export writes one" % path)
     return os.path.join(path, max(versions, key=int))
