@@ -9,6 +9,7 @@ Shape letters: n questions.
 from __future__ import annotations
 
 import collections
+import difflib
 import re
 import string
 from collections.abc import Sequence
@@ -95,11 +96,8 @@ def f1_characters(prediction: str, answer: str) -> float:
 
 def longest_common_run(a: Sequence[str], b: Sequence[str]) -> int:
     """Length of the longest sequence that stands in both without a gap."""
-    best, runs = 0, [0] * (len(b) + 1)      # runs[j]: of the run that ends before j
-    for x in a:
-        runs = [0, *(runs[j] + 1 if x == y else 0 for j, y in enumerate(b))]
-        best = max(best, *runs)
-    return best
+    return difflib.SequenceMatcher(None, a, b, autojunk=False).find_longest_match(
+        0, len(a), 0, len(b)).size
 
 
 # ---- rules by name

@@ -171,7 +171,7 @@ class MultiLabelHead(Head):
             labels = labels * (1. - options.label_smoothing) + options.label_smoothing / 2
         return nn.tf.reduce_mean(nn.sigmoid_cross_entropy(logits, labels), axis=1)
 
-    def outputs(self, nn: Any, logits: Any) -> dict:
+    def outputs(self, nn: Any, logits: Any, features: dict) -> dict:
         return {"values": nn.tf.sigmoid(logits)}
 
     def served(self, tf: Any, outputs: dict, features: dict, threshold: float = THRESHOLD) -> dict:
