@@ -14,8 +14,8 @@ from recipes import print_table
 
 from xlnet import cli
 from xlnet.batches import permutation
-from xlnet.config import required, setting
 from xlnet.records import feature_spec, legacy
+from xlnet.settings.fields import required, setting
 from xlnet.text import windows
 from xlnet.tokenization.tokenizer import WORD_START, Tokenizer
 

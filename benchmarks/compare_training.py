@@ -17,8 +17,8 @@ import repository  # finds the library and recipes
 from recipes import ROOT, chosen, print_table
 
 from xlnet import cli
-from xlnet.config import required, setting
 from xlnet.errors import UserError
+from xlnet.settings.fields import required, setting
 
 # By name: the flags in which a variant differs from COMMON.
 VARIANTS = {

@@ -17,8 +17,9 @@ import memory
 from repository import ROOT
 
 from xlnet import cli
-from xlnet.config import CorpusSettings, as_in, required, setting
 from xlnet.records.manifest import Manifest
+from xlnet.settings.data import CorpusSettings
+from xlnet.settings.fields import as_in, required, setting
 
 
 @dataclasses.dataclass(frozen=True)

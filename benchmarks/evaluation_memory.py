@@ -14,7 +14,7 @@ import numpy as np
 import repository
 
 from xlnet import cli, files
-from xlnet.config import Settings, required, setting
+from xlnet.settings.fields import Settings, required, setting
 
 MIB = 1024      # of a GiB
 

@@ -16,7 +16,9 @@ import memory
 from repository import ROOT
 
 from xlnet import cli
-from xlnet.config import ClassifierSettings, NetworkSettings, XLNetConfig, required, setting
+from xlnet.settings.fields import required, setting
+from xlnet.settings.finetuning import ClassifierSettings
+from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.tasks.types import known
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")      # before TensorFlow is imported

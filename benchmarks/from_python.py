@@ -23,8 +23,8 @@ from repository import ROOT
 from untrained import make_model, make_texts
 
 from xlnet import cli, files
-from xlnet.config import Settings, setting
 from xlnet.errors import UserError
+from xlnet.settings.fields import Settings, setting
 from xlnet.tokenization.tokenizer import SPIECE_NAME
 
 

@@ -12,7 +12,8 @@ import numpy as np
 import repository  # finds the library
 
 from xlnet import cli
-from xlnet.config import NetworkSettings, Settings, XLNetConfig, setting
+from xlnet.settings.fields import Settings, setting
+from xlnet.settings.network import NetworkSettings, XLNetConfig
 
 LENGTHS = (64, 256, 512, 1024, 2048)
 CHUNK = 64          # tokens read at a time on the way to a length, which it divides

@@ -18,7 +18,8 @@ import time
 from repository import ROOT
 
 from xlnet import cli
-from xlnet.config import Settings, XLNetConfig, setting
+from xlnet.settings.fields import Settings, setting
+from xlnet.settings.network import XLNetConfig
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,7 +15,7 @@ import time
 from repository import ROOT
 
 from xlnet import cli
-from xlnet.config import required, setting
+from xlnet.settings.fields import required, setting
 
 
 @dataclasses.dataclass(frozen=True)

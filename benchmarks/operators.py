@@ -22,9 +22,10 @@ from time_xlnet import build
 from work import WORKS
 
 from xlnet import cli
-from xlnet.config import XLNetConfig, setting
 from xlnet.engine import train_step
 from xlnet.errors import UserError
+from xlnet.settings.fields import setting
+from xlnet.settings.network import XLNetConfig
 
 # seconds: of all its runs. count: of runs. read, written: bytes.
 Share = collections.namedtuple("Share", "seconds count read written")

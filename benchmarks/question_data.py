@@ -14,7 +14,8 @@ import memory
 import repository
 
 from xlnet import cli
-from xlnet.config import SpanSettings, as_in, required, setting
+from xlnet.settings.fields import as_in, required, setting
+from xlnet.settings.finetuning import SpanSettings
 
 
 @dataclasses.dataclass(frozen=True)

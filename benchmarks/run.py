@@ -24,9 +24,10 @@ import costs
 from repository import ROOT
 from work import WORKS
 
-from xlnet import cli, config
-from xlnet.config import setting
+from xlnet import cli
 from xlnet.errors import UserError
+from xlnet.settings.fields import setting
+from xlnet.settings.network import XLNetConfig
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 PRECISIONS = ("fp32", "bf16")
@@ -81,7 +82,7 @@ def main(settings):
         if precision not in PRECISIONS:
             raise UserError("precisions: '%s' is unknown, expected some of %s" % (
                 precision, ", ".join(PRECISIONS)))
-    architecture = config.XLNetConfig(json_path=settings.model_config_path).to_dict()
+    architecture = XLNetConfig(json_path=settings.model_config_path).to_dict()
     architecture["n_layer"] = settings.n_layer or architecture["n_layer"]
     place, missing = device(settings.device)
     print("%s, %s, %d cores, %s, %d layers, d_model %d; medians of %d steps" % (

@@ -18,7 +18,8 @@ import repository  # finds the library and recipes
 from recipes import chosen, print_table, stage
 
 from xlnet import cli, files
-from xlnet.config import CorpusSettings, required, setting
+from xlnet.settings.data import CorpusSettings
+from xlnet.settings.fields import required, setting
 from xlnet.tasks.files import parsing
 from xlnet.tasks.output.span_answers import Found
 from xlnet.tasks.types import custom, known

@@ -25,7 +25,7 @@ from repository import ROOT
 from untrained import make_model, make_texts
 
 from xlnet import cli
-from xlnet.config import Settings, required, setting
+from xlnet.settings.fields import Settings, required, setting
 
 _SPREAD = 0.25          # of the lengths of texts around that asked for
 

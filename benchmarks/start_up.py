@@ -17,8 +17,9 @@ from typing import Optional
 from repository import ROOT
 
 from xlnet import cli, files
-from xlnet.config import NetworkSettings, Settings, as_in, setting
 from xlnet.errors import UserError
+from xlnet.settings.fields import Settings, as_in, setting
+from xlnet.settings.network import NetworkSettings
 
 # How lines begin that a program prints when it is done with a part of its start. A training says in
 # the last one how much of the time the step itself took.

@@ -5,17 +5,19 @@ import repository  # finds the library
 import tensorflow.compat.v1 as tf
 import work as works
 
-from xlnet import config as settings
 from xlnet.engine import distribution, optimizer, progress, train_step
 from xlnet.network import heads, modeling
 from xlnet.pretraining import objectives
+from xlnet.settings.devices import DeviceSettings
+from xlnet.settings.network import RunConfig, XLNetConfig
+from xlnet.settings.training import OptimizationSettings
 
 DTYPES = {"fp32": tf.float32, "bf16": tf.bfloat16}
 
 
 def run_config(work, options):
     is_training = work.kind != "infer"
-    return settings.RunConfig(
+    return RunConfig(
         is_training=is_training, use_tpu=False, use_bfloat16=False, precision=options["precision"],
         recompute=options["recompute"], built_once=is_training,
         device="xla" if options.get("xla") and is_training else None, dropout=0.1, dropatt=0.1,
@@ -54,7 +56,7 @@ def build(work, config, options):
       options: dict: precision, recompute; xla: whether a training step is compiled (no);
         device: "cpu" or "gpu" (what there is).
     """
-    devices = distribution.connect(settings.DeviceSettings(device=options.get("device", "auto")))
+    devices = distribution.connect(DeviceSettings(device=options.get("device", "auto")))
     run, batch = run_config(work, options), works.batch(work, config.n_token)
     inputs = {name: tf.placeholder(tf.int32, value.shape) for name, value in batch.items()}
     fetches = (training_step(work, config, run, train_step.on_device(inputs), options.get("xla"))
@@ -87,7 +89,7 @@ def training_step(work, config, run, inputs, xla):
         inputs = dict(inputs, memory=memory.read_value())
     loss, gradients, kept = train_step.accumulate(compute, inputs, 1, xla=xla)
     train, _ = optimizer.minimize(
-        loss, settings.OptimizationSettings(weight_decay=0.01), step,
+        loss, OptimizationSettings(weight_decay=0.01), step,
         list(zip(gradients, tf.trainable_variables())))
     return tf.group(train, *([memory.assign(kept["memory"])] if kept else [])), loss
 
@@ -108,11 +110,11 @@ def main():
     options = works.arguments()
     tf.disable_eager_execution()
     train_step.share_one_heap()
-    distribution.connect(settings.DeviceSettings(device=options["device"]))
+    distribution.connect(DeviceSettings(device=options["device"]))
     rates = (matrix_rates(DTYPES[options["precision"]], 8192, 8192) if options["device"] == "gpu"
              else matrix_rates(tf.float32, 2048, 3072))
     work = works.Work(**options["work"])
-    config = settings.XLNetConfig(**options["config"])
+    config = XLNetConfig(**options["config"])
     fetches, feed, session_config = build(work, config, options)
     with tf.Session(config=session_config) as session:
         session.run(tf.global_variables_initializer())

@@ -7,15 +7,6 @@ import unittest.mock
 import repository  # finds the library
 import tensorflow.compat.v1 as tf
 
-from xlnet.config import (
-    ClassifierSettings,
-    NetworkSettings,
-    OptimizationSettings,
-    PretrainingSettings,
-    SpanSettings,
-    TaggerSettings,
-    XLNetConfig,
-)
 from xlnet.engine import train_step
 from xlnet.finetuning.model import TrainedModel
 from xlnet.models import layout
@@ -23,6 +14,10 @@ from xlnet.models.task_model import TaskModel
 from xlnet.network import parameters
 from xlnet.pretraining import model as pretraining_model
 from xlnet.records import feature_spec
+from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
+from xlnet.settings.network import NetworkSettings, XLNetConfig
+from xlnet.settings.pretraining import PretrainingSettings
+from xlnet.settings.training import OptimizationSettings
 from xlnet.tasks.types.registry import TASK_TYPES
 from xlnet.tasks.types.task import Task
 

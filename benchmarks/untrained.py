@@ -6,7 +6,8 @@ import random
 import numpy as np
 
 from xlnet import files
-from xlnet.config import ClassifierSettings, XLNetConfig
+from xlnet.settings.finetuning import ClassifierSettings
+from xlnet.settings.network import XLNetConfig
 
 LABELS = ["no", "yes"]
 
@@ -15,12 +16,12 @@ def make_model(directory, model_config_path, spiece_model_file):
     """A model directory as training leaves it, of a classifier with weights at random."""
     import tensorflow.compat.v1 as tf
 
-    from xlnet.config import NetworkSettings
     from xlnet.engine import checkpoint, distribution, train_step
     from xlnet.models import task_json
     from xlnet.models.task_model import TaskModel
     from xlnet.serving import session
     from xlnet.serving.loaded import TunedFor
+    from xlnet.settings.network import NetworkSettings
     from xlnet.tasks.types import custom
     from xlnet.tokenization.tokenizer import Tokenizer
     train_step.set_up_process()

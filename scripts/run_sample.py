@@ -12,7 +12,7 @@ import numpy as np
 from recipes import ROOT, stage
 
 from xlnet import cli, files
-from xlnet.config import setting
+from xlnet.settings.fields import setting
 from xlnet.tokenization.tokenizer import Tokenizer
 
 VOCAB_SIZE = 1000   # so small a text has too few examples of rarer pieces

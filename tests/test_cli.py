@@ -13,13 +13,13 @@ from helpers import command
 from helpers.paths import ROOT
 
 from xlnet import cli
-from xlnet.config import setting_type
 from xlnet.errors import UserError
+from xlnet.settings.fields import setting_type
 
 PROGRAM = """
 import dataclasses, logging, time
 from xlnet import cli
-from xlnet.config import setting
+from xlnet.settings.fields import setting
 
 @dataclasses.dataclass(frozen=True)
 class Settings:

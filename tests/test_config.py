@@ -7,36 +7,41 @@ import json
 
 import pytest
 from helpers import command
+from helpers.paths import ROOT
 
 import xlnet
-from xlnet import config
 from xlnet.errors import UserError
+from xlnet.settings.data import CorpusSettings
+from xlnet.settings.devices import DeviceSettings
+from xlnet.settings.fields import REQUIRED, default_of, setting_type
+from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings, TaskSettings
+from xlnet.settings.network import ARCHITECTURE_KEYS, ArchitectureSettings, NetworkSettings
+from xlnet.settings.pretraining import PretrainingSettings
+from xlnet.settings.training import OptimizationSettings
 
 ARCHITECTURE = dict(n_layer=1, d_model=4, n_head=1, d_head=4, d_inner=4, ff_activation="gelu",
                     untie_r=True, n_token=9)
-GROUPS = (config.CorpusSettings, config.ArchitectureSettings, config.NetworkSettings,
-          config.OptimizationSettings, config.DeviceSettings, config.PretrainingSettings,
-          config.ClassifierSettings, config.TaggerSettings)
+GROUPS = (CorpusSettings, ArchitectureSettings, NetworkSettings,
+          OptimizationSettings, DeviceSettings, PretrainingSettings,
+          ClassifierSettings, TaggerSettings)
 
 
 def make(group, **values):
     needed = {field.name: "x" for field in dataclasses.fields(group)
-              if config.default_of(field) is config.REQUIRED}
+              if default_of(field) is REQUIRED}
     return group(**dict(needed, **values))
 
 
 # ---- one definition ----
 
 def test_no_setting_is_defined_twice():
-    """Of two groups that share a name one has taken the field over, in code: the source of this
-    module spells no name twice with a meaning of its own."""
+    """Of two groups that share a name one has taken the field over, in code: the sources of this
+    package spell no name twice with a meaning of its own."""
     import re
-    source = inspect.getsource(config)
+    source = "\n".join(path.read_text("utf-8") for path in (ROOT / "xlnet/settings").glob("*.py"))
     defined = re.findall(
         r"^    (\w+): [\w\[\]]+ = (?:setting|of_model|required|share|rate)\(", source, re.M)
-    repeated = {name for name in defined if defined.count(name) > 1}
-    # What data_utils.py makes is only compared by train_gpu.py, which has no default for it.
-    assert repeated == {"seq_len", "reuse_len", "bi_data"}
+    assert len(defined) > 100 and not {name for name in defined if defined.count(name) > 1}
 
 
 def test_shared_settings_have_one_type_and_one_range():
@@ -44,19 +49,19 @@ def test_shared_settings_have_one_type_and_one_range():
         others = {field.name: field for field in dataclasses.fields(other)}
         for field in dataclasses.fields(one):
             if field.name in others:
-                assert config.setting_type(field) is config.setting_type(others[field.name])
+                assert setting_type(field) is setting_type(others[field.name])
                 assert field.metadata["minimum"] == others[field.name].metadata["minimum"]
 
 
 def test_architecture_flags_are_those_of_the_architecture():
-    names = [field.name for field in dataclasses.fields(config.ArchitectureSettings)]
-    assert tuple(names) == config.ARCHITECTURE_KEYS
-    assert set(dataclasses.asdict(config.ArchitectureSettings()).values()) == {None}
+    names = [field.name for field in dataclasses.fields(ArchitectureSettings)]
+    assert tuple(names) == ARCHITECTURE_KEYS
+    assert set(dataclasses.asdict(ArchitectureSettings()).values()) == {None}
 
 
 def test_a_missing_setting_is_named():
     with pytest.raises(TypeError, match="CorpusSettings: missing input_glob, sp_path"):
-        config.CorpusSettings(save_dir="x")
+        CorpusSettings(save_dir="x")
 
 
 # ---- frozen ----
@@ -106,38 +111,38 @@ def test_a_run_config_from_flags():
 # ---- checks ----
 
 @pytest.mark.parametrize("group, values, message", [
-    (config.CorpusSettings, dict(seq_len=5), "seq_len is 5, expected at least 6"),
-    (config.CorpusSettings, dict(heldout_share=1.0), "expected 0 < heldout_share < 1"),
-    (config.CorpusSettings, dict(task=1), "task is 1, expected less than num_task, 1"),
-    (config.CorpusSettings, dict(text_format="pages"), "text_format is 'pages', expected one of"),
-    (config.NetworkSettings, dict(dropatt=1.0), "dropatt is 1.0, expected 0 <= dropatt < 1"),
-    (config.NetworkSettings, dict(use_bfloat16=True, precision="fp16"), "give one of them"),
-    (config.OptimizationSettings, dict(warmup_share=1.5), "expected 0 <= warmup_share <= 1"),
-    (config.OptimizationSettings, dict(warmup_share=0.5, warmup_steps=1), "give one of them"),
-    (config.OptimizationSettings, dict(warmup_steps=11, train_steps=10),
+    (CorpusSettings, dict(seq_len=5), "seq_len is 5, expected at least 6"),
+    (CorpusSettings, dict(heldout_share=1.0), "expected 0 < heldout_share < 1"),
+    (CorpusSettings, dict(task=1), "task is 1, expected less than num_task, 1"),
+    (CorpusSettings, dict(text_format="pages"), "text_format is 'pages', expected one of"),
+    (NetworkSettings, dict(dropatt=1.0), "dropatt is 1.0, expected 0 <= dropatt < 1"),
+    (NetworkSettings, dict(use_bfloat16=True, precision="fp16"), "give one of them"),
+    (OptimizationSettings, dict(warmup_share=1.5), "expected 0 <= warmup_share <= 1"),
+    (OptimizationSettings, dict(warmup_share=0.5, warmup_steps=1), "give one of them"),
+    (OptimizationSettings, dict(warmup_steps=11, train_steps=10),
      "warmup_steps is 11, but train_steps 10: the peak learning rate is not reached; give fewer"),
-    (config.OptimizationSettings, dict(average_decay=1.5), "expected 0 <= average_decay < 1"),
-    (config.OptimizationSettings, dict(learning_rate=float("nan")), "expected a finite number"),
-    (config.OptimizationSettings, dict(train_steps=0), "train_steps is 0, expected at least 1"),
-    (config.PretrainingSettings, dict(same_length=True), "it belongs to --objective=causal"),
-    (config.ClassifierSettings, {}, "nothing to do"),
-    (config.ClassifierSettings, dict(do_train=True, patience=1, eval_steps=0),
+    (OptimizationSettings, dict(average_decay=1.5), "expected 0 <= average_decay < 1"),
+    (OptimizationSettings, dict(learning_rate=float("nan")), "expected a finite number"),
+    (OptimizationSettings, dict(train_steps=0), "train_steps is 0, expected at least 1"),
+    (PretrainingSettings, dict(same_length=True), "it belongs to --objective=causal"),
+    (ClassifierSettings, {}, "nothing to do"),
+    (ClassifierSettings, dict(do_train=True, patience=1, eval_steps=0),
      "patience needs --eval_steps"),
-    (config.ClassifierSettings, dict(do_train=True, dev_share=1.0),
+    (ClassifierSettings, dict(do_train=True, dev_share=1.0),
      "dev_share is 1.0, expected 0 <= dev_share < 1"),
-    (config.ClassifierSettings, dict(do_train=True, learning_rates="0.5,0.6"),
+    (ClassifierSettings, dict(do_train=True, learning_rates="0.5,0.6"),
      "learning_rates is for several trials; give --num_trials=2 or more, or one rate as"),
-    (config.ClassifierSettings, dict(do_train=True, num_trials=2, learning_rates="nan,1e-5"),
+    (ClassifierSettings, dict(do_train=True, num_trials=2, learning_rates="nan,1e-5"),
      "learning_rates: 'nan,1e-5', expected finite numbers above 0"),
-    (config.TaggerSettings, dict(do_train=True, num_trials=2, learning_rates="1e-5,-1"),
+    (TaggerSettings, dict(do_train=True, num_trials=2, learning_rates="1e-5,-1"),
      "expected finite numbers above 0 with commas between"),
-    (config.SpanSettings, dict(do_train=True, num_trials=2, learning_rates="0"),
+    (SpanSettings, dict(do_train=True, num_trials=2, learning_rates="0"),
      "expected finite numbers above 0"),
-    (config.ClassifierSettings, dict(do_train=True, num_trials=2, learning_rates=","),
+    (ClassifierSettings, dict(do_train=True, num_trials=2, learning_rates=","),
      "expected finite numbers above 0"),
-    (config.SpanSettings, dict(do_prepro=True, predict_file="-"), "no questions: give data_dir"),
-    (config.ArchitectureSettings, dict(ff_activation="tanh"), "one of relu, gelu, gelu_erf"),
-    (config.DeviceSettings, dict(num_hosts=0), "num_hosts is 0, expected at least 1"),
+    (SpanSettings, dict(do_prepro=True, predict_file="-"), "no questions: give data_dir"),
+    (ArchitectureSettings, dict(ff_activation="tanh"), "one of relu, gelu, gelu_erf"),
+    (DeviceSettings, dict(num_hosts=0), "num_hosts is 0, expected at least 1"),
 ])
 def test_a_group_checks_itself(group, values, message):
     with pytest.raises(UserError, match=message):
@@ -146,12 +151,12 @@ def test_a_group_checks_itself(group, values, message):
 
 @pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.__name__)
 def test_defaults_pass(group):
-    make(group, **dict(do_train=True) if issubclass(group, config.TaskSettings) else {}).check()
+    make(group, **dict(do_train=True) if issubclass(group, TaskSettings) else {}).check()
 
 
 def test_learning_rates_are_numbers():
-    assert make(config.ClassifierSettings).trial_rates() == []
-    two = make(config.ClassifierSettings, learning_rates="2e-5, 3e-5")
+    assert make(ClassifierSettings).trial_rates() == []
+    two = make(ClassifierSettings, learning_rates="2e-5, 3e-5")
     assert two.trial_rates() == [2e-5, 3e-5]
 
 
@@ -163,24 +168,6 @@ def data_utils(tmp_path, *flags):
                        "--sp_path=no.model", *flags)
     assert done.returncode == 1
     return done.stderr.splitlines()
-
-
-def test_a_percentage_goes_on_working_and_says_its_new_name(tmp_path):
-    lines = data_utils(tmp_path, "--heldout_percent=150")
-    assert lines[0] == ("note: heldout_percent is now called heldout_share and counts in other "
-                        "units: heldout_share=1.5")
-    assert lines[1] == "data_utils.py: heldout_share is 1.5, expected 0 < heldout_share < 1"
-    lines = data_utils(tmp_path, "--heldout_percent=5")
-    assert "heldout_share=0.05" in lines[0] and "no.model" in lines[1]
-    lines = data_utils(tmp_path, "--heldout_percent=5", "--heldout_share=0.1")
-    assert lines == ["data_utils.py: --heldout_percent is the older name of --heldout_share; give "
-                     "one of them"]
-
-
-def test_a_percentage_in_a_preset_goes_on_working(tmp_path):
-    path = tmp_path / "preset.json"
-    path.write_text('{"heldout_percent": 200}')
-    assert "heldout_share is 2.0, expected" in data_utils(tmp_path, "--config=%s" % path)[1]
 
 
 def classifier(tmp_path, preset, *flags):

@@ -152,7 +152,7 @@ def prepared(monkeypatch):
 
 def test_pretraining_on_a_tpu(place, records, monkeypatch, prepared):
     done = run(place, monkeypatch, TPU, **dict(TINY, model_dir="tpu"))
-    assert noted(done) == {"d_embed", "tpu", "tpu_zone", "gcp_project", "master", "track_mean",
+    assert noted(done) == {"d_embed", "tpu_zone", "gcp_project", "master", "track_mean",
                            "num_passes", "iterations", "summary_type"}
 
 
@@ -175,8 +175,8 @@ FINETUNE = dict(spiece_model_file="large/spiece.model", model_dir="finetuned", d
 
 @pytest.mark.parametrize("line, data, more, also_noted", (
     (STS_B, "sts", {}, set()),
-    (IMDB, "imdb", {}, {"iterations", "tpu"}),
-    (RACE, "race", {"task_name": "race"}, {"iterations", "tpu", "max_qa_length"})),
+    (IMDB, "imdb", {}, {"iterations"}),
+    (RACE, "race", {"task_name": "race"}, {"iterations", "max_qa_length"})),
     ids=("sts-b", "imdb", "race"))
 def test_finetuning(place, monkeypatch, prepared, line, data, more, also_noted):
     """On a TPU's command line: it runs on what there is, and says so."""
@@ -199,7 +199,7 @@ def test_questions(place, monkeypatch):
         {**FINETUNE, **data}, predict_file="dev-v2.0.json", model_dir="answers",
         num_core_per_host=1, init_checkpoint="large/xlnet_model.ckpt", train_batch_size=8,
         train_steps=2, warmup_steps=1))
-    assert noted(done) == {"iterations", "tpu", "predict_batch_size"}
+    assert noted(done) == {"iterations", "predict_batch_size"}
     assert "task        custom: 8 questions" in done.stdout
     predicted = json.loads((place / "answers" / "predictions_custom_dev-v2.0.json").read_text())
     assert set(predicted) == {"dev%d" % i for i in range(8)}

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from helpers.paths import ROOT
 
-from xlnet.config import SpanSettings, TaggerSettings
 from xlnet.errors import UserError
+from xlnet.settings.finetuning import SpanSettings, TaggerSettings
 from xlnet.tasks.files import parsing, schemes, squad_files
 from xlnet.tasks.metrics import entity_metrics
 from xlnet.tasks.types import custom

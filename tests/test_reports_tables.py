@@ -17,8 +17,8 @@ from helpers.finetuning import make_vocabulary
 from helpers.paths import GOLDEN, RELEASED, ROOT
 from sklearn import metrics as sklearn_metrics
 
-from xlnet.config import ClassifierSettings, SpanSettings, TaggerSettings
 from xlnet.errors import UserError
+from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
 from xlnet.tasks.files import parsing
 from xlnet.tasks.output import prediction_files
 from xlnet.tasks.types import custom
@@ -269,7 +269,7 @@ def test_a_missing_file_lists_the_names_that_are_read_and_those_that_are_there(t
 def test_named_files(tmp_path):
     make(tmp_path, "a1.csv", "a2.csv", "b.csv", "c.csv")
     at = str(tmp_path / "%s")
-    task = custom.get_task(settings("", train_file=at % "a*.csv", eval_file=at % "b.csv",
+    task = custom.get_task(settings("", train_file=at % "a*.csv", dev_file=at % "b.csv",
                                     test_file="%s, %s" % (at % "b.csv", at % "c.csv")))
     rows = {split: parsing.read_rows(task, "", split, need_labels=True)
             for split in ("train", "dev", "test")}
@@ -285,8 +285,6 @@ def test_named_files(tmp_path):
         "train": at % "d,e.csv"}
     with pytest.raises(UserError, match="dev_file: no such file: .*d.csv; found there: a1.csv"):
         custom.get_task(settings("", train_file=at % "a1.csv", dev_file=at % "d.csv"))
-    with pytest.raises(UserError, match="dev_file and eval_file are the same setting"):
-        settings("", dev_file="b", eval_file="b").check()
 
 
 @pytest.mark.parametrize("group, content", [
@@ -298,7 +296,7 @@ def test_named_files_of_the_other_programs(tmp_path, group, content):
     at = str(tmp_path / "%s.txt")
     more = dict(id_column="question") if group is SpanSettings else {}
     task = custom.get_task(settings("", group, train_file="%s,%s" % (at % "a", at % "b"),
-                                    validation_file=at % "c"))
+                                    dev_file=at % "c"))
     assert [len(parsing.read_rows(task, "", split)) for split in ("train", "dev")] == [4, 2]
     assert [row.id for row in parsing.read_rows(task, "", "train")] == list("0123")
     assert not settings("", group, train_file="a", do_eval=True, **more).needs_data_dir

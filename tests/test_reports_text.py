@@ -11,8 +11,10 @@ import pytest
 from helpers.paths import ROOT
 from helpers.vocabulary import train_tiny_model
 
-from xlnet import cli, config, encodings, errors
+from xlnet import cli, encodings, errors
 from xlnet.programs import asking, extract_features, train_sentencepiece
+from xlnet.settings.data import CorpusSettings
+from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
 from xlnet.tasks.files import parsing, readers
 from xlnet.tasks.types import custom
 from xlnet.text import preparation, reading
@@ -22,7 +24,7 @@ REPORTS = ROOT / "tests" / "reports"
 
 def documents_of(path, **values):
     """The documents of a file of text for pretraining, each a list of sentences."""
-    settings = config.CorpusSettings(input_glob=str(path), save_dir="", sp_path="", **values)
+    settings = CorpusSettings(input_glob=str(path), save_dir="", sp_path="", **values)
     lines = [line for chunk in reading.cut([str(path)], 2000, settings.json_field)
              for line in reading.read_chunk(chunk, settings, collections.Counter())]
     found = [[]]
@@ -66,7 +68,7 @@ def test_a_vocabulary_is_trained_on_the_text_alone(tmp_path, capsys):
 def test_records_that_were_made_of_the_json_itself_are_not_taken_for_these(tmp_path):
     """Versions before went by the name: keys and URLs are in their records."""
     vocabulary = train_tiny_model(tmp_path / "sp.model")
-    settings = config.CorpusSettings(
+    settings = CorpusSettings(
         input_glob=str(REPORTS / "46" / "c4-train.00000-of-00002.json.gz"), seq_len=64,
         reuse_len=32, sp_path=vocabulary, save_dir=str(tmp_path / "records"), num_workers=1)
     assert preparation.make_records(settings).manifest.documents == 60
@@ -132,8 +134,8 @@ def test_a_table_of_another_encoding(name, encoding, word):
                     label_column="Urteil" if "cp.csv" in name else "label")
     with pytest.raises(errors.UserError, match="not UTF-8.* looks like %s .*--encoding=%s" % (
             encoding, encoding)):
-        custom.get_task(config.ClassifierSettings(**settings))
-    task = custom.get_task(config.ClassifierSettings(**settings, encoding=encoding))
+        custom.get_task(ClassifierSettings(**settings))
+    task = custom.get_task(ClassifierSettings(**settings, encoding=encoding))
     rows = parsing.read_file(task, str(REPORTS / name), True)
     assert any(word in row.pairs[0][0] for row in rows)
 
@@ -143,14 +145,14 @@ def test_tags_of_another_encoding():
     values = dict(task_name="custom", data_dir=str(REPORTS / "35"), model_dir="m", do_train=True,
                   tag_column="3")
     with pytest.raises(errors.UserError, match="esp.train:2: not UTF-8.*--encoding=cp1252"):
-        custom.get_task(config.TaggerSettings(**values))
-    task = custom.get_task(config.TaggerSettings(**values, encoding="latin-1"))
+        custom.get_task(TaggerSettings(**values))
+    task = custom.get_task(TaggerSettings(**values, encoding="latin-1"))
     path = readers.find_file(str(REPORTS / "35"), task.files["train"])
     assert "Coruña" in next(iter(task.reader.read(path, True))).pairs[0][0]
 
 
 @pytest.mark.parametrize("group", [
-    config.CorpusSettings, config.ClassifierSettings, config.TaggerSettings, config.SpanSettings,
+    CorpusSettings, ClassifierSettings, TaggerSettings, SpanSettings,
     train_sentencepiece.VocabularySettings, extract_features.FeatureSettings])
 def test_every_program_that_reads_files_has_the_flag(group):
     assert "encoding" in cli.settings_of([group])

@@ -188,7 +188,6 @@ BAD = {
     "bi_data contradicts": (dict(bi_data=False), 1, "bi_data: the flag says False"),
     "uncased contradicts": (dict(uncased=True), 1, "uncased: the flag says True"),
     "batch does not divide": (dict(train_batch_size=3), 1, "does not divide the 4 streams"),
-    "on_nan was rollback": (dict(on_nan="rollback"), 2, "--on_nan=rollback"),
     "clamp_len of 0": (dict(clamp_len=0), 1, "clamp_len is 0"),
     "clamp_len below -1": (dict(clamp_len=-2), 2, "--clamp_len=-2"),
     "no architecture": (dict(model_config_path=None), 1, "missing --n_layer, --d_model"),
@@ -257,9 +256,10 @@ def test_settings_of_earlier_versions_are_noted(place, trained, tmp_path):
     (tmp_path / "old.json").write_text(json.dumps({"keep_every": 5}))
     done = command.run("train_gpu.py", *flags_of(
         place, "whole", eval_record_info_dir=place / "heldout", config=tmp_path / "old.json",
-        eval_mem_len=3), "--verify_records")
+        eval_mem_len=3, on_nan="rollback"), "--verify_records", "--parallel_ops")
     assert done.returncode == 0, done.stderr
-    for start in ("--eval_mem_len", "--verify_records", "config .*/old.json: keep_every"):
+    for start in ("--eval_mem_len", "--verify_records", "--on_nan", "--parallel_ops",
+                  "config .*/old.json: keep_every"):
         assert re.search("^note: %s is not used: " % start, done.stderr, re.MULTILINE), done.stderr
 
 

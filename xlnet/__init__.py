@@ -12,12 +12,12 @@ __version__ = "0.2.0"
 
 if TYPE_CHECKING:
     from xlnet.api import XLNetModel
-    from xlnet.config import RunConfig, XLNetConfig, create_run_config
     from xlnet.errors import UserError
     from xlnet.serving.load import load
+    from xlnet.settings.network import RunConfig, XLNetConfig, create_run_config
 
-_HOME = {"XLNetConfig": "xlnet.config", "RunConfig": "xlnet.config",
-         "create_run_config": "xlnet.config", "XLNetModel": "xlnet.api",
+_HOME = {"XLNetConfig": "xlnet.settings.network", "RunConfig": "xlnet.settings.network",
+         "create_run_config": "xlnet.settings.network", "XLNetModel": "xlnet.api",
          "UserError": "xlnet.errors", "load": "xlnet.serving.load"}
 
 __all__ = ["RunConfig", "UserError", "XLNetConfig", "XLNetModel", "create_run_config", "load"]

@@ -10,8 +10,8 @@ from typing import Optional
 
 import tensorflow.compat.v1 as tf
 
-from xlnet.config import RunConfig, XLNetConfig
 from xlnet.network import heads, modeling
+from xlnet.settings.network import RunConfig, XLNetConfig
 
 
 class XLNetModel:

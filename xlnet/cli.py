@@ -14,8 +14,8 @@ from typing import Any, Callable, NamedTuple
 from absl import flags
 
 from xlnet import commands, errors, files, help, presets
-from xlnet.config import REQUIRED, Settings, check_value, default_of, setting_type
 from xlnet.errors import UserError, did_you_mean, visible
+from xlnet.settings.fields import REQUIRED, Settings, check_value, default_of, setting_type
 
 FLAGS = flags.FLAGS
 _log = logging.getLogger(__name__)
@@ -36,7 +36,8 @@ _PATHS = re.compile(
     r"|output|zip)")
 
 # Settings without effect that were switches: they may be given without a value.
-_SWITCHES = frozenset(("high_only", "middle_only", "track_mean", "verify_records"))
+_SWITCHES = frozenset(("high_only", "middle_only", "track_mean", "verify_records", "do_export",
+                       "parallel_ops", "init_global_vars"))
 
 # What other programs call a setting: names of ours, of which a program's first one is meant.
 _HABITS = {
@@ -73,7 +74,7 @@ def run(main: Callable[..., object], *groups: type,
 
     Args:
       main: called with one object per group; its return value is ignored.
-      groups: settings dataclasses (see `config`); names shared by two groups are one flag.
+      groups: settings dataclasses (see `settings`); names shared by two groups are one flag.
       no_longer_needed: flags of the reference's command line, and of earlier versions,
         `{name: why}` that are noted only; so are their names in a preset.
       about: the text above the flags in `--help`.
@@ -162,7 +163,7 @@ def _run(main, groups, no_longer_needed, console):
                           % (e.flagname, ours)) from None
     if stray:
         raise flags.Error("unexpected argument '%s'; flags are written --name=value" % stray[0])
-    _take_renamed(fields)
+    _check_aliases(fields)
     _expand("config")
     _take_preset(fields, no_longer_needed)
     for name in filter(_PATHS.fullmatch, fields):
@@ -238,8 +239,8 @@ def _define(groups, no_longer_needed):
             flags.DEFINE_enum(name, default, limits["choices"], meaning)
         else:
             _DEFINE[setting_type(field)](name, default, meaning, **bound)
-        if limits["renamed"]:
-            flags.DEFINE_float(limits["renamed"].name, None, "the older name of --" + name)
+        for alias in limits["aliases"]:
+            flags.DEFINE_alias(alias, name)
     for name, why in no_longer_needed.items():
         flags.DEFINE_string(name, None, "not used: " + why)
         FLAGS[name].boolean = name in _SWITCHES
@@ -254,23 +255,13 @@ def _expand(name):
                                      for part in value.split(","))
 
 
-def _take_renamed(fields):
-    """Gives flags the values that stand under their older names."""
+def _check_aliases(fields):
+    """Raises UserError where a setting is given by two of its names."""
     for name, field in fields.items():
-        old = field.metadata["renamed"]
-        if old and given(old.name):
-            if given(name):
-                raise UserError("--%s is the older name of --%s; give one of them"
-                                % (old.name, name))
-            FLAGS[name].value = _in_new_units(name, old, FLAGS[old.name].value)
-            FLAGS[name].present = 1
-
-
-def _in_new_units(name, old, value):
-    new = value / old.units
-    _log.warning("note: %s is now called %s and counts in other units: %s=%g", old.name, name,
-                 name, new)
-    return new
+        names = [each for each in field.metadata["aliases"] if given(each)]
+        if names and FLAGS[name].present > FLAGS[names[0]].present:     # it counts its aliases
+            raise UserError("%s are the same setting; give one of them"
+                            % " and ".join([name, *names]))
 
 
 def _take_preset(fields, no_longer_needed):
@@ -278,15 +269,13 @@ def _take_preset(fields, no_longer_needed):
     same, stood on the command line."""
     if not FLAGS.config:
         return
-    older = {field.metadata["renamed"].name: name for name, field in fields.items()
-             if field.metadata["renamed"]}
+    aliases = {alias: name for name, field in fields.items()
+               for alias in field.metadata["aliases"]}
     path = presets.find(FLAGS.config, "config", presets.OF_RUNS)
     for name, value in files.read_json(path, "config").items():
         if name == "about":
             continue
-        if name in older and type(value) in (int, float):
-            name, value = older[name], _in_new_units(
-                older[name], fields[older[name]].metadata["renamed"], value)
+        name = aliases.get(name, name)
         if name in no_longer_needed:
             _log.warning("note: config %s: %s is not used: %s", FLAGS.config, name,
                          no_longer_needed[name])

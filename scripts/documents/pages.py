@@ -12,7 +12,9 @@ from collections.abc import Sequence
 import programs
 from place import ROOT
 
-from xlnet import config, help
+from xlnet import help
+from xlnet.settings.fields import REQUIRED, default_of, setting_type
+from xlnet.settings.network import ARCHITECTURE_KEYS, XLNetConfig
 
 FLAGS_PAGE = "reference/flags.md"
 
@@ -21,8 +23,8 @@ API = (
         "xlnet.serving.load.load", "xlnet.serving.loaded.LoadedModel",
         "xlnet.serving.model.Model")),
     ("network.md", "The network", (
-        "xlnet.config.XLNetConfig", "xlnet.config.RunConfig", "xlnet.config.create_run_config",
-        "xlnet.api.XLNetModel")),
+        "xlnet.settings.network.XLNetConfig", "xlnet.settings.network.RunConfig",
+        "xlnet.settings.network.create_run_config", "xlnet.api.XLNetModel")),
     ("tokenization.md", "Tokenizer and errors", (
         "xlnet.tokenization.tokenizer.Tokenizer", "xlnet.errors.UserError")),
     ("task_types.md", "A task type", tuple("xlnet.tasks.types.contract." + name for name in (
@@ -99,7 +101,7 @@ def settings_tables(program, heading) -> str:
     if program.first:
         parts.append("%s The flags that matter first\n\n%s\n" % (heading, ", ".join(
             "[`--%s`](#%s)" % (name, program.anchor(name)) for name in program.first)))
-        groups = help.by_need(list(settings))
+        groups = help.by_need(settings)
     else:
         groups = {"Flags": list(settings)}
     for title, names in groups.items():
@@ -115,9 +117,8 @@ def settings_tables(program, heading) -> str:
 def old_names(program):
     """Rows of the flags that are taken for the sake of older command lines."""
     return [("`--%s`" % name, escaped(why)) for name, why in program.no_longer_needed.items()] + [
-        ("`--%s`" % field.metadata["renamed"].name,
-         "[`--%s`](#%s), in other units" % (name, program.anchor(name)))
-        for name, field in program.settings.items() if field.metadata["renamed"]]
+        ("`--%s`" % alias, "[`--%s`](#%s), its other name" % (name, program.anchor(name)))
+        for name, field in program.settings.items() for alias in field.metadata["aliases"]]
 
 
 def settings_table(fields: Sequence["dataclasses.Field"], before: str, anchor=str) -> str:
@@ -136,8 +137,8 @@ def meaning_of(field) -> str:
 
 
 def default_text(field) -> str:
-    default = config.default_of(field)
-    if default is config.REQUIRED:
+    default = default_of(field)
+    if default is REQUIRED:
         return "**required**"
     return "" if default is None or default == "" else "`%s`" % default
 
@@ -151,7 +152,7 @@ def values_text(field) -> str:
              (("minimum", "from %g"), ("above", "above %g"), ("maximum", "to %g"),
               ("below", "below %g")) if field.metadata[name] is not None]
     unit = ["[%s]" % unit for unit in _UNIT.findall(field.metadata["help"])]
-    return " ".join([kind[config.setting_type(field)], *sides, *unit])
+    return " ".join([kind[setting_type(field)], *sides, *unit])
 
 
 def flags_page(files) -> str:
@@ -182,12 +183,12 @@ def model_config_page() -> str:
     for path in sorted((ROOT / "configs" / "model").glob("*.json")):
         keys = json.loads(path.read_text(encoding="utf-8"))
         rows.append(("`%s`" % path.relative_to(ROOT), *(
-            "`%s`" % keys.get(name, "") for name in config.ARCHITECTURE_KEYS)))
+            "`%s`" % keys.get(name, "") for name in ARCHITECTURE_KEYS)))
     return ("# Keys of a model config\n\n`xlnet_config.json` beside a checkpoint, and what "
             "`--model_config_path` names. All keys have to be there and no others; `d_model` is "
             "even.\n\n%s\n\n## The files in `configs/model/`\n\n%s" % (
-                settings_table(dataclasses.fields(config.XLNetConfig), ""),
-                table(("file", *config.ARCHITECTURE_KEYS), rows)))
+                settings_table(dataclasses.fields(XLNetConfig), ""),
+                table(("file", *ARCHITECTURE_KEYS), rows)))
 
 
 def presets_page() -> str:

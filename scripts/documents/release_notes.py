@@ -9,8 +9,8 @@ import re
 from place import ROOT
 
 from xlnet import cli
-from xlnet.config import Settings, setting
 from xlnet.errors import UserError, did_you_mean
+from xlnet.settings.fields import Settings, setting
 
 
 @dataclasses.dataclass(frozen=True)

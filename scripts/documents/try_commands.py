@@ -20,8 +20,8 @@ from place import ROOT
 from programs import console_commands
 
 from xlnet import cli
-from xlnet.config import setting
 from xlnet.errors import UserError
+from xlnet.settings.fields import setting
 
 PAGES = ("README.md", "docs/**/*.md", "examples/**/*.md")
 FOLDERS = ("benchmarks", "configs", "docs", "documents", "examples", "scripts", "xlnet")

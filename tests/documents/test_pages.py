@@ -10,7 +10,7 @@ import pytest
 import try_commands
 from helpers.paths import ROOT
 
-from xlnet import config
+from xlnet.settings.fields import REQUIRED, default_of
 
 MARKDOWN = sorted(path.relative_to(ROOT).as_posix() for path in [
     *ROOT.glob("*.md"), *ROOT.glob(".github/**/*.md"),
@@ -71,8 +71,8 @@ def test_each_program_has_a_page_with_all_of_its_flags(made):
             for name, field in program.settings.items():
                 row, = re.findall('^.*<a id="%s">.*$' % program.anchor(name), page, re.MULTILINE)
                 assert "`--%s`" % name in row
-                default = config.default_of(field)
-                assert ("**required**" if default is config.REQUIRED else str(default or "")) in row
+                default = default_of(field)
+                assert ("**required**" if default is REQUIRED else str(default or "")) in row
                 assert "`--%s`" % name in made[pages.FLAGS_PAGE]
 
 
@@ -86,12 +86,12 @@ def test_a_row_says_default_values_unit_and_meaning(made):
 
 def test_links_and_marks_as_the_site_shows_them():
     text = ("[a](../../README.md#install) [b](rank.md) "
-            "[![c](../../docs/images/masks.png)](rank.md) [d](../../xlnet/config.py)\n\n"
+            "[![c](../../docs/images/masks.png)](rank.md) [d](../../xlnet/errors.py)\n\n"
             "<!-- not run: two machines -->\n```bash\n[e](../x.md)\n```\nend")
     assert hooks.say_marks(hooks.with_links_of_the_site(
         text, "docs/how_to/tag.md", "how_to/tag.md")) == (
         "[a](../index.md#install) [b](rank.md) [![c](../images/masks.png)](rank.md) "
-        "[d](../source/xlnet/config.py.md)\n\n<!-- not run: two machines -->\n```bash\n[e](../x.md)"
+        "[d](../source/xlnet/errors.py.md)\n\n<!-- not run: two machines -->\n```bash\n[e](../x.md)"
         "\n```\n\n<small>Not run by the checks: two machines.</small>\n\nend")
 
 

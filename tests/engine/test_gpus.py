@@ -12,9 +12,10 @@ import tensorflow.compat.v1 as tf
 from helpers.paths import ROOT
 from helpers.pretraining import train
 
-from xlnet.config import DeviceSettings, NetworkSettings
 from xlnet.engine import distribution, gpus, train_step
 from xlnet.errors import UserError
+from xlnet.settings.devices import DeviceSettings
+from xlnet.settings.network import NetworkSettings
 
 V100, A100 = (types.SimpleNamespace(details={"device_name": name, "compute_capability": capability})
               for name, capability in (("Tesla V100-SXM2-16GB", (7, 0)), ("NVIDIA A100", (8, 0))))

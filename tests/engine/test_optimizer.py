@@ -9,10 +9,11 @@ import tensorflow.compat.v1 as tf
 from helpers.golden import assert_close, constants, load, pretraining_losses
 
 import xlnet
-from xlnet.config import NetworkSettings, OptimizationSettings
 from xlnet.engine import checkpoint, optimizer, train_step
 from xlnet.errors import UserError
 from xlnet.network import modeling
+from xlnet.settings.network import NetworkSettings
+from xlnet.settings.training import OptimizationSettings
 
 NAMES = ("model/transformer/layer_0/rel_attn/q/kernel",
          "model/transformer/layer_1/ff/layer_1/bias",

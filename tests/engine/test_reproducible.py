@@ -8,8 +8,8 @@ import time_xlnet
 import transfer_works
 from run import WORKS
 
-from xlnet import config as settings
 from xlnet.network import ops
+from xlnet.settings.network import XLNetConfig
 
 
 def long_sums(graph_def):
@@ -31,8 +31,8 @@ def test_two_are_summed_at_a_time(graph, name):
 @pytest.fixture
 def step(graph):
     """Pretraining in bfloat16, where a sum of three shows its order most."""
-    config = settings.XLNetConfig(n_layer=2, d_model=256, n_head=4, d_head=64, d_inner=1024,
-                                  ff_activation="gelu", untie_r=True, n_token=4000)
+    config = XLNetConfig(n_layer=2, d_model=256, n_head=4, d_head=64, d_inner=1024,
+                         ff_activation="gelu", untie_r=True, n_token=4000)
     return time_xlnet.build(WORKS["pretrain"], config, dict(precision="bf16", recompute=False))
 
 

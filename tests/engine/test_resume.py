@@ -122,7 +122,7 @@ def test_a_run_whose_loss_is_nan_stops_and_resumes(whole, monkeypatch):
             lambda step, batch: dict(batch, weights=tf.where(
                 tf.equal(step, 8), np.nan * batch["weights"], batch["weights"])))
     monkeypatch.setattr(input_pipeline, "pretraining_batches", spoiled_once)
-    done = train(whole, "spoiled", on_nan="stop", **RUN)
+    done = train(whole, "spoiled", **RUN)
     assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
     assert "loss is nan at step 8" in done.stderr
     assert "%s;" % (whole / "spoiled" / "model.ckpt-6") in done.stderr

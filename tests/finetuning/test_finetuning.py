@@ -11,12 +11,12 @@ import pytest
 from helpers import official
 from helpers.finetuning import TOPICS, make_workspace, weights
 
-from xlnet.config import RunConfig, XLNetConfig
 from xlnet.engine import best_checkpoint, predictor
 from xlnet.errors import UserError
 from xlnet.finetuning import model, trials
 from xlnet.models import task_model
 from xlnet.network import heads, modeling
+from xlnet.settings.network import RunConfig, XLNetConfig
 from xlnet.tasks.types.contract import LossOptions
 from xlnet.tasks.types.known import GLUE
 from xlnet.tasks.types.task import Row

@@ -9,10 +9,10 @@ import pytest
 import tensorflow.compat.v1 as tf
 from helpers.finetuning import TOPICS, Workspace, make_vocabulary, weights
 
-from xlnet.config import DeviceSettings
 from xlnet.engine import best_checkpoint, distribution
 from xlnet.engine.predictor import Answering
 from xlnet.errors import UserError
+from xlnet.settings.devices import DeviceSettings
 
 ROWS = 31
 KERNEL = "model/transformer/layer_0/ff/layer_1/kernel"

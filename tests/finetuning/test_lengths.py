@@ -4,9 +4,10 @@ import json
 
 import pytest
 
-from xlnet.config import ClassifierSettings, OptimizationSettings
 from xlnet.errors import UserError
 from xlnet.finetuning import lengths
+from xlnet.settings.finetuning import ClassifierSettings
+from xlnet.settings.training import OptimizationSettings
 
 
 def settings_of(directory, **values):

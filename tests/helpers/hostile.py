@@ -23,8 +23,9 @@ import numpy as np
 from hypothesis import strategies as st
 
 from helpers.vocabulary import ODD_TEXTS, train_odd_model
-from xlnet import config
 from xlnet.errors import UserError
+from xlnet.settings.data import CorpusSettings
+from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
 from xlnet.tasks.features import encoding
 from xlnet.tasks.files import json_stream, parsing
 from xlnet.tasks.types import custom
@@ -141,7 +142,7 @@ def streams(draw, place):
     """A file gives the same lines wherever it is cut, and tokens of the vocabulary."""
     content, form, cut = draw
     path = place.file("text.jsonl" if form == "jsonl" else "text.txt", content)
-    settings = config.CorpusSettings(
+    settings = CorpusSettings(
         input_glob="", save_dir="", sp_path="", on_error="skip",
         text_format="lines" if form == "jsonl" else form)
     end = len(content)
@@ -187,12 +188,12 @@ def tables(draw, place):
     """A table is refused in a line or read; what is read can be encoded."""
     content, form, header = draw
     path = place.file("train." + form, header + content)
-    _rows_of(config.ClassifierSettings, place, path, text_a_column="a", label_column="b")
+    _rows_of(ClassifierSettings, place, path, text_a_column="a", label_column="b")
 
 
 def json_tables(rows, place):
     path = place.file("train.jsonl", "\n".join(map(json.dumps, rows)).encode())
-    _rows_of(config.ClassifierSettings, place, path, text_a_column="a", label_column="b")
+    _rows_of(ClassifierSettings, place, path, text_a_column="a", label_column="b")
 
 
 def csv_comes_back(rows, place):
@@ -202,7 +203,7 @@ def csv_comes_back(rows, place):
     writer = csv.writer(written, lineterminator="\n")
     writer.writerow(("a", "b"))
     writer.writerows(rows)
-    found = _rows_of(config.ClassifierSettings, place, place.file(
+    found = _rows_of(ClassifierSettings, place, place.file(
         "train.csv", written.getvalue().encode()), text_a_column="a", label_column="b")
     if found is not None:
         texts = [row.pairs[0][0].split() for row in found]
@@ -211,19 +212,19 @@ def csv_comes_back(rows, place):
 
 
 def columns_of_tags(content, place):
-    _rows_of(config.TaggerSettings, place, place.file("train.txt", content))
+    _rows_of(TaggerSettings, place, place.file("train.txt", content))
 
 
 def tagged_json(rows, place):
     path = place.file("train.jsonl", "\n".join(map(json.dumps, rows)).encode())
-    _rows_of(config.TaggerSettings, place, path)
+    _rows_of(TaggerSettings, place, path)
 
 
 def questions(value, place):
     from xlnet.tasks.types import spans
     path = place.file("train.json", json.dumps(value).encode())
-    settings = config.SpanSettings(task_name="custom", data_dir=path, do_train=True, model_dir="m",
-                                   max_seq_length=40, max_query_length=8, doc_stride=8)
+    settings = SpanSettings(task_name="custom", data_dir=path, do_train=True, model_dir="m",
+                            max_seq_length=40, max_query_length=8, doc_stride=8)
     try:
         task = custom.get_task(settings)
         rows = parsing.read_file(task, path, True)
@@ -346,7 +347,7 @@ def _table_of(place, name):
     def read(text):
         path = place.file(name, b"a\tb\nx\tp\ny\tq\n" + text.encode())
         with contextlib.suppress(UserError):
-            task = custom.get_task(config.ClassifierSettings(
+            task = custom.get_task(ClassifierSettings(
                 task_name="custom", data_dir=path, do_train=True, model_dir="m",
                 text_a_column="a", label_column="b"))
             parsing.read_file(task, path, True)
@@ -356,7 +357,7 @@ def _table_of(place, name):
 def _stream_of(place, name="text.txt", pack=bytes):
     def read(text):
         path = place.file(name, pack(text.encode()))
-        settings = config.CorpusSettings(input_glob="", save_dir="", sp_path="", on_error="skip")
+        settings = CorpusSettings(input_glob="", save_dir="", sp_path="", on_error="skip")
         for _ in reading.read_chunk(reading.cut([path], 1 << 30)[0], settings,
                                     collections.Counter()):
             pass
@@ -410,7 +411,7 @@ def peak_of_bomb(place, packed_megabytes):
     with gzip.open(path, "wb") as f:
         for _ in range(packed_megabytes):
             f.write(bytes(1 << 20))
-    settings = config.CorpusSettings(input_glob="", save_dir="", sp_path="", on_error="skip")
+    settings = CorpusSettings(input_glob="", save_dir="", sp_path="", on_error="skip")
     tracemalloc.start()
     try:
         for _ in reading.read_chunk(reading.cut([str(path)])[0], settings, collections.Counter()):

@@ -8,12 +8,13 @@ import tensorflow.compat.v1 as tf
 
 import xlnet
 from helpers import vocabulary
-from xlnet.config import DeviceSettings, NetworkSettings
 from xlnet.engine import checkpoint
 from xlnet.network import heads, modeling
 from xlnet.serving import loaded
 from xlnet.serving.language_model import LanguageModel
 from xlnet.serving.session import Restored
+from xlnet.settings.devices import DeviceSettings
+from xlnet.settings.network import NetworkSettings
 from xlnet.tokenization.tokenizer import Tokenizer
 
 CLAMP_LEN = 20

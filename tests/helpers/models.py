@@ -6,18 +6,13 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from helpers.finetuning import make_vocabulary
-from xlnet.config import (
-    ClassifierSettings,
-    NetworkSettings,
-    SpanSettings,
-    TaggerSettings,
-    XLNetConfig,
-)
 from xlnet.engine import checkpoint, distribution
 from xlnet.models import task_json
 from xlnet.models.task_model import TaskModel
 from xlnet.serving import session
 from xlnet.serving.loaded import TunedFor
+from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
+from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.tasks.types import custom
 from xlnet.tokenization.tokenizer import Tokenizer
 

@@ -17,10 +17,13 @@ import numpy as np
 from helpers import pretraining
 from helpers.finetuning import make_files, make_vocabulary
 from helpers.paths import GOLDEN, RELEASED
-from xlnet import config, files
+from xlnet import files
 from xlnet.records import legacy, tfrecord
 from xlnet.records.manifest import Manifest
 from xlnet.records.window_reader import WindowReader
+from xlnet.settings.data import CorpusSettings
+from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
+from xlnet.settings.network import XLNetConfig
 from xlnet.tasks.features import encoding
 from xlnet.tasks.files import parsing
 from xlnet.tasks.types import custom
@@ -129,7 +132,7 @@ def _make_texts(folder, version):
 
 def _read_text(name):
     def read(folder):
-        settings = config.CorpusSettings(input_glob="", save_dir="", sp_path="")
+        settings = CorpusSettings(input_glob="", save_dir="", sp_path="")
         path = str(folder / name)
         return [tuple(line[1:]) for chunk in reading.cut([path], files.size(path))
                 for line in reading.read_chunk(chunk, settings, collections.Counter())]
@@ -147,7 +150,7 @@ def _make_tokens(folder, version):
 def _store(folder):
     """The tokens' store and the one chunk of its text."""
     vocabulary = str(folder / "made.model")
-    settings = config.CorpusSettings(input_glob="", save_dir="", sp_path=vocabulary)
+    settings = CorpusSettings(input_glob="", save_dir="", sp_path=vocabulary)
     (folder / "tokens").mkdir(exist_ok=True)
     path = str(folder / "text.txt")
     return (token_store.TokenStore(str(folder / "tokens"), settings, Tokenizer(vocabulary)),
@@ -178,7 +181,7 @@ def _make_checkpoint(folder, version):
 
 def _read_checkpoint(folder):
     from xlnet.engine import checkpoint
-    config.XLNetConfig(json_path=str(folder / "xlnet_config.json"))
+    XLNetConfig(json_path=str(folder / "xlnet_config.json"))
     prefix = checkpoint.resolve(str(folder))
     assert os.path.dirname(prefix) == str(folder)
     return [os.path.basename(prefix), checkpoint.step_of(str(folder)),
@@ -237,7 +240,7 @@ def _make_table(form):
 def _read_table(form, skips=False):
     def read(folder):
         task, rows = _own_rows(
-            config.ClassifierSettings, folder / ("train." + form), not skips, skips,
+            ClassifierSettings, folder / ("train." + form), not skips, skips,
             text_a_column="first", text_b_column="second", label_column="kind", id_column="name")
         assert skips or all(label in task.labels for _, _, label, _ in rows)
         return rows, task.labels
@@ -256,7 +259,7 @@ def _make_tagged(folder, version):
 
 def _read_tagged(name):
     def read(folder):
-        task, rows = _own_rows(config.TaggerSettings, folder / name)
+        task, rows = _own_rows(TaggerSettings, folder / name)
         return rows, task.labels
     return read
 
@@ -270,7 +273,7 @@ def _make_squad(folder, version):
 
 
 def _read_squad(folder):
-    return _own_rows(config.SpanSettings, folder / "train.json")[1]
+    return _own_rows(SpanSettings, folder / "train.json")[1]
 
 
 def _make_cache(folder, version):

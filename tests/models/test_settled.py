@@ -5,9 +5,9 @@ import json
 
 import pytest
 
-from xlnet.config import ClassifierSettings
 from xlnet.errors import MissingFlag, UserError
 from xlnet.models import settled
+from xlnet.settings.finetuning import ClassifierSettings
 
 PAIRS = dict(task_name="custom", text_a_column="first", text_b_column="second",
              label_column="kind", id_column="name", multi_label=True, label_separator=";",

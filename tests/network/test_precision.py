@@ -7,11 +7,12 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import xlnet
-from xlnet.config import ClassifierSettings, NetworkSettings, SpanSettings, TaggerSettings
 from xlnet.models import layout
 from xlnet.models.task_model import TaskModel
 from xlnet.pretraining import objectives
 from xlnet.records import feature_spec
+from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
+from xlnet.settings.network import NetworkSettings
 from xlnet.tasks.types.contract import LossOptions
 from xlnet.tasks.types.registry import TASK_TYPES
 from xlnet.tasks.types.task import Task

@@ -25,7 +25,6 @@ from helpers.pretraining import (
     weights,
 )
 
-from xlnet import config as settings
 from xlnet.engine import progress, train_step
 from xlnet.engine.trainer import Trainer
 from xlnet.errors import UserError
@@ -33,10 +32,15 @@ from xlnet.network import noise
 from xlnet.pretraining import objectives
 from xlnet.pretraining.model import PretrainingModel
 from xlnet.records.manifest import Manifest
+from xlnet.settings.devices import DeviceSettings
+from xlnet.settings.fields import default_of
+from xlnet.settings.network import NetworkSettings, XLNetConfig
+from xlnet.settings.pretraining import PretrainingSettings
+from xlnet.settings.training import OptimizationSettings
 
 HELD = dict(eval_steps=5, train_steps=10, save_steps=5)
-GROUPS = (settings.PretrainingSettings, settings.NetworkSettings, settings.OptimizationSettings,
-          settings.DeviceSettings)
+GROUPS = (PretrainingSettings, NetworkSettings, OptimizationSettings,
+          DeviceSettings)
 pytestmark = pytest.mark.usefixtures("quick_start")
 
 
@@ -187,7 +191,7 @@ def test_the_best_checkpoint_has_the_averages_as_weights(place, reported, best):
 
 def test_all_settings_are_written(place, reported):
     """Each with its value, whether a flag gave it or nobody did; the architecture among them."""
-    expected = {field.name: settings.default_of(field) for group in GROUPS
+    expected = {field.name: default_of(field) for group in GROUPS
                 for field in dataclasses.fields(group)}
     expected.update(json.loads((place / "tiny.json").read_text()))
     expected.update(flag[2:].split("=", 1) for flag in flags_of(
@@ -203,10 +207,10 @@ def test_all_settings_are_written(place, reported):
 def test_memories_are_carried_through_evaluation(objective):
     """The same batch twice: the second time it is remembered, unless streams start anew."""
     model = PretrainingModel(
-        settings.XLNetConfig(**dict(TINY, n_token=VOCABULARY)),
-        settings.NetworkSettings(init_std=0.3), settings.OptimizationSettings(),
-        settings.PretrainingSettings(record_info_dir="", model_dir="", mem_len=8,
-                                     objective=objective), 16,
+        XLNetConfig(**dict(TINY, n_token=VOCABULARY)),
+        NetworkSettings(init_std=0.3), OptimizationSettings(),
+        PretrainingSettings(record_info_dir="", model_dir="", mem_len=8,
+                            objective=objective), 16,
         types.SimpleNamespace(sep_id=4, cls_id=3, mask_id=6))
     for starts, is_same in ((0, False), (1, True)):
         with tf.Graph().as_default(), tf.Session() as session:

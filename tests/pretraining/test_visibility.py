@@ -9,9 +9,9 @@ from helpers.laws import law
 from hypothesis import strategies as st
 
 from xlnet.batches import permutation as permutations
-from xlnet.config import NetworkSettings, XLNetConfig
 from xlnet.engine import distribution
 from xlnet.pretraining import objectives
+from xlnet.settings.network import NetworkSettings, XLNetConfig
 
 VOCABULARY = 30
 

@@ -10,8 +10,10 @@ import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 from helpers.pretraining import TINY, VOCABULARY, curve, features, train
 
-from xlnet.config import NetworkSettings, OptimizationSettings, PretrainingSettings, XLNetConfig
 from xlnet.pretraining.model import PretrainingModel
+from xlnet.settings.network import NetworkSettings, XLNetConfig
+from xlnet.settings.pretraining import PretrainingSettings
+from xlnet.settings.training import OptimizationSettings
 
 
 def losses(model, compile_it, steps=4):

@@ -19,9 +19,9 @@ from helpers.paths import ROOT
 from untrained import make_texts
 from work import WORKS, Work
 
-from xlnet import config as settings
 from xlnet.errors import UserError
 from xlnet.network import parameters
+from xlnet.settings.network import XLNetConfig
 
 ON_GPU = os.environ.get("XLNET_TEST_GPU") == "1"
 RUN = [sys.executable, str(ROOT / "benchmarks" / "run.py"), "--works=infer", "--n_layer=1",
@@ -39,7 +39,7 @@ def base(**changes):
 def test_operations_are_those_of_the_graph(graph, name, recompute):
     """Up to what the formulas leave out: segments beside the keys, the classifier's head."""
     config = base(n_layer=2)
-    time_xlnet.build(WORKS[name], settings.XLNetConfig(**config),
+    time_xlnet.build(WORKS[name], XLNetConfig(**config),
                      dict(precision="fp32", recompute=recompute))
     found = products.products_of(graph)
     assert sum(product.operations * count for product, count in found.items()) == pytest.approx(
@@ -51,7 +51,7 @@ def test_operations_on_a_gpu(graph, monkeypatch, name):
     """All rows of attention are one block there."""
     monkeypatch.setattr(parameters, "device_here", lambda: "gpu")
     config = base(n_layer=2)
-    time_xlnet.build(WORKS[name], settings.XLNetConfig(**config),
+    time_xlnet.build(WORKS[name], XLNetConfig(**config),
                      dict(precision="bf16", recompute=False))
     found = sum(product.operations * count
                 for product, count in products.products_of(graph).items())
@@ -111,8 +111,8 @@ def test_benchmark_prints_its_table():
 
 
 def test_operators_are_counted_with_what_they_read_and_write(capsys):
-    config = settings.XLNetConfig(**base(n_layer=1, n_token=50, d_model=8, n_head=2, d_head=4,
-                                         d_inner=16))
+    config = XLNetConfig(**base(n_layer=1, n_token=50, d_model=8, n_head=2, d_head=4,
+                                d_inner=16))
     stats = operators.trace(Work("infer", batch=2, length=16), config,
                             dict(precision="fp32", recompute=False), warm_up=1)
     found = operators.shares(stats)

@@ -13,10 +13,10 @@ from helpers.paths import ROOT
 
 from xlnet import fonts
 from xlnet.batches import input_pipeline, permutation
-from xlnet.config import PretrainingSettings
 from xlnet.plots import inspection, pictures
 from xlnet.programs import inspect_records
 from xlnet.records.manifest import Manifest
+from xlnet.settings.pretraining import PretrainingSettings
 from xlnet.tokenization.tokenizer import Tokenizer
 
 SCRIPT = "scripts/inspect_records.py"

@@ -7,14 +7,17 @@ import pytest
 from helpers import command
 from helpers.paths import ROOT
 
-from xlnet import config
+from xlnet.settings.fields import check_value
+from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
+from xlnet.settings.network import NetworkSettings
+from xlnet.settings.training import OptimizationSettings
 from xlnet.tasks.types import known
 
 FOLDER = ROOT / "configs" / "finetune"
 PRESETS = sorted(FOLDER.glob("*.json"))
 FIELDS = {field.name: field for group in (
-    config.ClassifierSettings, config.TaggerSettings, config.SpanSettings, config.NetworkSettings,
-    config.OptimizationSettings)
+    ClassifierSettings, TaggerSettings, SpanSettings, NetworkSettings,
+    OptimizationSettings)
     for field in dataclasses.fields(group)}
 
 
@@ -23,7 +26,7 @@ def test_preset(path):
     preset = json.loads(path.read_text(encoding="utf-8"))
     for name, value in preset.items():
         if name != "about":
-            config.check_value(FIELDS[name], value, path.name)
+            check_value(FIELDS[name], value, path.name)
     task = preset["task_name"]
     assert path.stem in (task, task + "-base")
     assert (FOLDER / (task + "-base.json")).exists() and preset["about"]

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from helpers.language_model import CLAMP_LEN, hidden_in_order
 
-from xlnet.config import DeviceSettings
 from xlnet.errors import UserError
 from xlnet.serving import loaded
 from xlnet.serving.language_model import LanguageModel
 from xlnet.serving.session import Restored
+from xlnet.settings.devices import DeviceSettings
 
 LENGTH = 12
 TEXT = np.random.RandomState(0).randint(0, 50, LENGTH)

@@ -9,10 +9,10 @@ import pytest
 from helpers.laws import law
 from hypothesis import strategies as st
 
-from xlnet.config import DeviceSettings
 from xlnet.models import layout
 from xlnet.serving import loaded
 from xlnet.serving.model import Model
+from xlnet.settings.devices import DeviceSettings
 
 WORDS = st.lists(st.sampled_from(["kamat", "tel", "okro", "mi", "solkit", "dar", "x"]),
                  min_size=1, max_size=3).map(" ".join)

@@ -9,11 +9,12 @@ from helpers.finetuning import make_vocabulary
 from helpers.paths import RELEASED
 
 import xlnet
-from xlnet.config import ClassifierSettings, XLNetConfig
 from xlnet.engine import checkpoint
 from xlnet.errors import UserError
 from xlnet.models import task_json
 from xlnet.serving import loaded
+from xlnet.settings.finetuning import ClassifierSettings
+from xlnet.settings.network import XLNetConfig
 from xlnet.tasks.types import custom
 from xlnet.tokenization.tokenizer import Tokenizer
 

@@ -10,11 +10,11 @@ import pytest
 from helpers.models import make_model
 from helpers.paths import ROOT
 
-from xlnet.config import ClassifierSettings, SpanSettings, TaggerSettings
 from xlnet.errors import UserError
 from xlnet.models import settled
 from xlnet.serving import loaded
 from xlnet.serving.export import exporter
+from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
 
 # What runs or builds whatever stands in a file or a text.
 _RUNS = {"eval", "exec", "compile", "__import__"}
@@ -75,7 +75,7 @@ def test_paths_in_task_json_lead_nowhere(model, outside):
     directory, path = model
     outside = outside.format(directory)
     change_task(path, settings=dict.fromkeys(
-        ("spiece_model_file", "model_config_path", "output_dir", "predict_dir", "export_dir",
+        ("spiece_model_file", "model_config_path", "output_dir", "predict_dir",
          "init_checkpoint", "data_dir", "model_dir", "predict_file", "config"), outside),
         spiece_model_file=outside, checkpoint=outside)
     before = tree(directory)
@@ -84,7 +84,7 @@ def test_paths_in_task_json_lead_nowhere(model, outside):
         os.path.join(path, "spiece.model"), os.path.join(path, "model.ckpt-1"))
     settings = found.tuned.settings
     assert (settings.model_dir, settings.data_dir, settings.output_dir) == (path, "", "")
-    assert (settings.predict_dir, settings.export_dir) == (None, None)
+    assert settings.predict_dir is None
     assert settings.model_config_path == os.path.join(path, "xlnet_config.json")
     assert tree(directory) == before
 

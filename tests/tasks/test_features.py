@@ -248,7 +248,7 @@ def _killed(*_):
 def test_a_killed_worker_is_named_and_leaves_nothing(tiny, tmp_path, monkeypatch):
     monkeypatch.setattr(encoding, "_EXAMPLES_FOR_WORKERS", 1)
     with pytest.raises(UserError, match="a worker process was killed, perhaps for want of memory; "
-                                        "give --data_workers=1, or a few"):
+                                        "start it with fewer cores"):
         encoding.write_records(str(tmp_path), "x", _examples(3), tiny, Layout(16), encode=_killed,
                                workers=2)
     assert not list(tmp_path.iterdir())

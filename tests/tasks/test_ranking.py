@@ -10,8 +10,8 @@ from helpers import command
 from helpers.finetuning import make_vocabulary
 from helpers.paths import RELEASED
 
-from xlnet.config import ClassifierSettings
 from xlnet.errors import UserError
+from xlnet.settings.finetuning import ClassifierSettings
 from xlnet.tasks.files import parsing
 from xlnet.tasks.types import custom, ranking
 from xlnet.tasks.types.contract import LossOptions
@@ -275,8 +275,8 @@ def test_prediction_files():
 def test_pairwise_head_by_hand(graph):
     import tensorflow.compat.v1 as tf
 
-    from xlnet.config import RunConfig
     from xlnet.network import heads
+    from xlnet.settings.network import RunConfig
     summary = tf.constant(np.random.RandomState(0).randn(4, 3), tf.float32)
     run = RunConfig(True, False, False, 0., 0.)
     nn = heads.Layers(run, "s", None, None, lambda: summary)

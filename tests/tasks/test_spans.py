@@ -16,8 +16,8 @@ import pytest
 from helpers.paths import DATA
 from helpers.vocabulary import train_tiny_model
 
-from xlnet.config import SpanSettings
 from xlnet.errors import UserError
+from xlnet.settings.finetuning import SpanSettings
 from xlnet.tasks.features import encoding
 from xlnet.tasks.files import decoding, parsing, row_store, squad_files
 from xlnet.tasks.files.squad_files import Answer, place_of
@@ -350,7 +350,7 @@ def test_evaluation_is_that_of_the_files_written():
     assert result["best_f1"] == pytest.approx((1 + 1 + 2 / 3) / 3 * 100)
     assert result["best_f1_thresh"] == pytest.approx(1 / (1 + math.exp(-0.1)))
     more = SQUAD.scorer.evaluate(values, SQUAD.scorer.truth(rows),
-                          threshold=result["best_f1_thresh"])
+                                 threshold=result["best_f1_thresh"])
     assert more["f1"] == pytest.approx(result["best_f1"])
     with pytest.raises(UserError, match="not finite"):
         SQUAD.scorer.evaluate([Found([], math.nan)] * 3, SQUAD.scorer.truth(rows))

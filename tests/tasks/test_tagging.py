@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from helpers.paths import DATA, FOLDERS, SPIECE
 
-from xlnet.config import TaggerSettings
 from xlnet.errors import UserError
+from xlnet.settings.finetuning import TaggerSettings
 from xlnet.tasks.features.encoding import Layout
 from xlnet.tasks.files import parsing, readers
 from xlnet.tasks.types import custom, known

@@ -5,9 +5,9 @@ import logging
 
 import pytest
 
-from xlnet.config import ClassifierSettings
 from xlnet.errors import UserError
 from xlnet.finetuning.rows import Rows
+from xlnet.settings.finetuning import ClassifierSettings
 from xlnet.tasks.files import parsing
 from xlnet.tasks.types import custom, known, ranking
 from xlnet.tasks.types.known import GLUE, TASKS

@@ -6,8 +6,8 @@ import types
 import numpy as np
 import pytest
 
-from xlnet import config
 from xlnet.errors import UserError
+from xlnet.settings.data import CorpusSettings
 from xlnet.text import corpus, reading, windows
 
 EOD, EOP = 7, 8
@@ -24,7 +24,7 @@ A = 10 + ord("a")
 
 
 def settings(**values):
-    return config.CorpusSettings(input_glob="", save_dir="", sp_path="", **values)
+    return CorpusSettings(input_glob="", save_dir="", sp_path="", **values)
 
 
 def tokenize(path, chunk_bytes=10 ** 6, **values):

@@ -19,9 +19,10 @@ import pytest
 from helpers.paths import ROOT
 from helpers.preparation import SHAPE, make_documents, make_workspace
 
-from xlnet import config, files
+from xlnet import files
 from xlnet.errors import UserError
 from xlnet.records.manifest import Manifest
+from xlnet.settings.data import CorpusSettings
 from xlnet.text import merging, preparation, processes, reading
 
 CHUNK_BYTES, BLOCK_TOKENS, CELL_TOKENS = 700, 150, 200
@@ -44,7 +45,7 @@ def small_pieces(monkeypatch):
 
 @pytest.fixture
 def settings(workspace, tmp_path):
-    return config.CorpusSettings(
+    return CorpusSettings(
         input_glob=workspace.path("text.txt"), sp_path=workspace.path("sp.model"),
         save_dir=str(tmp_path / "out"), seq_len=64, reuse_len=24, num_streams=4, num_passes=2,
         num_workers=1)

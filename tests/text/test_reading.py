@@ -10,15 +10,16 @@ import tracemalloc
 
 import pytest
 
-from xlnet import config, files
+from xlnet import files
 from xlnet.errors import UserError
+from xlnet.settings.data import CorpusSettings
 from xlnet.text import reading, text_forms
 
 WHOLE = 1 << 30
 
 
 def settings(**values):
-    return config.CorpusSettings(input_glob="-", save_dir="-", sp_path="-", **values)
+    return CorpusSettings(input_glob="-", save_dir="-", sp_path="-", **values)
 
 
 def read(path, chunk_bytes=WHOLE, **values):
@@ -343,7 +344,7 @@ def test_a_desert_of_blank_lines_is_crossed_once_or_twice(tmp_path, form, split)
     line = '{"text": "The cat sat."}\n' if form == "records" else "The cat sat.\n"
     size = 100 * 10000
     path.write_text(line + "\n" * size + line)
-    settings = config.CorpusSettings(
+    settings = CorpusSettings(
         input_glob=str(path), save_dir="", sp_path="", split=split, heldout_share=0.0,
         text_format="lines" if form == "records" else form)
     chunks, looked_at, lines = reading.cut([str(path)], 10000), 0, []

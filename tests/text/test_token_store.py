@@ -8,8 +8,8 @@ import types
 import numpy as np
 import pytest
 
-from xlnet import config
 from xlnet.errors import UserError
+from xlnet.settings.data import CorpusSettings
 from xlnet.text import corpus, reading, token_store
 
 TEXT = "ab c\n\nde\nf\n\ng hi\n\n" * 3
@@ -40,7 +40,7 @@ def made(monkeypatch):
 def store(tmp_path, tokenizer=TOKENIZER, **values):
     return token_store.TokenStore(
         str(tmp_path / "tokens"),
-        config.CorpusSettings(input_glob="-", save_dir="-", sp_path="-", **values), tokenizer)
+        CorpusSettings(input_glob="-", save_dir="-", sp_path="-", **values), tokenizer)
 
 
 def tokens(kept, chunks):

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from xlnet.config import WINDOW_SPECIAL_TOKENS
 from xlnet.errors import UserError
+from xlnet.settings.data import WINDOW_SPECIAL_TOKENS
 
 MAX_NGRAM = 5
 LONGEST_WORD = 10       # pieces; longer runs come from scripts that are written without spaces

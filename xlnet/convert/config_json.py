@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any, Optional
 
 from xlnet import files
-from xlnet.config import CONFIG_NAME, XLNetConfig
 from xlnet.convert import weights
 from xlnet.errors import UserError
+from xlnet.settings.network import CONFIG_NAME, XLNetConfig
 
 NAME = "config.json"
 

@@ -12,11 +12,11 @@ from typing import Any, Optional
 import numpy as np
 
 from xlnet import files
-from xlnet.config import CONFIG_NAME, XLNetConfig
 from xlnet.convert import config_json, described, folder, tokenizer_files, tokenizer_json, weights
 from xlnet.engine import best_checkpoint, checkpoint
 from xlnet.errors import UserError
 from xlnet.models import task_json
+from xlnet.settings.network import CONFIG_NAME, XLNetConfig
 from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer
 
 _log = logging.getLogger(__name__)

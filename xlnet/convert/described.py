@@ -7,10 +7,11 @@ import os
 from typing import Any, Optional
 
 from xlnet import files
-from xlnet.config import ClassifierSettings, SpanSettings, TaggerSettings, XLNetConfig
 from xlnet.convert import config_json, weights
 from xlnet.errors import UserError
 from xlnet.models import task_json
+from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
+from xlnet.settings.network import XLNetConfig
 from xlnet.tasks.files import schemes
 from xlnet.tasks.types import custom, known
 from xlnet.tasks.types.registry import TASK_TYPES

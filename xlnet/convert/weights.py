@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from xlnet.config import XLNetConfig
 from xlnet.errors import UserError
+from xlnet.settings.network import XLNetConfig
 
 # What a class of that library has beside the network, under the names that both sides use for it.
 LM, SUMMARY, SEQUENCE, CHOICE, TOKENS, SPANS, SIMPLE_SPANS = (

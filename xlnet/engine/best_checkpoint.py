@@ -12,8 +12,10 @@ from typing import Any, Optional
 import tensorflow.compat.v1 as tf
 
 from xlnet import errors, files
-from xlnet.config import BEST, CONFIG_NAME, PRETRAINING_NAME
 from xlnet.engine import checkpoint
+from xlnet.settings.network import CONFIG_NAME
+from xlnet.settings.pretraining import PRETRAINING_NAME
+from xlnet.settings.training import BEST
 from xlnet.tokenization.tokenizer import SPIECE_NAME, description_path
 
 EVALUATIONS_NAME = "evaluations.json"
@@ -120,7 +122,7 @@ class StopHook(tf.train.SessionRunHook):
 
 # ---- the directory of the best checkpoint ----
 
-def chosen(model_dir: str, which: str) -> Optional[tuple[int, str]]:
+def chosen(model_dir: str, which: str = "best") -> Optional[tuple[int, str]]:
     """(step, prefix) of the checkpoint of a run that is used: with `which` "best" that of `best/`
     if it is there, else, or with "newest", the newest of its own. None: there is none.
 

@@ -16,9 +16,9 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from xlnet import errors, files
-from xlnet.config import ARCHITECTURE_KEYS, CONFIG_NAME, XLNetConfig
 from xlnet.engine import distribution
 from xlnet.errors import UserError
+from xlnet.settings.network import ARCHITECTURE_KEYS, CONFIG_NAME, XLNetConfig
 
 # Names as lists, sorted: in both, in the graph only, in the checkpoint only.
 Comparison = collections.namedtuple("Comparison", "matched missing unexpected")

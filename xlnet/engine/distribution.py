@@ -19,9 +19,9 @@ import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from xlnet import errors
-from xlnet.config import DeviceSettings
 from xlnet.engine import gpus, meeting
 from xlnet.errors import UserError
+from xlnet.settings.devices import DeviceSettings
 
 _log = logging.getLogger(__name__)
 
@@ -59,7 +59,7 @@ class Devices:
         Two on a CPU that is one device: a second thread speeds up a product almost twofold, but
         what lies between products hardly (benchmarks/HISTORY.md).
         """
-        return 2 if not (self.on_accelerator or self.strategy) and _cores() > 1 else 1
+        return 2 if not (self.on_accelerator or self.strategy) and cores() > 1 else 1
 
     @property
     def is_chief(self) -> bool:
@@ -274,10 +274,10 @@ def divide_cores(config: tf.ConfigProto, parts: int) -> None:
     session, and not where TF_NUM_INTRAOP_THREADS sets their number.
     """
     if "TF_NUM_INTRAOP_THREADS" not in os.environ:
-        config.intra_op_parallelism_threads = max(1, _cores() // parts)
+        config.intra_op_parallelism_threads = max(1, cores() // parts)
 
 
-def _cores():
+def cores() -> int:
     """The cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 

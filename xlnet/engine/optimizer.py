@@ -9,9 +9,9 @@ from typing import Any, Optional
 
 import tensorflow.compat.v1 as tf
 
-from xlnet.config import OptimizationSettings
 from xlnet.engine.distribution import base_name, zeros
 from xlnet.network import ops
+from xlnet.settings.training import OptimizationSettings
 
 BETA1, BETA2 = 0.9, 0.999
 AVERAGE = "average"            # the slot with a weight's moving average: <variable>/average

@@ -15,9 +15,9 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from xlnet import files
-from xlnet.config import XLNetConfig
 from xlnet.engine import checkpoint, distribution, multi_host
 from xlnet.errors import UserError
+from xlnet.settings.network import XLNetConfig
 
 _log = logging.getLogger(__name__)
 

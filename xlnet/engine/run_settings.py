@@ -14,29 +14,6 @@ from xlnet.errors import UserError
 
 _log = logging.getLogger(__name__)
 
-# Whatever else changes, what the run learns does.
-_MAY_CHANGE = frozenset((
-    # where things are; what they are is checked where they are read
-    "model_dir", "output_dir", "model_config_path", "init_checkpoint", "spiece_model_file",
-    "task_name", "uncased", "keep_accents", "seq_len", "reuse_len", "bi_data",
-    # how long, and how often something is done on the way
-    "train_steps", "epochs", "save_steps", "eval_steps", "log_steps", "max_save",
-    "on_nan", "on_error", "patience", "num_trials", "learning_rates",
-    # the same numbers in another place or order
-    "num_hosts", "num_core_per_host", "use_tpu", "tpu_name", "device", "xla",
-    "tf32", "deterministic", "grad_accum_steps", "recompute", "eval_batch_size",
-    "padding", "data_workers", "overwrite_data",
-    # what is done before or after training
-    "do_train", "do_eval", "do_predict", "do_prepro", "do_export", "export_dir",
-    "eval_all_ckpt", "use_checkpoint", "n_best_size", "predict_split", "predict_file",
-    "predict_form", "predict_dir", "predict_output", "allow_changes", "test_file"))
-
-# What evaluations on the way depend on, and nothing else.
-_OF_EVALUATIONS = frozenset((
-    "eval_record_info_dir", "eval_split", "metric", "predict_threshold",
-    "ranking_cutoff", "highest_grade", "label_thresholds", "dev_file", "validation_file",
-    "eval_file"))
-
 
 class KeptSettings:
     """The settings of the run in `model_dir`, as `<name>.json`; and `<name>_history.json`, those
@@ -72,8 +49,8 @@ class KeptSettings:
         if not checkpoint.all_prefixes(self._model_dir) or not os.path.exists(self._path):
             return
         before = files.read_json(self._path, "model_dir")
-        changes = ["%s was %s, is %s" % (name, was, now) for name, was, now in self._changes(before)
-                   if self._matters(name, was, now)]
+        changes = ["%s was %s, is %s" % (field.name, was, now)
+                   for field, was, now in self._changes(before) if self._matters(field, was)]
         if not changes:
             return
         if not self._allows_changes:
@@ -84,21 +61,22 @@ class KeptSettings:
         _log.info("note: settings changed: %s", "; ".join(changes))
 
     def _changes(self, before):
-        """Yields name, old and new value; a setting that was not kept had its default."""
+        """Yields field, old and new value; a setting that was not kept had its default."""
         for name, field in self._fields.items():
             default = None if field.default is dataclasses.MISSING else field.default
-            was, now = before.get(name, default), self.values.get(name)
+            was, now = next((before[key] for key in (name, *field.metadata["aliases"])
+                             if key in before), default), self.values.get(name)
             if was != now and not (name.endswith("_dir") and was and now
                                    and os.path.abspath(was) == os.path.abspath(now)):
-                yield name, was, now
+                yield field, was, now
 
-    def _matters(self, name, was, now):
-        if name in _OF_EVALUATIONS:
+    def _matters(self, field, was):
+        if field.metadata["on_resume"] == "evaluation":
             has_some = os.path.exists(
                 os.path.join(self._model_dir, best_checkpoint.EVALUATIONS_NAME))
             return self._evaluates and has_some and not (
-                name == "eval_record_info_dir" and was is None)
-        return name not in _MAY_CHANGE
+                field.name == "eval_record_info_dir" and was is None)
+        return field.metadata["on_resume"] == "same"
 
     def keep(self) -> None:
         """Writes the settings; those that they replace go into the history."""

@@ -20,11 +20,12 @@ import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from xlnet import errors, files
-from xlnet.config import CONFIG_NAME, NetworkSettings, OptimizationSettings, XLNetConfig
 from xlnet.engine import checkpoint, distribution, gpus, multi_host, optimizer, private_tf
 from xlnet.engine.estimator import Estimator, EstimatorSpec, ModeKeys, RunConfig
 from xlnet.errors import UserError
 from xlnet.network import noise, ops, parameters
+from xlnet.settings.network import CONFIG_NAME, NetworkSettings, XLNetConfig
+from xlnet.settings.training import OptimizationSettings
 from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer
 
 # The matrices of the network, by the name of the variable.

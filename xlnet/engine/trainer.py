@@ -15,13 +15,6 @@ from typing import Any, Optional, Protocol, Union
 import tensorflow.compat.v1 as tf
 
 from xlnet import errors, lock
-from xlnet.config import (
-    BEST,
-    FineTuningSettings,
-    OptimizationSettings,
-    PretrainingSettings,
-    XLNetConfig,
-)
 from xlnet.engine import (
     best_checkpoint,
     checkpoint,
@@ -33,6 +26,10 @@ from xlnet.engine import (
 )
 from xlnet.engine.best_checkpoint import Selection
 from xlnet.engine.estimator import EstimatorSpec
+from xlnet.settings.finetuning import FineTuningSettings
+from xlnet.settings.network import XLNetConfig
+from xlnet.settings.pretraining import PretrainingSettings
+from xlnet.settings.training import BEST, OptimizationSettings
 
 _log = logging.getLogger(__name__)
 

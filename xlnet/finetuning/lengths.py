@@ -9,8 +9,8 @@ import os
 from collections.abc import Collection
 
 from xlnet import files
-from xlnet.config import OptimizationSettings
 from xlnet.models.settled import AnySettings, weights_in
+from xlnet.settings.training import OptimizationSettings
 
 SETTINGS_NAME = "finetuning"    # .json: all settings of a run
 EPOCHS = 3.0                    # of a run that nobody gave a length

@@ -6,11 +6,12 @@ from typing import Callable, Optional
 
 import tensorflow.compat.v1 as tf
 
-from xlnet.config import OptimizationSettings, XLNetConfig
 from xlnet.engine import distribution, train_step
 from xlnet.engine.estimator import EstimatorSpec
 from xlnet.models.task_model import TaskModel
 from xlnet.network.noise import fold_in
+from xlnet.settings.network import XLNetConfig
+from xlnet.settings.training import OptimizationSettings
 from xlnet.tasks.types.contract import LossOptions
 
 

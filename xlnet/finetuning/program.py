@@ -10,17 +10,13 @@ import tempfile
 from collections.abc import Callable, Collection
 
 from xlnet import files, quiet
-from xlnet.config import (
-    DeviceSettings,
-    FineTuningSettings,
-    NetworkSettings,
-    OptimizationSettings,
-    SpanSettings,
-    XLNetConfig,
-)
 from xlnet.errors import UserError
 from xlnet.finetuning import lengths
 from xlnet.models import settled
+from xlnet.settings.devices import DeviceSettings
+from xlnet.settings.finetuning import FineTuningSettings, SpanSettings
+from xlnet.settings.network import NetworkSettings, XLNetConfig
+from xlnet.settings.training import OptimizationSettings
 from xlnet.tasks.files import row_store
 from xlnet.tasks.types.task import expand_split
 from xlnet.tokenization.tokenizer import Tokenizer
@@ -29,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 def run(settings: FineTuningSettings, network: NetworkSettings, optimization: OptimizationSettings,
-        device: DeviceSettings, given: Collection[str], check_task: Callable[[str], None]) -> bool:
+        device: DeviceSettings, given: Collection[str], check_task: Callable[[str], None]) -> None:
     """Trains, evaluates and predicts as the settings ask.
 
     What can be refused without TensorFlow is, before its import.
@@ -37,9 +33,6 @@ def run(settings: FineTuningSettings, network: NetworkSettings, optimization: Op
     Args:
       given: names of the settings that somebody gave; see `settled`.
       check_task: raises UserError for flags that contradict what is known of the task of that name.
-
-    Returns:
-      False if a training was told to stop before its end.
 
     Raises:
       UserError: something is not what it should be.
@@ -49,7 +42,7 @@ def run(settings: FineTuningSettings, network: NetworkSettings, optimization: Op
     settings, optimization = lengths.with_length(settings, optimization, given)
     check(settings)
     with _keeping_records(settings) as settings:
-        return _run(settings, network, optimization, device, check_task)
+        _run(settings, network, optimization, device, check_task)
 
 
 @contextlib.contextmanager
@@ -81,18 +74,17 @@ def _run(settings, network, optimization, device, check_task):
 
     if settings.do_train and settings.num_trials > 1:
         if not trials.run(make_run, settings, optimization, task):
-            return False
+            return
         settings = dataclasses.replace(settings, do_train=False)
     if settings.do_train or settings.do_eval or settings.do_predict:
         run = make_run(settings, optimization)
         run.prepare()
     if settings.do_train and not run.train():
-        return False
+        return
     if settings.do_eval:
         run.evaluate()
     if settings.do_predict:
         run.predict()
-    return True
 
 
 def _check_splits(settings, task, rows):
@@ -144,7 +136,7 @@ def check(settings: FineTuningSettings) -> None:
     """Raises UserError for files and directories that are not what they should be."""
     if settings.data_dir and not os.path.exists(settings.data_dir):
         raise UserError("data_dir: no such directory: %s" % settings.data_dir)
-    for name in ("model_dir", "output_dir", "predict_dir", "export_dir"):
+    for name in ("model_dir", "output_dir", "predict_dir"):
         path = getattr(settings, name)
         if path and os.path.exists(path) and not os.path.isdir(path):
             raise UserError("%s: %s is a file, expected a directory" % (name, path))
@@ -158,7 +150,5 @@ def _written(settings):
         yield "model_dir"
     if settings.do_predict and not settings.predict_output:
         yield "predict_dir" if settings.predict_dir else "model_dir"
-    if settings.do_export:
-        yield "export_dir" if settings.export_dir else "model_dir"
     if settings.output_dir:
         yield "output_dir"

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from typing import Any, Union
 
 from xlnet.batches import input_pipeline
-from xlnet.config import FineTuningSettings
+from xlnet.engine import distribution
 from xlnet.models import layout
 from xlnet.records import feature_spec
+from xlnet.settings.finetuning import FineTuningSettings
 from xlnet.tasks.features import encoding
 from xlnet.tasks.files import parsing, readers
 from xlnet.tasks.types.task import Row, Task, expand_split, splits_of
@@ -81,7 +82,7 @@ class Rows:
             self._tokenizer, self._layout, label_features=self._label_features(),
             label_names=task.labels, encode=task.reader.encode, options=task.reader.record_options,
             num_choices=max(len(rows[0].pairs), task.head.num_choices(False)),
-            workers=settings.data_workers or os.cpu_count() or 1,
+            workers=distribution.cores(),
             overwrite=settings.overwrite_data)
         if made.path not in self._warned:
             self._warned.add(made.path)

@@ -10,14 +10,6 @@ from typing import Any, Optional
 
 from xlnet import errors, files
 from xlnet.batches import input_pipeline
-from xlnet.config import (
-    BEST,
-    DeviceSettings,
-    FineTuningSettings,
-    NetworkSettings,
-    OptimizationSettings,
-    XLNetConfig,
-)
 from xlnet.engine import best_checkpoint, checkpoint, distribution, train_step
 from xlnet.engine.predictor import Answering
 from xlnet.engine.run_settings import KeptSettings
@@ -28,6 +20,10 @@ from xlnet.finetuning.model import TrainedModel
 from xlnet.finetuning.rows import Rows
 from xlnet.models import settled, task_json
 from xlnet.models.task_model import TaskModel
+from xlnet.settings.devices import DeviceSettings
+from xlnet.settings.finetuning import FineTuningSettings
+from xlnet.settings.network import NetworkSettings, XLNetConfig
+from xlnet.settings.training import BEST, OptimizationSettings
 from xlnet.tasks.features import encoding
 from xlnet.tasks.files import row_store
 from xlnet.tasks.output import prediction_files
@@ -150,7 +146,7 @@ class Run:
         return [one] if one else []
 
     def _chosen(self):
-        return best_checkpoint.chosen(self._settings.model_dir, self._settings.use_checkpoint)
+        return best_checkpoint.chosen(self._settings.model_dir)
 
     def _read_rows(self):
         """Reads all rows that will be needed; from then on lengths are steps."""
@@ -335,4 +331,4 @@ class _OnTheWay:
 def _outputs(task):
     """What the answers are and whether dev is part of the training file, in words."""
     return task.head.words() + ("; %g %% of the file held out as dev" % (100 * task.dev_share)
-                                    if task.dev_share else "")
+                                if task.dev_share else "")

@@ -10,9 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 from xlnet import files
-from xlnet.config import FineTuningSettings, OptimizationSettings
 from xlnet.engine import best_checkpoint, checkpoint
 from xlnet.finetuning.run import Run
+from xlnet.settings.finetuning import FineTuningSettings
+from xlnet.settings.training import OptimizationSettings
 from xlnet.tasks.types.task import Task
 
 _log = logging.getLogger(__name__)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from xlnet.config import FineTuningSettings
+from xlnet.settings.finetuning import FineTuningSettings
 from xlnet.tasks.features import encoding
 from xlnet.tasks.types.task import Task
 

@@ -1,7 +1,7 @@
 """The settings of a task, settled: what was given and what its model keeps.
 
 `task.json` beside a model's weights says what it was trained for, with all settings that go with
-it (`of_model` in `config`). So the model's directory is enough to evaluate, to predict and to train
+it (`of_model`). So the model's directory is enough to evaluate, to predict and to train
 on. TensorFlow is not needed.
 """
 
@@ -15,8 +15,11 @@ from collections.abc import Collection
 from typing import Any, Optional, TypeVar
 
 from xlnet import files
-from xlnet.config import BEST, CONFIG_NAME, TaskSettings, XLNetConfig, check_value
 from xlnet.errors import MissingFlag, UserError
+from xlnet.settings.fields import check_value
+from xlnet.settings.finetuning import TaskSettings
+from xlnet.settings.network import CONFIG_NAME, XLNetConfig
+from xlnet.settings.training import BEST
 from xlnet.tasks.types import known
 from xlnet.tasks.types.registry import TASK_TYPES
 from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer, descriptions_beside

@@ -7,11 +7,11 @@ import logging
 import os
 
 from xlnet import files
-from xlnet.config import FineTuningSettings
 from xlnet.engine import checkpoint
 from xlnet.errors import UserError
 from xlnet.models import settled
 from xlnet.models.settled import TASK_NAME
+from xlnet.settings.finetuning import FineTuningSettings
 from xlnet.tasks.types import custom, known
 from xlnet.tasks.types.task import Task
 from xlnet.tokenization.tokenizer import Tokenizer

@@ -10,10 +10,11 @@ from typing import Optional
 
 import tensorflow.compat.v1 as tf
 
-from xlnet.config import FineTuningSettings, NetworkSettings, RunConfig, XLNetConfig
 from xlnet.engine import train_step
 from xlnet.network import heads, modeling
 from xlnet.network.noise import fold_in
+from xlnet.settings.finetuning import FineTuningSettings
+from xlnet.settings.network import NetworkSettings, RunConfig, XLNetConfig
 from xlnet.tasks.types.contract import LossOptions
 from xlnet.tasks.types.task import Task
 

@@ -12,7 +12,6 @@ from typing import Callable, Optional
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from xlnet.config import RunConfig, XLNetConfig
 from xlnet.network.kernels import Dropout, dropout, layer_norm, mask_of, masked_softmax
 from xlnet.network.noise import fold_in
 from xlnet.network.ops import (
@@ -33,6 +32,7 @@ from xlnet.network.parameters import (
     head_kernel,
     norm_weights,
 )
+from xlnet.settings.network import RunConfig, XLNetConfig
 
 # loss: [B] per example. logits: [B,C].
 HeadOutputs = collections.namedtuple("HeadOutputs", "loss logits")

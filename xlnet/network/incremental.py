@@ -14,12 +14,12 @@ import collections
 
 import tensorflow.compat.v1 as tf
 
-from xlnet.config import RunConfig, XLNetConfig
 from xlnet.network import heads, modeling
 from xlnet.network.kernels import Keys, mask_of, masked_softmax, relative_scores
 from xlnet.network.ops import dense, shape_of, split_heads
 from xlnet.network.parameters import Network, layer_weights
 from xlnet.network.relative_shift import take
+from xlnet.settings.network import RunConfig, XLNetConfig
 
 # Placeholders. ids: int32 [B,T]. asked: int32 scalar, P. first_slot: int32 scalar, the tokens take
 # slots first_slot to first_slot + T - 1. hidden: bool [T+P,S], True where a row (the tokens, then

@@ -18,12 +18,12 @@ from typing import Any, NamedTuple, Optional
 
 import tensorflow.compat.v1 as tf
 
-from xlnet.config import RunConfig, XLNetConfig
 from xlnet.network import ops
 from xlnet.network.kernels import Keys, Mask, mask_of
 from xlnet.network.noise import fold_in
 from xlnet.network.ops import count_to, dense, shape_of, split_heads
 from xlnet.network.parameters import Network, Weights, get_initializer, get_weight, layer_weights
+from xlnet.settings.network import RunConfig, XLNetConfig
 
 NUM_SEGMENTS = 8        # segment ids are 0 ... 7; released models use 0 to 4
 

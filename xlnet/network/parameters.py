@@ -13,10 +13,10 @@ from typing import Any, NamedTuple, Optional
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
-from xlnet.config import RunConfig, XLNetConfig
 from xlnet.network import kernels, kernels_cpu
 from xlnet.network.kernels import NO_DROPOUT, Biases, Dropout
 from xlnet.network.noise import fold_in
+from xlnet.settings.network import RunConfig, XLNetConfig
 
 LOOPS_FROM = 1024           # d_inner from which loops save more than it takes to compile them
 DTYPES = {"fp32": tf.float32, "bf16": tf.bfloat16, "fp16": tf.float16}

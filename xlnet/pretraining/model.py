@@ -10,10 +10,12 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from xlnet.config import NetworkSettings, OptimizationSettings, PretrainingSettings, XLNetConfig
 from xlnet.engine import distribution, recurrent_memory, train_step
 from xlnet.engine.estimator import EstimatorSpec
 from xlnet.pretraining import filled_window, objectives
+from xlnet.settings.network import NetworkSettings, XLNetConfig
+from xlnet.settings.pretraining import PretrainingSettings
+from xlnet.settings.training import OptimizationSettings
 from xlnet.tokenization.tokenizer import Tokenizer
 
 

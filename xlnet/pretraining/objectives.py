@@ -18,11 +18,11 @@ from typing import Optional
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from xlnet.config import RunConfig, XLNetConfig
 from xlnet.network import heads, modeling
 from xlnet.network.noise import fold_in, seed_of, uniform
 from xlnet.network.ops import gather_rows
 from xlnet.network.parameters import get_weight
+from xlnet.settings.network import RunConfig, XLNetConfig
 
 _MASK_SHARE, _RANDOM_SHARE = 0.8, 0.1   # of the masked tokens; the rest stays as it is
 

@@ -7,14 +7,6 @@ import os
 from typing import Optional
 
 from xlnet.batches import input_pipeline
-from xlnet.config import (
-    PRETRAINING_NAME,
-    DeviceSettings,
-    NetworkSettings,
-    OptimizationSettings,
-    PretrainingSettings,
-    XLNetConfig,
-)
 from xlnet.engine import checkpoint, distribution, recurrent_memory, train_step
 from xlnet.engine.best_checkpoint import Selection
 from xlnet.engine.run_settings import KeptSettings
@@ -23,6 +15,10 @@ from xlnet.errors import UserError
 from xlnet.pretraining import sources
 from xlnet.pretraining.held_out import HeldOut
 from xlnet.pretraining.model import PretrainingModel
+from xlnet.settings.devices import DeviceSettings
+from xlnet.settings.network import NetworkSettings, XLNetConfig
+from xlnet.settings.pretraining import PRETRAINING_NAME, PretrainingSettings
+from xlnet.settings.training import OptimizationSettings
 from xlnet.tokenization.tokenizer import Tokenizer, descriptions_beside
 
 HELD_OUT_NAME = "held_out.tsv"

@@ -7,10 +7,10 @@ from typing import Optional, Union
 
 from xlnet import files
 from xlnet.batches.permutation import Permutation
-from xlnet.config import PretrainingSettings
 from xlnet.errors import UserError
 from xlnet.records import legacy
 from xlnet.records.manifest import MANIFEST_NAME, Manifest
+from xlnet.settings.pretraining import PretrainingSettings
 
 _TFRECORDS = "tfrecords"
 

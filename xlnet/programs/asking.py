@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, Callable, Optional
 
 import xlnet
 from xlnet import encodings, files
-from xlnet.config import InputSettings, Settings, as_in, setting
 from xlnet.errors import UserError
 from xlnet.serving.settings import LoadSettings
+from xlnet.settings.data import InputSettings
+from xlnet.settings.fields import Settings, as_in, setting
 
 if TYPE_CHECKING:
     from xlnet.serving.model import Model

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any, Optional
 
 from xlnet import cli, quiet
-from xlnet.config import Settings, required, setting
 from xlnet.errors import UserError
+from xlnet.settings.fields import Settings, required, setting
 
 ABOUT = """what can be done with checkpoints beside training."""
 _CHECKPOINT = "a checkpoint's prefix, its directory, or DIRECTORY/latest"
@@ -82,7 +82,7 @@ def inspect(settings: InspectSettings) -> None:
 
 
 def print_config(directory: str) -> None:
-    from xlnet.config import CONFIG_NAME, XLNetConfig
+    from xlnet.settings.network import CONFIG_NAME, XLNetConfig
     path = os.path.join(directory, CONFIG_NAME)
     if os.path.exists(path):
         print(XLNetConfig(json_path=path))

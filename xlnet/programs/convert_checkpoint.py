@@ -5,8 +5,10 @@ from collections.abc import Iterable
 from typing import Optional
 
 from xlnet import cli, quiet
-from xlnet.config import ClassifierSettings, TextSettings, as_in, required, setting
 from xlnet.errors import UserError
+from xlnet.settings.data import TextSettings
+from xlnet.settings.fields import as_in, required, setting
+from xlnet.settings.finetuning import ClassifierSettings
 
 ABOUT = """turns a folder that Hugging Face's library saved into a checkpoint of ours, and the
 other way. Which way is decided by the source: a folder with a config.json is theirs.

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Callable
 
 from xlnet import cli, files, presets
-from xlnet.config import CorpusSettings, PretrainingSettings
 from xlnet.errors import UserError
+from xlnet.settings.data import CorpusSettings
+from xlnet.settings.pretraining import PretrainingSettings
 
 if TYPE_CHECKING:
     from xlnet.text import preparation
@@ -32,6 +33,7 @@ NO_LONGER_NEEDED = {
     "mask_alpha": _WHILE_TRAINING,
     "mask_beta": _WHILE_TRAINING,
     "pass_id": "num_passes makes all passes in one run",
+    "heldout_percent": "--heldout_share is its hundredth part",
 }
 
 
@@ -59,7 +61,7 @@ def fit_to_preset(settings: CorpusSettings, path: str) -> CorpusSettings:
             raise UserError("%s is %s, but %s trains on records of %s"
                             % (name, getattr(settings, name), path, value))
     batch_size = preset.get("train_batch_size", PretrainingSettings.train_batch_size)
-    streams = settings.num_streams or settings.bsz_per_host
+    streams = settings.num_streams
     if not streams:
         found["num_streams"] = batch_size
     elif streams % batch_size:

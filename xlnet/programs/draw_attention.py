@@ -4,10 +4,10 @@ import dataclasses
 from typing import Optional
 
 from xlnet import cli
-from xlnet.config import Settings, required, setting
 from xlnet.errors import UserError
 from xlnet.programs import asking
 from xlnet.serving.settings import LoadSettings
+from xlnet.settings.fields import Settings, required, setting
 
 MOST_TOKENS = 40         # in a picture; more would be too small to read
 

@@ -4,8 +4,8 @@ import dataclasses
 import os
 
 from xlnet import cli, quiet
-from xlnet.config import Settings, required, setting
 from xlnet.errors import UserError
+from xlnet.settings.fields import Settings, required, setting
 
 
 @dataclasses.dataclass(frozen=True)

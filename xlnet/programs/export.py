@@ -4,8 +4,8 @@ import dataclasses
 from typing import Optional
 
 from xlnet import cli, quiet
-from xlnet.config import Settings, TaskSettings, as_in, required, setting
 from xlnet.serving.settings import LoadSettings
+from xlnet.settings.fields import Settings, as_in, required, setting
 
 ABOUT = """writes a trained model as a SavedModel: a model directory, or a released checkpoint with
 its files. The README inside says how to serve and to ask it.
@@ -26,7 +26,7 @@ class ExportSettings(Settings):
               "fine-tuned model, vectors of any other")
     dtype: str = setting("float32", "number format of the weights of the layers and of products",
                          choices=("float32", "bfloat16"))
-    use_checkpoint: str = as_in(TaskSettings, "use_checkpoint")
+    use_checkpoint: str = as_in(LoadSettings, "use_checkpoint")
     model_config_path: Optional[str] = as_in(LoadSettings, "model_config_path")
     spiece_model_file: Optional[str] = as_in(LoadSettings, "spiece_model_file")
 

@@ -4,10 +4,10 @@ import dataclasses
 from typing import TYPE_CHECKING, Any, Optional
 
 from xlnet import cli
-from xlnet.config import Settings, required, setting
 from xlnet.errors import UserError
 from xlnet.programs import asking
 from xlnet.serving.settings import LoadSettings
+from xlnet.settings.fields import Settings, required, setting
 
 if TYPE_CHECKING:
     import numpy as np

@@ -4,17 +4,12 @@ import dataclasses
 from typing import Optional
 
 from xlnet import cli, quiet
-from xlnet.config import (
-    PRECISIONS,
-    ClassifierSettings,
-    DeviceSettings,
-    TaskSettings,
-    as_in,
-    required,
-    setting,
-)
 from xlnet.errors import UserError
 from xlnet.serving.settings import LoadSettings
+from xlnet.settings.devices import DeviceSettings
+from xlnet.settings.fields import as_in, required, setting
+from xlnet.settings.finetuning import ClassifierSettings, TaskSettings
+from xlnet.settings.network import PRECISIONS
 
 ABOUT = """writes a vector of each text of a file, or one of each of its tokens.
 
@@ -47,7 +42,7 @@ class FeatureSettings:
                                  minimum=1)
     model_config_path: Optional[str] = as_in(LoadSettings, "model_config_path")
     spiece_model_file: Optional[str] = as_in(LoadSettings, "spiece_model_file")
-    use_checkpoint: str = as_in(TaskSettings, "use_checkpoint",
+    use_checkpoint: str = as_in(LoadSettings, "use_checkpoint",
                                 help="of a model directory: best/ if it is there, or the newest")
     device: str = as_in(DeviceSettings, "device")
     precision: str = setting("fp32", "number format of matrix products", choices=PRECISIONS)

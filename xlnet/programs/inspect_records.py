@@ -7,8 +7,9 @@ import sys
 from typing import TYPE_CHECKING, Optional, cast
 
 from xlnet import cli, quiet
-from xlnet.config import PretrainingSettings, as_in, required, setting
 from xlnet.errors import UserError
+from xlnet.settings.fields import as_in, required, setting
+from xlnet.settings.pretraining import PretrainingSettings
 
 if TYPE_CHECKING:
     from xlnet.records.manifest import Manifest

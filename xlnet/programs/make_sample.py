@@ -16,8 +16,8 @@ import sysconfig
 from collections.abc import Iterable
 
 from xlnet import cli, files
-from xlnet.config import required, setting
 from xlnet.errors import UserError
+from xlnet.settings.fields import required, setting
 
 ABOUT = """makes pretrain/train.txt, pretrain/heldout.txt and classify/train.tsv, dev.tsv, test.tsv
 (and test_labels.tsv) from the documentation that comes with this Python."""

@@ -3,7 +3,7 @@
 import dataclasses
 
 from xlnet import cli
-from xlnet.config import required
+from xlnet.settings.fields import required
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,8 +4,9 @@ import dataclasses
 import shlex
 
 from xlnet import cli, files
-from xlnet.config import CorpusSettings, setting
 from xlnet.errors import UserError
+from xlnet.settings.data import CorpusSettings
+from xlnet.settings.fields import Need, setting
 
 ABOUT = """makes the records that data_utils.py makes, byte for byte, on a Beam runner.
 
@@ -19,7 +20,7 @@ is a file that every worker has.
 class BeamSettings:
     """Where the pipeline runs."""
     beam_options: str = setting("", "options of Beam and its runner, in one string: "
-                                    "'--runner=DataflowRunner --project=...'")
+                                    "'--runner=DataflowRunner --project=...'", need=Need.DEVICES)
 
 
 def main(settings: CorpusSettings, runner: BeamSettings) -> None:

@@ -1,9 +1,12 @@
 """Fine-tunes an XLNet on a task, evaluates, predicts. `python run_classifier.py --help`."""
 
 from xlnet import cli
-from xlnet.config import ClassifierSettings, DeviceSettings, NetworkSettings, OptimizationSettings
 from xlnet.errors import UserError
 from xlnet.programs import fine_tuning
+from xlnet.settings.devices import DeviceSettings
+from xlnet.settings.finetuning import ClassifierSettings
+from xlnet.settings.network import NetworkSettings
+from xlnet.settings.training import OptimizationSettings
 
 ABOUT = """fine-tunes an XLNet to classify or score texts and pairs of texts.
 
@@ -15,13 +18,15 @@ use a model its directory is enough: --model_dir=M --do_predict --predict_file=F
 """
 
 NO_LONGER_NEEDED = {
-    **fine_tuning.NO_LONGER_NEEDED,
+    **fine_tuning.NO_LONGER_NEEDED, **fine_tuning.GONE,
     "shuffle_buffer": "the training rows are shuffled whole",
     "num_passes": "training repeats the records until train_steps",
     "max_qa_length": "questions and answers are kept whole, articles are cut",
     "high_only": "--task_name=race-high is for it",
     "middle_only": "--task_name=race-middle is for it",
     "predict_ckpt": "predictions are those of model_dir/best, or of the newest checkpoint",
+    "ranking_cutoff": "--metric=ndcg@20,map,err@20 names other cutoffs",
+    "pairs_per_query": "at most 50 pairs of a query are trained on",
 }
 
 _OWN_FILES = ("text_a_column", "text_b_column", "label_column", "id_column", "choice_columns",

@@ -1,8 +1,11 @@
 """Fine-tunes an XLNet to answer questions on texts. `python run_squad.py --help`."""
 
 from xlnet import cli
-from xlnet.config import DeviceSettings, NetworkSettings, OptimizationSettings, SpanSettings
 from xlnet.programs import fine_tuning
+from xlnet.settings.devices import DeviceSettings
+from xlnet.settings.finetuning import SpanSettings
+from xlnet.settings.network import NetworkSettings
+from xlnet.settings.training import OptimizationSettings
 
 ABOUT = """fine-tunes an XLNet to find the answer to a question in a text, or that there is none.
 
@@ -14,11 +17,12 @@ directory is enough: --model_dir=M --do_predict --predict_file=FILE.
 """
 
 NO_LONGER_NEEDED = {
-    **fine_tuning.NO_LONGER_NEEDED,
+    **fine_tuning.NO_LONGER_NEEDED, **fine_tuning.GONE,
     "shuffle_buffer": "the training questions are shuffled whole",
-    "num_proc": "data_workers processes share the work, and one core makes thousands of questions "
-                "a second",
+    "num_proc": "all cores share the work",
     "proc_id": "see num_proc",
+    "summary_type": "answers are found from each token, not from a summary",
+    "init_global_vars": "it has no effect",
     "target_eval_key": "metric names what chooses the best checkpoint",
 }
 

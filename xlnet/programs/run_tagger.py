@@ -1,8 +1,11 @@
 """Fine-tunes an XLNet to tag words, evaluates, predicts. `python run_tagger.py --help`."""
 
 from xlnet import cli
-from xlnet.config import DeviceSettings, NetworkSettings, OptimizationSettings, TaggerSettings
 from xlnet.programs import fine_tuning
+from xlnet.settings.devices import DeviceSettings
+from xlnet.settings.finetuning import TaggerSettings
+from xlnet.settings.network import NetworkSettings
+from xlnet.settings.training import OptimizationSettings
 
 ABOUT = """fine-tunes an XLNet to find entities: a tag for each word of a sentence.
 
@@ -39,5 +42,5 @@ EXAMPLES = (
 
 def run() -> None:
     cli.run(main, TaggerSettings, NetworkSettings, OptimizationSettings, DeviceSettings,
-            no_longer_needed={"mixout": fine_tuning.WITHOUT_MIXOUT}, about=ABOUT, first=FIRST,
+            no_longer_needed=fine_tuning.GONE, about=ABOUT, first=FIRST,
             examples=EXAMPLES)

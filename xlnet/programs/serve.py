@@ -8,7 +8,7 @@ import urllib.parse
 from typing import Optional
 
 from xlnet import cli, quiet
-from xlnet.config import Settings, required, setting
+from xlnet.settings.fields import Settings, required, setting
 
 ABOUT = """serves a model that scripts/export.py wrote, over HTTP. Requests are those of TensorFlow
 Serving: POST /v1/models/NAME:predict with {"instances": [{"text_a": "..."}]}; GET /health,

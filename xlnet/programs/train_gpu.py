@@ -5,19 +5,18 @@ import os
 from typing import TYPE_CHECKING, Any, Callable
 
 from xlnet import cli, files, presets, quiet
-from xlnet.config import (
+from xlnet.errors import UserError
+from xlnet.settings.devices import DeviceSettings
+from xlnet.settings.fields import Settings
+from xlnet.settings.network import (
     ARCHITECTURE_KEYS,
     CONFIG_NAME,
-    PRETRAINING_NAME,
     ArchitectureSettings,
-    DeviceSettings,
     NetworkSettings,
-    OptimizationSettings,
-    PretrainingSettings,
-    Settings,
     XLNetConfig,
 )
-from xlnet.errors import UserError
+from xlnet.settings.pretraining import PRETRAINING_NAME, PretrainingSettings
+from xlnet.settings.training import OptimizationSettings
 
 if TYPE_CHECKING:
     from xlnet.pretraining.sources import AnyManifest
@@ -25,6 +24,8 @@ if TYPE_CHECKING:
 _ADDRESS = "--tpu_name has the TPU's address"
 
 NO_LONGER_NEEDED = {
+    "on_nan": "a loss that is NaN or infinite always stops the run",
+    "parallel_ops": "operations run side by side without it",
     "eval_mem_len": "it has no effect any more; held-out evaluation has the memory of training",
     "keep_every": "it has no effect any more; --max_save=0 keeps all checkpoints",
     "verify_records": "scripts/inspect_records.py --verify compares records with their checksums",
@@ -34,7 +35,7 @@ NO_LONGER_NEEDED = {
     "num_passes": "all passes that the records have are trained on, again and again",
     "summary_type": "segments are judged from <cls>",
     "track_mean": "the loss that is shown is a mean",
-    **dict.fromkeys(("gcp_project", "master", "tpu", "tpu_job_name", "tpu_zone"), _ADDRESS),
+    **dict.fromkeys(("gcp_project", "master", "tpu_job_name", "tpu_zone"), _ADDRESS),
 }
 
 # What the authors' program takes where a flag of the architecture is missing.

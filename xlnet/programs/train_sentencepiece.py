@@ -15,8 +15,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Optional
 
 from xlnet import cli, files
-from xlnet.config import InputSettings, required, setting
 from xlnet.errors import UserError
+from xlnet.settings.data import InputSettings
+from xlnet.settings.fields import required, setting
 
 if TYPE_CHECKING:
     from xlnet.text.reading import Chunk

@@ -7,8 +7,8 @@ import sys
 import zipfile
 
 from xlnet import cli, files
-from xlnet.config import required, setting
 from xlnet.errors import UserError
+from xlnet.settings.fields import required, setting
 
 # Rows of the official test files.
 ROWS = {"CoLA.tsv": 1063, "SST-2.tsv": 1821, "MRPC.tsv": 1725, "STS-B.tsv": 1379,

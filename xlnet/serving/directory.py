@@ -12,9 +12,11 @@ import re
 from typing import NamedTuple, Optional
 
 from xlnet import files
-from xlnet.config import BEST, CONFIG_NAME, PRETRAINING_NAME
 from xlnet.engine import best_checkpoint, checkpoint
 from xlnet.models import settled
+from xlnet.settings.network import CONFIG_NAME
+from xlnet.settings.pretraining import PRETRAINING_NAME
+from xlnet.settings.training import BEST
 from xlnet.tokenization.tokenizer import SPIECE_NAME, description_path
 
 _READ = re.compile("|".join((*map(re.escape, (

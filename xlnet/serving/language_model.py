@@ -16,12 +16,12 @@ from typing import Optional
 import numpy as np
 
 from xlnet import errors
-from xlnet.config import NetworkSettings, XLNetConfig
 from xlnet.engine import train_step
 from xlnet.errors import UserError
 from xlnet.network.incremental import IncrementalNetwork
 from xlnet.serving.loaded import LoadedModel
 from xlnet.serving.session import Part, Restored, Tensors
+from xlnet.settings.network import NetworkSettings, XLNetConfig
 
 _SECONDS_FOR_ANOTHER_THREAD = 10    # to read on what this one began
 _EMPTY = np.iinfo(np.int64).max     # the position of a slot without a token

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Optional
 
 from xlnet import quiet
-from xlnet.config import DeviceSettings, NetworkSettings
+from xlnet.settings.devices import DeviceSettings
+from xlnet.settings.network import NetworkSettings
 
 if TYPE_CHECKING:
     from xlnet.serving.model import Model

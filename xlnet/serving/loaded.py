@@ -8,24 +8,22 @@ import os
 from typing import Any, Optional, Union
 
 from xlnet import files
-from xlnet.config import (
-    CONFIG_NAME,
-    PRETRAINING_NAME,
-    ClassifierSettings,
-    FineTuningSettings,
-    NetworkSettings,
-    PretrainingSettings,
-    SpanSettings,
-    TaggerSettings,
-    TaskSettings,
-    XLNetConfig,
-    check_value,
-)
 from xlnet.engine import checkpoint
 from xlnet.errors import UserError
 from xlnet.models import settled, task_json
 from xlnet.models.task_model import TaskModel
 from xlnet.serving import directory
+from xlnet.serving.settings import LoadSettings
+from xlnet.settings.fields import check_value
+from xlnet.settings.finetuning import (
+    ClassifierSettings,
+    FineTuningSettings,
+    SpanSettings,
+    TaggerSettings,
+    TaskSettings,
+)
+from xlnet.settings.network import CONFIG_NAME, NetworkSettings, XLNetConfig
+from xlnet.settings.pretraining import PRETRAINING_NAME, PretrainingSettings
 from xlnet.tasks.types.registry import TASK_TYPES
 from xlnet.tasks.types.task import Task
 from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer
@@ -77,7 +75,8 @@ def read(path: str, *, model_config_path: Optional[str] = None,
     given: dict[str, Any] = dict(model_dir=path, model_config_path=model_config_path or "",
                                  spiece_model_file=spiece_model_file or "")
     network.check()
-    TaskSettings(use_checkpoint=use_checkpoint, do_predict=True, **given).check()
+    TaskSettings(do_predict=True, **given).check()
+    LoadSettings(path, use_checkpoint=use_checkpoint).check()
     found = directory.find(path, use_checkpoint)
     task_path = os.path.join(found.home, task_json.TASK_NAME)
     with _as_written(task_path):

@@ -14,7 +14,6 @@ from typing import Any, Optional, Union
 import numpy as np
 
 from xlnet import errors, files
-from xlnet.config import DeviceSettings
 from xlnet.engine import checkpoint
 from xlnet.errors import UserError
 from xlnet.models import layout
@@ -23,6 +22,7 @@ from xlnet.serving.attention import Attention
 from xlnet.serving.language_model import LanguageModel
 from xlnet.serving.loaded import LoadedModel, TunedFor
 from xlnet.serving.settings import FillingSettings, GenerationSettings, stop_texts
+from xlnet.settings.devices import DeviceSettings
 from xlnet.tasks.features import encoding
 from xlnet.tasks.output import results
 from xlnet.tasks.types import ranking

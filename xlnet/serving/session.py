@@ -11,13 +11,13 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from xlnet.config import DeviceSettings
 from xlnet.engine import checkpoint, distribution, private_tf, train_step
 from xlnet.engine.checkpoint import Restoring
 from xlnet.errors import UserError
 from xlnet.models import layout
 from xlnet.records import feature_spec
 from xlnet.serving.loaded import TunedFor
+from xlnet.settings.devices import DeviceSettings
 
 Tensors = dict[str, tf.Tensor]       # by name
 

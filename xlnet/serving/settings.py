@@ -8,16 +8,10 @@ from collections.abc import Sequence
 from typing import Any, Optional, Union
 
 from xlnet import files
-from xlnet.config import (
-    DeviceSettings,
-    NetworkSettings,
-    Settings,
-    TaskSettings,
-    as_in,
-    required,
-    setting,
-)
 from xlnet.errors import UserError, did_you_mean
+from xlnet.settings.devices import DeviceSettings
+from xlnet.settings.fields import Settings, as_in, required, setting
+from xlnet.settings.network import NetworkSettings
 
 ORDERS = ("left_to_right", "right_to_left", "random", "all")
 
@@ -31,8 +25,8 @@ class LoadSettings(Settings):
         None, "JSON with the architecture, if it does not lie beside the checkpoint")
     spiece_model_file: Optional[str] = setting(
         None, "SentencePiece model, if it does not lie beside the checkpoint")
-    use_checkpoint: str = as_in(TaskSettings, "use_checkpoint",
-                                help="that of model_dir/best if it is there, or the newest")
+    use_checkpoint: str = setting("best", "that of model_dir/best if it is there, or the newest",
+                                  choices=("best", "newest"))
     device: str = as_in(DeviceSettings, "device")
     precision: str = as_in(NetworkSettings, "precision", default="fp32")
 

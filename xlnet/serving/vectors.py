@@ -11,11 +11,11 @@ from typing import Union
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from xlnet.config import NetworkSettings, XLNetConfig
 from xlnet.engine import train_step
 from xlnet.errors import UserError
 from xlnet.network import heads, modeling
 from xlnet.serving.session import IDS, Tensors
+from xlnet.settings.network import NetworkSettings, XLNetConfig
 
 POOLINGS = ("mean", "first", "last", "none")
 _ALL = 1 << 30          # a memory of so many positions is of all of them

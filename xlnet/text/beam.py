@@ -21,8 +21,8 @@ import numpy as np
 from apache_beam.io.filesystems import FileSystems
 
 from xlnet import files
-from xlnet.config import CorpusSettings
 from xlnet.records.manifest import MANIFEST_NAME
+from xlnet.settings.data import CorpusSettings
 from xlnet.text import corpus, preparation, record_writer, token_store, windows
 from xlnet.tokenization.tokenizer import SPIECE_NAME
 

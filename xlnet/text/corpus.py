@@ -16,8 +16,8 @@ from typing import Callable, Optional
 
 import numpy as np
 
-from xlnet.config import CorpusSettings
 from xlnet.errors import UserError
+from xlnet.settings.data import CorpusSettings
 from xlnet.text import reading
 from xlnet.text.reading import Chunk
 from xlnet.text.windows import DOCUMENT, SENTENCE, StreamPlan

@@ -25,9 +25,9 @@ from contextlib import AbstractContextManager
 from typing import IO, Any, Callable, Optional
 
 from xlnet import files, lock
-from xlnet.config import WINDOW_SPECIAL_TOKENS, CorpusSettings
 from xlnet.errors import UserError
 from xlnet.records.manifest import FORMAT_VERSION, MANIFEST_NAME, Manifest, in_todays_units
+from xlnet.settings.data import WINDOW_SPECIAL_TOKENS, CorpusSettings
 from xlnet.text import corpus, reading, record_writer, token_store, windows
 from xlnet.text.processes import in_processes
 from xlnet.text.token_store import Made, TokenStore
@@ -45,7 +45,7 @@ _CONTENT = "input_content"       # in the description: the checksum of the text 
 OF_ONE_TASK = ("task", _CONTENT)
 _STALE_SECONDS = 3600            # a file half written that nobody has touched for so long
 # Settings that do not change what is made, or stand in the description in another form.
-_NOT_DESCRIBED = ("input_glob", "save_dir", "sp_path", "num_workers", "overwrite", "bsz_per_host",
+_NOT_DESCRIBED = ("input_glob", "save_dir", "sp_path", "num_workers", "overwrite",
                   "tokens_dir", "for_config")
 
 
@@ -166,7 +166,6 @@ def token_directory(settings: CorpusSettings) -> str:
 def _describe(settings, tokenizer, paths, chunks):
     described = {name: value for name, value in dataclasses.asdict(settings).items()
                  if name not in _NOT_DESCRIBED}
-    described["num_streams"] = settings.num_streams or settings.bsz_per_host or 0
     sizes = [(os.path.basename(path), files.size(path)) for path in paths]
     described["input"] = "%d files, %d bytes, checksum of names and sizes %s" % (
         len(sizes), sum(size for _, size in sizes),
@@ -336,8 +335,7 @@ def make_layout(settings: CorpusSettings, made: Sequence[Made]) -> corpus.Layout
     if not sum(sizes):
         raise UserError("input_glob: no text in %s" % settings.input_glob)
     plan = windows.plan_streams(sum(sizes), settings.seq_len, settings.reuse_len,
-                                settings.num_streams or settings.bsz_per_host or 0,
-                                settings.bi_data)
+                                settings.num_streams, settings.bi_data)
     return corpus.Layout(plan, sizes, settings.seed)
 
 

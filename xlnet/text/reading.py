@@ -30,8 +30,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Optional
 
 from xlnet import encodings, files
-from xlnet.config import InputSettings
 from xlnet.errors import UserError
+from xlnet.settings.data import InputSettings
 from xlnet.text import recognition
 from xlnet.text.recognition import JSON, RECORDS, TABLE, TEXT, Form
 from xlnet.text.text_forms import LONGEST_LINE, End, blank_ends_documents, events_of, from_json

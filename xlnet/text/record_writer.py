@@ -14,9 +14,9 @@ from typing import Callable
 
 import numpy as np
 
-from xlnet.config import CorpusSettings
 from xlnet.records import example_bytes, feature_spec, tfrecord
 from xlnet.records.tfrecord import BEFORE, BEHIND
+from xlnet.settings.data import CorpusSettings
 from xlnet.text import windows
 
 _BATCH_WINDOWS = 1024

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import regex
 
 from xlnet import tables
-from xlnet.config import InputSettings
+from xlnet.settings.data import InputSettings
 from xlnet.text.recognition import ARTICLES, RECORDS, TABLE, Form
 from xlnet.text.sentences import sentences_and_joints
 from xlnet.tokenization.character_classes import HAN_OR_KANA

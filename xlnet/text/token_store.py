@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 
 from xlnet import files
-from xlnet.config import CorpusSettings, InputSettings
 from xlnet.errors import UserError
+from xlnet.settings.data import CorpusSettings, InputSettings
 from xlnet.text import corpus, reading
 from xlnet.text.reading import Chunk
 from xlnet.tokenization.tokenizer import Tokenizer

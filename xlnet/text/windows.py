@@ -17,8 +17,8 @@ from typing import Callable
 
 import numpy as np
 
-from xlnet.config import WINDOW_SPECIAL_TOKENS
 from xlnet.errors import UserError
+from xlnet.settings.data import WINDOW_SPECIAL_TOKENS
 from xlnet.tokenization.tokenizer import Tokenizer
 
 FORWARD, BACKWARD = 0, 1

@@ -18,7 +18,6 @@ import tensorflow.compat.v1 as tf
 
 import xlnet
 from xlnet import files
-from xlnet.config import CONFIG_NAME, DeviceSettings, NetworkSettings, TaskSettings
 from xlnet.engine import distribution, private_tf, train_step
 from xlnet.errors import UserError, did_you_mean
 from xlnet.models import task_json
@@ -28,6 +27,8 @@ from xlnet.serving.export import readme, signatures, warm_up
 from xlnet.serving.server import saved_model
 from xlnet.serving.server.saved_model import EXTRA, GRAPH_NAME, VERSIONS_NAME
 from xlnet.serving.session import restore
+from xlnet.settings.devices import DeviceSettings
+from xlnet.settings.network import CONFIG_NAME, NetworkSettings
 from xlnet.tokenization.tokenizer import SPIECE_NAME
 
 _log = logging.getLogger(__name__)
@@ -84,17 +85,6 @@ def _size(directory):
     """Bytes of all files in a directory."""
     return sum(os.path.getsize(os.path.join(place, name))
                for place, _, names in os.walk(directory) for name in names)
-
-
-def of_run(settings: TaskSettings, network: NetworkSettings) -> str:
-    """Writes the model of a fine-tuning run as its settings ask; returns as `export` does."""
-    precision = network.run_config(False).precision
-    return export(
-        settings.model_dir, settings.export_dir or os.path.join(settings.model_dir, "export"),
-        dtype="bfloat16" if precision == "bf16" else "float32",
-        use_checkpoint=settings.use_checkpoint,
-        model_config_path=settings.model_config_path or None,
-        spiece_model_file=settings.spiece_model_file or None)
 
 
 def _next_version(export_dir):

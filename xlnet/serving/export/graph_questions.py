@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import tensorflow.compat.v1 as tf
 
-from xlnet.config import QUESTION_SPECIAL_TOKENS
 from xlnet.serving.export.graph_offsets import GraphAligner
 from xlnet.serving.export.graph_tokenizer import GraphTokenizer
+from xlnet.settings.finetuning import QUESTION_SPECIAL_TOKENS
 from xlnet.tasks.features import question_windows
 
 

@@ -47,7 +47,7 @@ Records = collections.namedtuple("Records", "path count windows seen")
 Layout = collections.namedtuple("Layout", "max_seq_length cut_first long_document",
                                 defaults=(False, "truncate"))
 
-_FEWER = "give --data_workers=1, or a few"     # where one is killed
+_FEWER = "start it with fewer cores, as by taskset -c 0"     # where one is killed
 _NOTED = 0.01      # shares of unknown pieces and of cut examples above it are warned of
 
 

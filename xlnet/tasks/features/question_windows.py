@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from xlnet.config import QUESTION_SPECIAL_TOKENS
 from xlnet.records.feature_spec import Feature
+from xlnet.settings.finetuning import QUESTION_SPECIAL_TOKENS
 from xlnet.tokenization.offsets import Aligned, Aligner, piece_span
 from xlnet.tokenization.tokenizer import Tokenizer
 

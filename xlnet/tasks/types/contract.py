@@ -60,7 +60,7 @@ class TaskType:
     has_labels: bool = False                # whether a task has a list of labels
     verb: str = "classify"                  # the method of a loaded model that calls it
     program: str = "run_classifier.py"      # that trains it
-    # settings (`config.FineTuningSettings`) -> whether they ask for it; of several types the first
+    # settings (`FineTuningSettings`) -> whether they ask for it; of several types the first
     # one of the registry is used.
     is_asked_for: Optional[Callable[[Any], bool]] = None
     # settings -> the fields of a `Task` that say what the columns of own files mean, a dict; None:

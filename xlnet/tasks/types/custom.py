@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 
 def get_task(settings: Any, stored: Optional[dict] = None) -> Task:
-    """Returns the `Task` that `settings` (`config.FineTuningSettings`) ask for.
+    """Returns the `Task` that `settings` (`settings.finetuning.FineTuningSettings`) ask for.
 
     Args:
       stored: the `task.json` of a model, which knows already what otherwise the train file says:

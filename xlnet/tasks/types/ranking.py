@@ -157,11 +157,8 @@ def _asked_for(settings: Any) -> bool:
 
 
 def _configured(task: Task, settings: Any) -> Task:
-    cutoff = settings.ranking_cutoff
-    return dataclasses.replace(task, metrics=("ndcg@%d" % cutoff, "map", "err@%d" % cutoff)) \
-        .with_options(pairwise=settings.ranking_loss == "pairwise",
-                      pairs_per_query=settings.pairs_per_query,
-                      highest_grade=settings.highest_grade)
+    return dataclasses.replace(task, metrics=RankingScorer.default_metrics).with_options(
+        pairwise=settings.ranking_loss == "pairwise", highest_grade=settings.highest_grade)
 
 
 RANKING = TaskType("ranking", RankingReader, RankingHead, RankingScorer, RankingOptions(),

@@ -19,7 +19,7 @@ from typing import Any, Optional
 
 import numpy as np
 
-from xlnet.config import SpanSettings
+from xlnet.settings.finetuning import SpanSettings
 from xlnet.tasks.features import encoding, question_windows
 from xlnet.tasks.files import squad_files
 from xlnet.tasks.files.row_store import Mapped, Names, kept
@@ -142,7 +142,7 @@ class SpanHead(Head):
                           features.get("start_positions", features["cls_index"]))
 
     def beams(self, nn: Any, is_hidden: Any, cls_index: Any, num_starts: Optional[int],
-             true_start: Any) -> dict:
+              true_start: Any) -> dict:
         """What the output layer computes of `nn.sequence` [B,T,D].
 
         Args:
@@ -306,7 +306,7 @@ class SpanScorer(Scorer):
     def baseline(self, truth: Truth) -> dict:
         """Of a sentence for every question: thresholds say nothing."""
         result = self.evaluate([span_answers.closest_sentence(*row.pairs[0])
-                                      for row in truth.rows], truth)
+                                for row in truth.rows], truth)
         return {name: value for name, value in result.items()
                 if name in self.task.metrics or not name.startswith("best_")}
 

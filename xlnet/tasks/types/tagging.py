@@ -11,8 +11,8 @@ from typing import Any, Optional
 
 import numpy as np
 
-from xlnet.config import TaggerSettings
 from xlnet.errors import UserError
+from xlnet.settings.finetuning import TaggerSettings
 from xlnet.tasks.features import encoding, word_encoding
 from xlnet.tasks.files import faults, schemes, tagged_files
 from xlnet.tasks.files.row_store import Mapped, kept

@@ -1,0 +1,54 @@
+"""Kept settings: a run resumes with those that an earlier version wrote, and with others that do
+not change what it learns."""
+
+import dataclasses
+import json
+
+import pytest
+from helpers.paths import GOLDEN
+
+from xlnet.engine.run_settings import KeptSettings
+from xlnet.errors import UserError
+from xlnet.settings.devices import DeviceSettings
+from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
+from xlnet.settings.network import NetworkSettings
+from xlnet.settings.pretraining import PretrainingSettings
+from xlnet.settings.training import OptimizationSettings
+
+EARLIER = json.loads((GOLDEN / "run_settings.json").read_text())
+TASK = dict(model_dir="m", task_name="custom", do_train=True)
+RUNS = {
+    "train_gpu.py": PretrainingSettings(record_info_dir="r", model_dir="m",
+                                        eval_record_info_dir="e"),
+    "run_classifier.py": ClassifierSettings(
+        **TASK, dev_file="dev.csv", learning_rates="1e-5,2e-5", num_trials=2),
+    "run_tagger.py": TaggerSettings(**TASK, dev_file="dev.txt"),
+    "run_squad.py": SpanSettings(**TASK),
+}
+
+
+def check(directory, program, dropout=0.1, evaluates=True, **changes):
+    """Resumes a run of an earlier version that has a checkpoint and an evaluation."""
+    for name, content in (("run.json", EARLIER[program]), ("evaluations.json", {}),
+                          ("model.ckpt-1.index", {})):
+        (directory / name).write_text(json.dumps(content))
+    KeptSettings(str(directory), "run", (
+        dataclasses.replace(RUNS[program], **changes), NetworkSettings(dropout=dropout),
+        OptimizationSettings(warmup_share=0.1), DeviceSettings()), evaluates=evaluates).check()
+
+
+@pytest.mark.parametrize("program", RUNS)
+def test_settings_of_an_earlier_version_resume(program, tmp_path):
+    check(tmp_path, program)
+    check(tmp_path, program, model_dir="other", save_steps=7, grad_accum_steps=4)
+    with pytest.raises(UserError, match="other settings: .*dropout was 0.1, is 0.3"):
+        check(tmp_path, program, dropout=0.3)
+
+
+@pytest.mark.parametrize("program, changes", [
+    ("train_gpu.py", dict(eval_record_info_dir="f")), ("run_classifier.py", dict(dev_file="d")),
+    ("run_tagger.py", dict(eval_split="test"))])
+def test_what_evaluations_depend_on_is_compared_where_there_are_some(program, changes, tmp_path):
+    check(tmp_path, program, evaluates=False, **changes)
+    with pytest.raises(UserError, match="other settings: %s was" % next(iter(changes))):
+        check(tmp_path, program, **changes)

@@ -1,0 +1,164 @@
+"""How a setting is declared and checked: name, type, default, meaning [unit], what it may be."""
+
+import dataclasses
+import enum
+import math
+import typing
+from collections.abc import Sequence
+from typing import Any, Literal, Optional
+
+from xlnet.errors import UserError, did_you_mean
+
+
+class _Required:
+    """The value of a setting that has no default and was not given."""
+
+    def __repr__(self) -> str:
+        return "required"
+
+
+REQUIRED = _Required()
+
+
+class Need(enum.Enum):
+    """What a setting is for, in the order in which the needs come up: groups of `--help`."""
+    TASK = "What to do"
+    TEXT = "Text that goes in"
+    COLUMNS = "Columns of your own files"
+    RECORDS = "Records"
+    MODEL = "Model and checkpoints"
+    STEPS = "Steps and batches"
+    TARGETS = "Targets of pretraining"
+    LENGTH = "Length of texts"
+    OPTIMIZER = "Learning rate and optimizer"
+    REGULARIZATION = "Against overfitting"
+    HEAD = "Output layer and loss"
+    EVALUATION = "Evaluation and the best checkpoint"
+    PREDICTION = "Prediction"
+    SPEED = "Memory and speed"
+    DEVICES = "Devices and machines"
+    ARCHITECTURE = "Architecture and first weights"
+    ORIGINAL = "As in the original implementation, rarely needed"
+    OTHER = "Others"
+
+
+def setting(default: Any, help: str, *, choices: Optional[Sequence[str]] = None,
+            minimum: Optional[float] = None, maximum: Optional[float] = None,
+            above: Optional[float] = None, below: Optional[float] = None,
+            instead_of: Optional[str] = None, aliases: Sequence[str] = (),
+            of_model: bool = False, is_result: bool = False, need: Need = Need.OTHER,
+            on_resume: Literal["same", "evaluation", "any"] = "same") -> Any:
+    """A dataclass field with its meaning [unit] and what it may be.
+
+    Args:
+      default: `REQUIRED`: there is none.
+      choices: the allowed names. minimum, maximum: allowed themselves; above, below: not.
+      instead_of: another setting that says the same: the one of them that stands on the command
+        line goes before the other one in a preset, and both on the command line are refused; of
+        both in a preset the groups' own checks say what becomes.
+      aliases: other names of the flag.
+      of_model: a fine-tuned model goes on with the value that it was trained with, which stands in
+        its `task.json`: left out it is taken from there, and another value is refused.
+      is_result: the file of what the program is for; where it is "-", the standard output, all else
+        that is shown goes to the standard error.
+      need: the group of `--help` that it belongs to.
+      on_resume: a resumed run must have the same value; or the same if the run is evaluated; or
+        any, as it does not change what the run learns.
+    """
+    metadata = {"help": help, "choices": choices, "minimum": minimum, "maximum": maximum,
+                "above": above, "below": below, "instead_of": instead_of, "aliases": aliases,
+                "of_model": of_model, "is_result": is_result, "need": need, "on_resume": on_resume}
+    if default is REQUIRED:     # as a factory: fields with defaults may stand before it
+        return dataclasses.field(default_factory=lambda: REQUIRED, metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def required(help: str, **limits: Any) -> Any:
+    """A `setting` that has no default."""
+    return setting(REQUIRED, help, **limits)
+
+
+def share(default: Optional[float], help: str, **more: Any) -> Any:
+    """A `setting` from 0 to 1."""
+    return setting(default, help, minimum=0.0, maximum=1.0, **more)
+
+
+def rate(default: float, help: str, **more: Any) -> Any:
+    """A `setting` from 0 to below 1, the chance that something is dropped."""
+    return setting(default, help, minimum=0.0, below=1.0, **more)
+
+
+def of_model(default: Any, help: str, **limits: Any) -> Any:
+    """A `setting` that a fine-tuned model keeps."""
+    return setting(default, help, of_model=True, **limits)
+
+
+def as_in(group: type, name: str, **changes: Any) -> Any:
+    """The setting `name` of another group, with `changes` of what `setting` takes."""
+    field = {field.name: field for field in dataclasses.fields(group)}[name]
+    return setting(**{"default": default_of(field), **field.metadata, **changes})
+
+
+def default_of(field: "dataclasses.Field[Any]") -> Any:
+    """The default of a setting, or `REQUIRED`."""
+    return REQUIRED if field.default is dataclasses.MISSING else field.default
+
+
+def setting_type(field: "dataclasses.Field[Any]") -> type:
+    """The plain Python type of a field: `Optional[int]` is int."""
+    arguments = [a for a in typing.get_args(field.type) if a is not type(None)]
+    return arguments[0] if arguments else typing.cast(type, field.type)
+
+
+def check_value(field: "dataclasses.Field[Any]", value: object, source: str) -> None:
+    """Raises UserError unless `value` has the type of `field` and is one that it may be."""
+    kind = setting_type(field)
+    fits = type(value) in ((int, float) if kind is float else (kind,))
+    if not fits:
+        raise UserError("%s: %s is %r, expected %s" % (source, field.name, value, kind.__name__))
+    check_limits(field, value, source + ": ")
+
+
+def check_limits(field: "dataclasses.Field[Any]", value: Any, before: str = "") -> None:
+    """Raises UserError, which begins with `before`, unless `value` is one that `field` may be."""
+    choices = field.metadata["choices"]
+    if choices and value not in choices:
+        raise UserError("%s%s is %r, expected one of %s%s" % (
+            before, field.name, value, ", ".join(choices), did_you_mean(str(value), choices)))
+    if isinstance(value, float) and not math.isfinite(value):
+        raise UserError("%s%s is %r, expected a finite number" % (before, field.name, value))
+    least, most, above, below = (field.metadata[name] for name in
+                                 ("minimum", "maximum", "above", "below"))
+    if (least is not None and value < least or most is not None and value > most
+            or above is not None and value <= above or below is not None and value >= below):
+        raise UserError("%s%s is %r, expected %s" % (before, field.name, value, _range(field)))
+
+
+def _range(field: "dataclasses.Field[Any]") -> str:
+    """The values that a number may have: "at least 1", "0 <= dropout < 1"."""
+    sides = [field.metadata[name] for name in ("minimum", "above", "maximum", "below")]
+    if sides[1:] == [None, None, None]:
+        return "at least %g" % sides[0]
+    return "".join(text % side for text, side in zip(("%g <= ", "%g < "), sides[:2])
+                   if side is not None) + field.name + "".join(
+        text % side for text, side in zip((" <= %g", " < %g"), sides[2:]) if side is not None)
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """A group of settings."""
+
+    def __post_init__(self) -> None:
+        missing = [name for name, value in vars(self).items() if value is REQUIRED]
+        if missing:
+            raise TypeError("%s: missing %s" % (type(self).__name__, ", ".join(missing)))
+
+    def check(self) -> None:
+        """Raises UserError for a value that is not allowed or does not go with another one.
+
+        What depends on data, a task or another group is checked where these are at hand.
+        """
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if value is not None:
+                check_limits(field, value)

@@ -1,0 +1,215 @@
+"""The architecture, which is part of a checkpoint, and how the network runs, which is not."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, Optional
+
+from xlnet import files, presets
+from xlnet.errors import UserError, did_you_mean
+from xlnet.settings.fields import (
+    Need,
+    Settings,
+    as_in,
+    check_limits,
+    check_value,
+    rate,
+    required,
+    setting,
+)
+
+CONFIG_NAME = "xlnet_config.json"   # the architecture's file in a checkpoint's directory
+
+
+@dataclasses.dataclass(frozen=True, init=False)
+class XLNetConfig:
+    """The architecture of an XLNet (paper, appendix A.4), equal for all uses of a checkpoint.
+
+    Made from flags (`FLAGS`, any object with these attributes), from a released
+    `xlnet_config.json` (`json_path`, or the name of one of `configs/model/`), or by keyword; from
+    exactly one of the three.
+
+    Raises:
+      UserError: an unknown, missing or wrongly typed value, named with the nearest match.
+    """
+    n_layer: int = required("number of layers", minimum=1)
+    d_model: int = required("width of the hidden states", minimum=1)
+    n_head: int = required("number of attention heads", minimum=1)
+    d_head: int = required("width of one attention head", minimum=1)
+    d_inner: int = required("width inside the feed-forward layer", minimum=1)
+    ff_activation: str = required("activation of the feed-forward layer: gelu is the tanh form, "
+                                  "as in the authors' code, gelu_erf the exact one",
+                                  choices=("relu", "gelu", "gelu_erf"))
+    untie_r: bool = required("each layer has its own attention biases r_w, r_r and r_s")
+    n_token: int = required("vocabulary size; as a flag: from the data if not given", minimum=1)
+
+    def __init__(self, FLAGS: Any = None, json_path: Optional[str] = None, **values: Any) -> None:
+        if (FLAGS is not None) + (json_path is not None) + bool(values) != 1:
+            raise UserError("XLNetConfig: give FLAGS, json_path or keywords, exactly one of them")
+        source = "XLNetConfig"
+        if FLAGS is not None:
+            values = {key: getattr(FLAGS, key) for key in ARCHITECTURE_KEYS}
+        elif json_path is not None:
+            source = "model config %s" % json_path
+            values = files.read_json(presets.find(json_path, "model config", presets.MODEL),
+                                     "model config")
+        _check_architecture(values, source)
+        for key in ARCHITECTURE_KEYS:
+            object.__setattr__(self, key, values[key])
+
+    def to_dict(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+    def to_json(self, path: str) -> None:
+        """Writes the architecture as JSON to `path`."""
+        files.write_json(path, dict(sorted(self.to_dict().items())))
+
+
+ARCHITECTURE_KEYS = tuple(field.name for field in dataclasses.fields(XLNetConfig))
+
+
+def _check_architecture(values: Mapping[str, Any], source: str) -> None:
+    for key in values:
+        if key not in ARCHITECTURE_KEYS:
+            raise UserError("%s: unknown key '%s'%s" % (
+                source, key, did_you_mean(key, ARCHITECTURE_KEYS)))
+    missing = [key for key in ARCHITECTURE_KEYS if values.get(key) is None]
+    if missing:
+        raise UserError("%s: missing %s" % (source, ", ".join(missing)))
+    for field in dataclasses.fields(XLNetConfig):
+        check_value(field, values[field.name], source)
+    if values["d_model"] % 2:
+        raise UserError("%s: d_model is %d, expected an even number (sine and cosine halves)"
+                        % (source, values["d_model"]))
+
+
+ArchitectureSettings: type[Settings] = dataclasses.make_dataclass(
+    "ArchitectureSettings",
+    [(field.name, Optional[field.type], as_in(
+        XLNetConfig, field.name, default=None,
+        need=Need.MODEL if field.name == "n_token" else Need.ORIGINAL))
+     for field in dataclasses.fields(XLNetConfig)],
+    bases=(Settings,), frozen=True, namespace={
+        "__module__": __name__,
+        "__doc__": "The architecture as flags, in place of model_config_path."})
+
+
+PRECISIONS = ("fp32", "bf16", "fp16")
+POSITION_DROPOUTS = ("none", "row")
+
+
+@dataclasses.dataclass(frozen=True)
+class NetworkSettings(Settings):
+    """How the network is initialized and regularized."""
+    dropout: float = rate(0.1, "dropout rate of hidden states", need=Need.REGULARIZATION)
+    dropatt: float = rate(0.1, "dropout rate of attention probabilities", need=Need.REGULARIZATION)
+    position_dropout: str = setting(
+        "none", "dropout of the sinusoids of the relative distances: none, or, as in the original "
+                "implementation, for each batch element (row)",
+        choices=POSITION_DROPOUTS, need=Need.ORIGINAL)
+    init: str = setting("normal", "initialization", choices=("normal", "uniform"),
+                        need=Need.ORIGINAL)
+    init_std: float = setting(0.02, "standard deviation of normal initialization", minimum=0.0,
+                              need=Need.ARCHITECTURE)
+    init_range: float = setting(0.1, "half width of uniform initialization", minimum=0.0,
+                                need=Need.ORIGINAL)
+    clamp_len: int = setting(-1, "clip relative distances to ±clamp_len [tokens]; -1: off",
+                             minimum=-1, need=Need.ARCHITECTURE)
+    use_bfloat16: bool = setting(False, "the original's name of --precision=bf16",
+                                 need=Need.ORIGINAL)
+    precision: Optional[str] = setting(None, "number format of matrix products; fp32 if not given",
+                                       choices=PRECISIONS, need=Need.SPEED)
+    recompute: bool = setting(False, "keep no activations of a layer, compute them again in the "
+                                     "backward pass: less memory, a third more time",
+                              need=Need.SPEED, on_resume="any")
+
+    def run_config(self, is_training: bool, **more: Any) -> "RunConfig":
+        """The `RunConfig` of these settings; `more` is its mem_len, reuse_len, same_length, device.
+
+        Raises:
+          UserError: as `check`.
+        """
+        return RunConfig(is_training=is_training, use_tpu=False, built_once=is_training,
+                         **dataclasses.asdict(self), **more)
+
+    def check(self) -> None:
+        self.run_config(is_training=True)
+
+
+@dataclasses.dataclass(frozen=True)
+class RunConfig:
+    """How the network is run: dropout, initialization, memory. Not part of a checkpoint.
+
+    Args:
+      is_training: whether dropout is applied.
+      use_tpu: kept for the documented API; devices are chosen by the strategy.
+      use_bfloat16: the documented name of precision="bf16".
+      dropout: rate for hidden states. dropatt: rate for attention probabilities.
+      init: "normal" (with `init_std`) or "uniform" (within ±`init_range`).
+      mem_len: positions kept as memory. reuse_len: positions of a window that enter the memory.
+      bi_data: the second half of the batch runs backward.
+      clamp_len: relative distances are clipped to ±clamp_len; -1: off.
+      same_length: every position attends over the same span (with `attn_type="uni"`).
+      precision: "fp32", "bf16" or "fp16", the number format of the matrix products; weights,
+        softmax, layer norm and loss stay float32. None: as `use_bfloat16` says.
+      recompute: the backward pass computes each layer's activations again rather than to keep
+        them: less memory for a third more work, the same gradients.
+      position_dropout: whether the sinusoids of the relative distances have dropout too, at rate
+        `dropout`: "none"; "row", a mask for each batch element, as in the published code.
+      device: what the kernels are chosen for: "cpu", "gpu", or "xla" where XLA compiles the graph.
+        None: found out where the network is built.
+      built_once: all layers call one function, which is built in a third of their time. Its
+        gradient has to be made before any session has run the graph, and a step wants the session
+        of `engine.distribution.session_config`. What this library's programs train with.
+
+    Raises:
+      UserError: a value that is not allowed, or two that contradict each other.
+    """
+    is_training: bool
+    use_tpu: bool
+    use_bfloat16: bool
+    dropout: float
+    dropatt: float
+    init: str = NetworkSettings.init
+    init_range: float = NetworkSettings.init_range
+    init_std: float = NetworkSettings.init_std
+    mem_len: Optional[int] = None
+    reuse_len: Optional[int] = None
+    bi_data: bool = False
+    clamp_len: int = NetworkSettings.clamp_len
+    same_length: bool = False
+    precision: Optional[str] = NetworkSettings.precision
+    recompute: bool = NetworkSettings.recompute
+    position_dropout: str = NetworkSettings.position_dropout
+    device: Optional[str] = None
+    built_once: bool = False
+
+    def __post_init__(self) -> None:
+        precision = self.precision or ("bf16" if self.use_bfloat16 else "fp32")
+        object.__setattr__(self, "precision", precision)
+        if self.device not in (None, "cpu", "gpu", "xla"):
+            raise UserError("device is %r, expected None, cpu, gpu or xla" % (self.device,))
+        for field in dataclasses.fields(NetworkSettings):
+            check_limits(field, getattr(self, field.name))
+        if not self.clamp_len:
+            raise UserError("clamp_len is 0, expected at least 1, or -1: off")
+        if self.use_bfloat16 and precision != "bf16":
+            raise UserError("use_bfloat16 is True and precision is %s: give one of them"
+                            % precision)
+        object.__setattr__(self, "use_bfloat16", precision == "bf16")
+
+
+_RECURRENCE = ("mem_len", "reuse_len", "bi_data", "same_length")
+
+
+def create_run_config(is_training: bool, is_finetune: bool, FLAGS: Any) -> RunConfig:
+    """Returns the `RunConfig` that `FLAGS` (any object with the attributes) describes.
+
+    Fine-tuning (`is_finetune`) has no memory, so nothing of the recurrence is read.
+    """
+    defaults: dict[str, Any] = {
+        field.name: field.default
+        for field in dataclasses.fields(RunConfig) + dataclasses.fields(NetworkSettings)}
+    defaults["use_tpu"] = False
+    unread = ("is_training",) + (_RECURRENCE if is_finetune else ())
+    return RunConfig(is_training, **{name: getattr(FLAGS, name, default)
+                                     for name, default in defaults.items() if name not in unread})
