@@ -135,13 +135,30 @@ class TaggingReader(Reader):
         def fault(tag):
             return schemes.tag_fault(tag, scheme) or schemes.unknown_label(tag, labels)
 
-        found, legality = faults.Found(), _Legality(path, scheme)
-        if need_labels:
-            sentences = legality.checked(_checked(path, sentences, fault, found,
-                                                  task.skips_faults))
-        rows = kept(self._row(i, sentence, fault) for i, sentence in enumerate(sentences))
+        found, illegal = faults.Found(), faults.Found()
+        numbers, count = tagged_files.LineNumbers(), 0          # of illegal tags, of tags but O
+
+        def checked():
+            nonlocal count
+            for sentence in _checked(path, sentences, fault, found, task.skips_faults):
+                tags = sentence.tags
+                count += sum(tag != schemes.OUTSIDE for tag in tags)
+                for i in schemes.illegal(tags, scheme):
+                    numbers.add(sentence.numbers[i])
+                    illegal.add("%s:%d" % (path, sentence.numbers[i]), (
+                        "tag '%s' after '%s' is illegal in scheme %s; with --scheme=%s such tags "
+                        "are repaired" % (tags[i], tags[i - 1] if i else "(beginning)", scheme,
+                                          scheme)))
+                yield sentence
+
+        rows = kept(self._row(i, sentence, fault) for i, sentence in enumerate(
+            checked() if need_labels else sentences))
         found.end(path, task.skips_faults and bool(rows))
-        legality.tell(self.options.is_scheme_given)
+        if len(illegal) > max(1, _MOST_ILLEGAL * count) and not self.options.is_scheme_given:
+            illegal.refuse()
+        if illegal:
+            _log.warning("note: %s: %d of %d tags are illegal in scheme %s and repaired: line %s",
+                         path, len(illegal), count, scheme, numbers)
         return rows
 
     def _row(self, index, sentence, fault):
@@ -347,38 +364,6 @@ def _checked(path, sentences, fault, found, skips):
             if skips:
                 continue
         yield sentence
-
-
-class _Legality:
-    """Which tags of a file are illegal in its scheme."""
-
-    def __init__(self, path, scheme):
-        self._path, self._scheme = path, scheme
-        self._count = 0                         # of tags but O
-        self._numbers = tagged_files.LineNumbers()
-        self._found = faults.Found()
-
-    def checked(self, sentences):
-        """Yields the sentences."""
-        for sentence in sentences:
-            tags = sentence.tags
-            self._count += sum(tag != schemes.OUTSIDE for tag in tags)
-            for i in schemes.illegal(tags, self._scheme):
-                self._numbers.add(sentence.numbers[i])
-                self._found.add("%s:%d" % (self._path, sentence.numbers[i]), (
-                    "tag '%s' after '%s' is illegal in scheme %s; with --scheme=%s such tags are "
-                    "repaired" % (tags[i], tags[i - 1] if i else "(beginning)", self._scheme,
-                                  self._scheme)))
-            yield sentence
-
-    def tell(self, is_scheme_given):
-        """Refuses a file of another scheme; notes what is repaired of one that has some faults."""
-        illegal = self._numbers.count
-        if illegal > max(1, _MOST_ILLEGAL * self._count) and not is_scheme_given:
-            self._found.refuse()
-        if illegal:
-            _log.warning("note: %s: %d of %d tags are illegal in scheme %s and repaired: line %s",
-                         self._path, illegal, self._count, self._scheme, self._numbers)
 
 
 def _is_spaced(sentences):
