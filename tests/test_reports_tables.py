@@ -219,7 +219,7 @@ def test_an_empty_list_of_json(tmp_path):
 
 
 def test_the_order_of_equal_labels_does_not_depend_on_the_hash_seed():
-    code = ("import sys; sys.path.insert(0, %r)\nfrom xlnet.tasks import classification as c\n"
+    code = ("import sys; sys.path.insert(0, %r)\nfrom xlnet.tasks.types import classification as c\n"
             "print(c.sorted_names({'007', '07', '7', '0'}))" % str(ROOT))
     found = {subprocess.run([sys.executable, "-c", code], check=True, capture_output=True,
                             text=True, env=dict(os.environ, PYTHONHASHSEED=seed)).stdout
@@ -243,8 +243,8 @@ def test_names_of_the_validation_file(tmp_path, name):
     assert task.files == {"train": "train.csv", "dev": name, "test": "test.csv"}
     assert task.dev_share == 0.0
     for group in (SpanSettings, TaggerSettings):
-        kind = custom.find_kind(settings(tmp_path, group))
-        found, held_out = custom._own_files(settings(tmp_path, group), kind)
+        reader = custom.find_type(settings(tmp_path, group)).reader
+        found, held_out = custom._own_files(settings(tmp_path, group), reader)
         assert (found["dev"], held_out) == (name, 0.0)
 
 
