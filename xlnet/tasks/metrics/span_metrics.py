@@ -179,9 +179,7 @@ def best_threshold(values: np.ndarray, has_prediction: Sequence[bool], scores: S
     order = np.argsort(np.asarray(null_scores, np.float64), kind="stable")
     gains = np.where(scores.has_answer, values, -np.asarray(has_prediction, float))[order]
     nothing = float((~scores.has_answer).sum())         # right where no question has an answer
-    best, threshold, current = nothing, 0.0, nothing
-    for place, gain in zip(order.tolist(), gains.tolist()):
-        current += gain
-        if current > best:
-            best, threshold = current, float(null_scores[place])
-    return Best(100.0 * best / len(order), threshold)
+    totals = np.cumsum([nothing, *gains])
+    best = int(totals.argmax())
+    return Best(100.0 * float(totals[best]) / len(order),
+                float(null_scores[order[best - 1]]) if best else 0.0)
