@@ -1,7 +1,7 @@
 """Memory of a run that is evaluated often, as a picture: `python benchmarks/evaluation_memory.py`.
 
 Trains a small network on records with an evaluation after each step, and draws the peak memory of
-the process, which `train_step.csv` has. What an evaluation does not give back shows as a slope.
+the process, which `training.csv` has. What an evaluation does not give back shows as a slope.
 """
 
 import csv
@@ -48,7 +48,7 @@ def main(settings):
 
 
 def read(path):
-    """Steps and the peak memory at each [MiB], from a run's `train_step.csv`."""
+    """Steps and the peak memory at each [MiB], from a run's `training.csv`."""
     with open(path, newline="", encoding="utf-8") as f:
         rows = list(csv.DictReader(f))
     return (np.array([int(row["step"]) for row in rows]),
