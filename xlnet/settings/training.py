@@ -75,6 +75,11 @@ class OptimizationSettings(Settings):
                                             "is weight decay, layer decay on gradients",
                                      need=Need.ORIGINAL)
 
+    @property
+    def warmup(self) -> int:
+        """Steps of warm-up, whether they are given as a number or as a share of `train_steps`."""
+        return self.warmup_steps or round(self.warmup_share * self.train_steps)
+
     def check(self) -> None:
         super().check()
         if self.warmup_share and self.warmup_steps:
