@@ -24,7 +24,6 @@ OWN = {
     "CODE_OF_CONDUCT.md": "project/code_of_conduct.md",
     "SECURITY.md": "project/security.md",
     "benchmarks/README.md": "project/benchmarks.md",
-    "benchmarks/MACHINES.md": "project/benchmarks_machines.md",
     "benchmarks/HISTORY.md": "project/benchmarks_history.md",
     "benchmarks/scaling.md": "project/scaling.md",
 }
