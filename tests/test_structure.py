@@ -114,9 +114,9 @@ from xlnet.tasks.output import prediction_files
 from xlnet.tasks.types import known
 task = known.find_task("cola")
 rows = parsing.read_rows(task, ".", "dev")
-truth = task.kind.truth(task, rows)
+truth = task.scorer.truth(rows)
 values = np.array([[.2, .8], [.7, .3]])
-assert task.kind.evaluate(task, values, truth) == {"matthews": 1.0, "accuracy": 1.0}
+assert task.scorer.evaluate(values, truth) == {"matthews": 1.0, "accuracy": 1.0}
 prediction_files.write("out", task, "dev", rows, values, step=1, threshold=.5, is_official=False)
 assert "tensorflow" not in sys.modules
 """

@@ -27,7 +27,8 @@ API = (
         "xlnet.settings.network.create_run_config", "xlnet.api.XLNetModel")),
     ("tokenization.md", "Tokenizer and errors", (
         "xlnet.tokenization.tokenizer.Tokenizer", "xlnet.errors.UserError")),
-    ("kinds.md", "A kind of task", ("xlnet.tasks.types.kind.Kind",)),
+    ("task_types.md", "A task type", tuple("xlnet.tasks.types.contract." + name for name in (
+        "TaskType", "Reader", "Head", "Scorer"))),
 )
 
 

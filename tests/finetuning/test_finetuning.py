@@ -17,9 +17,8 @@ from xlnet.finetuning import model, trials
 from xlnet.models import task_model
 from xlnet.network import heads, modeling
 from xlnet.settings.network import RunConfig, XLNetConfig
-from xlnet.tasks.types.kind import LossOptions
+from xlnet.tasks.types.contract import LossOptions
 from xlnet.tasks.types.known import GLUE
-from xlnet.tasks.types.registry import KINDS
 from xlnet.tasks.types.task import Row
 
 pytestmark = pytest.mark.usefixtures("quick_start")
@@ -173,7 +172,7 @@ def test_long_texts_with_memory(place):
 def test_windows_add_up_in_the_order_of_rows():
     parts = [dict(values=np.array([[2.], [4.]]), loss=np.array([2., 4.]), index=np.array([3, 1])),
              dict(values=np.array([[6.], [8.]]), loss=np.array([6., 8.]), index=np.array([0, 2]))]
-    answers = KINDS["regression"].join(None, predictor.in_order(parts), np.array([1, 3]))
+    answers = GLUE["sts-b"].head.join(predictor.in_order(parts), np.array([1, 3]))
     assert answers.values.tolist() == [[6], [14 / 3]] and answers.loss.tolist() == [6, 14 / 3]
     assert predictor.in_order(parts)["loss"].tolist() == [6, 4, 8, 2]
 
@@ -300,15 +299,14 @@ def test_segments_remember_the_ones_before(graph):
 
 
 def test_balanced_class_weights():
-    task = GLUE["cola"]
-    class_weights = task.kind.class_weights
+    class_weights = GLUE["cola"].head.class_weights
     rows = [Row("", (), label) for label in "0001"]
-    assert class_weights("balanced", task, rows) == pytest.approx([4 / 6, 2])
-    assert class_weights("1:3", task, rows) == [1, 3]
-    assert class_weights("0:2, 1 : 3", task, rows) == [2, 3]
-    assert class_weights("balanced", task, None) is None
+    assert class_weights("balanced", rows) == pytest.approx([4 / 6, 2])
+    assert class_weights("1:3", rows) == [1, 3]
+    assert class_weights("0:2, 1 : 3", rows) == [2, 3]
+    assert class_weights("balanced", None) is None
     with pytest.raises(UserError, match="sts-b is no classification"):
-        GLUE["sts-b"].kind.class_weights("balanced", GLUE["sts-b"], rows)
+        GLUE["sts-b"].head.class_weights("balanced", rows)
 
 
 def test_training_loss(graph):
@@ -318,7 +316,7 @@ def test_training_loss(graph):
     features = {"label_ids": tf.constant([0, 0])}
 
     def loss(*options):
-        value = GLUE["cola"].kind.loss(heads.Layers, GLUE["cola"], tf.constant(logits), features,
+        value = GLUE["cola"].head.loss(heads.Layers, tf.constant(logits), features,
                                        LossOptions(*options))
         with tf.Session() as session:
             return session.run(value).mean()

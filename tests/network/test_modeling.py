@@ -14,9 +14,9 @@ from tensorflow.python.compiler.xla import xla
 import xlnet
 from xlnet.errors import UserError
 from xlnet.network import heads, kernels, kernels_cpu, modeling, parameters, relative_shift
-from xlnet.tasks.types.kind import LossOptions
-from xlnet.tasks.types.registry import KINDS
-from xlnet.tasks.types.spans import Spans
+from xlnet.tasks.types.contract import LossOptions
+from xlnet.tasks.types.known import TASKS
+from xlnet.tasks.types.registry import TASK_TYPES
 from xlnet.tasks.types.task import Task
 
 CONFIGS = ("untied_gelu", "tied_relu")
@@ -145,14 +145,13 @@ def test_heads(graph, golden, config_name, kind_name):
         summary = heads.summarize(config, run, sequence)
     labels = {"classification": tuple("abcd"), "regression": None}.get(
         kind_name, tuple(range(choices)))
-    kind = KINDS[kind_name]
-    task = Task("golden", ("a",), (), ("label",), labels, (), kind)
-    nn = heads.Layers(run, task.head, sequence, padding, lambda: summary)
+    task = Task("golden", ("a",), (), ("label",), labels, (), TASK_TYPES[kind_name])
+    nn = heads.Layers(run, task.head.scope(), sequence, padding, lambda: summary)
     with contextlib.ExitStack() as scope:
         if kind_name != "multiple_choice":      # the reference's stands beside the network
             scope.enter_context(tf.variable_scope("model"))
-        logits = kind.logits(nn, task, inputs, is_training=True)
-        loss = kind.loss(nn, task, logits, inputs, LossOptions())
+        logits = task.head.logits(nn, inputs, is_training=True)
+        loss = task.head.loss(nn, logits, inputs, LossOptions())
     total = tf.reduce_mean(loss)
     # Gradients of choices cancel, the more the more alike the choices are, and what is left has
     # more rounding than elsewhere: 7e-6 with TensorFlow 2.18, up to 1.25e-5 with 2.21.
@@ -170,13 +169,13 @@ def test_heads_of_spans(graph, golden, config_name, mode):
         sequence = modeling.transformer_xl(
             xlnet.XLNetConfig(**case.settings["config"]), run, input_ids=inputs["input_ids"],
             seg_ids=inputs["segment_ids"], mask=inputs["input_mask"][:, None] > 0).sequence
-    kind = Spans(start_n_top=3, end_n_top=4)
+    head = TASKS["squad2"].with_options(start_n_top=3, end_n_top=4).head
     nn = heads.Layers(run, "", sequence, inputs["input_mask"], None)
     is_training = mode == "train"
-    outputs = kind.head(nn, inputs["p_mask"], inputs["cls_index"], None if is_training else 3,
-                        inputs.get("start_positions", tf.zeros([3], tf.int32)))
+    outputs = head.beams(nn, inputs["p_mask"], inputs["cls_index"], None if is_training else 3,
+                         inputs.get("start_positions", tf.zeros([3], tf.int32)))
     if is_training:
-        loss = kind.loss(nn, None, outputs, inputs, LossOptions())
+        loss = head.loss(nn, outputs, inputs, LossOptions())
         total = tf.reduce_mean(loss)
         names = ("start_log_probs", "end_log_probs", "cls_logits")
         check(case, dict({name: outputs[name] for name in names}, total_loss=total), total)

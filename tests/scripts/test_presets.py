@@ -42,7 +42,7 @@ def test_the_program_takes_the_preset(path, tmp_path, monkeypatch):
     """Its settings fit each other: what is missing is the data."""
     monkeypatch.chdir(tmp_path)
     task = json.loads(path.read_text(encoding="utf-8"))["task_name"]
-    program = "run_classifier.py" if task == known.CUSTOM else known.find_task(task).kind.program
+    program = "run_classifier.py" if task == known.CUSTOM else known.find_task(task).type.program
     done = run(path, "--do_train=True", program=program)
     assert done.returncode == 1 and done.stderr.rstrip().endswith("data_dir: no such directory: d")
 

@@ -77,15 +77,15 @@ def expected(directory, rows, precision="fp32"):
     """The `Answers.values` to rows, and the arrays of their records, as --do_predict has them."""
     model = loaded.read(directory, network=NetworkSettings(precision=precision))
     task, tuned = model.tuned.task, model.tuned
-    arrays, windows = task.kind.encode(task.kind.examples(task, rows), model.tokenizer,
-                                       layout.of_records(tuned.settings, task))
+    arrays, windows = task.reader.encode(task.reader.examples(rows), model.tokenizer,
+                                         layout.of_records(tuned.settings, task))
     with tf.Graph().as_default(), quick_session() as run:
         inputs = session.placeholders(tuned)
         answers = model.task_model().predictions(inputs)
         session.restore(run, model.prefix, tf.global_variables())
         outputs = run.run(answers, {inputs[name]: arrays[name] for name in inputs})
     outputs["loss"] = np.zeros(len(arrays["input_ids"]))
-    return task.kind.join(task, outputs, windows).values, arrays, task
+    return task.head.join(outputs, windows).values, arrays, task
 
 
 def ask(saved, *requests):
@@ -174,10 +174,10 @@ def test_tags(quick_start, models, tmp_path, caplog):
     with caplog.at_level("INFO"):
         saved = exporter.export(models("tagging"), str(tmp_path / "served"))
     assert "note: as text, a sentence of more than 38 pieces is refused" in caplog.text
-    tagging = loaded.read(models("tagging")).tuned.task.kind
-    rows = [tagging.row(None, str(i), Asked(text))[0] for i, text in enumerate(sentences)]
+    tagging = loaded.read(models("tagging")).tuned.task
+    rows = [tagging.reader.row(str(i), Asked(text))[0] for i, text in enumerate(sentences)]
     values, arrays, task = expected(models("tagging"), rows)
-    wanted = [list(map(str.encode, tags)) for tags in task.kind.decide(task, values)]
+    wanted = [list(map(str.encode, tags)) for tags in task.scorer.decide(values)]
     by_text, by_ids = ask(saved, ("text", dict(text_a=in_bytes(sentences))), ("ids", arrays))
     for row, words, tags, by_piece, want, found in zip(
             rows, by_text["words"], by_text["tags"], by_ids["tags"], wanted,
@@ -207,13 +207,13 @@ def test_answers_to_questions(quick_start, models, tmp_path):
     rows = [Row(str(i), (pair,), None) for i, pair in enumerate(pairs)]
     values, arrays, task = expected(models("spans"), rows)
     assert len(arrays["input_ids"]) > len(rows) + 10
-    said, n_best, null = span_answers.official(rows, values, task.kind.n_best_size, 0.9)
+    said, n_best, null = span_answers.official(rows, values, task.options.n_best_size, 0.9)
     found, by_ids = ask(saved, ("text", dict(
         question=in_bytes(QUESTIONS), context=in_bytes(CONTEXTS))), ("ids", arrays))
     assert len(by_ids["null_score"]) == len(arrays["input_ids"])
     np.testing.assert_allclose(found["null_probability"], list(null.values()), rtol=1e-6, atol=1e-6)
     for i, (context, best) in enumerate(zip(CONTEXTS, n_best.values())):
-        missing = task.kind.n_best_size - len(best)
+        missing = task.options.n_best_size - len(best)
         assert [text.decode() for text in found["texts"][i]] == [
             one["text"] for one in best] + [""] * missing
         np.testing.assert_allclose(found["probabilities"][i], [

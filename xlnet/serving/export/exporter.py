@@ -147,7 +147,7 @@ def _request(inputs, model):
     """One row for a signature: dict of arrays [1, ...]."""
     count = 1
     if model.tuned:
-        count = model.tuned.task.kind.num_choices(model.tuned.task, False)
+        count = model.tuned.task.head.num_choices(False)
     request = {}
     for name, tensor in inputs.items():
         shape = [_TOKENS * count if size is None else size for size in tensor.shape.as_list()[1:]]

@@ -67,18 +67,21 @@ class Signatures:
         task = tuned.task
         encoder = GraphEncoder(self._tokenizer, layout.of_records(tuned.settings, task),
                                task.replacements)
-        choices = [task.kind.num_choices(task, False)]
-        texts = {name: tf.placeholder(tf.string, [None] + choices * (name == "choices"), name)
-                 for name in task.kind.texts_of_row(task)}
-        return Signature(texts, self._answers(task.kind.graph_features(encoder, task, texts)))
+        texts: dict[str, tf.Tensor] = {}
+
+        def text(name, *shape):
+            texts[name] = tf.placeholder(tf.string, [None, *shape], name)
+            return texts[name]
+
+        return Signature(texts, self._answers(task.reader.graph_features(encoder, text)))
 
     def _answers(self, features):
         tuned = self._tuned()
-        kind = tuned.task.kind
-        answers = self._loaded.task_model().predictions(features)
+        head = tuned.task.head
+        outputs = self._loaded.task_model().predictions(features)
         if WINDOW_OF in features:
-            answers = kind.graph_join(tf, answers, features[WINDOW_OF])
-        return kind.served(tf, tuned.task, answers, features, tuned.settings.predict_threshold)
+            outputs = head.graph_join(tf, outputs, features[WINDOW_OF])
+        return head.served(tf, outputs, features, tuned.settings.predict_threshold)
 
     def _of_vectors(self):
         """The mean of the last layer over the tokens of a text, <sep> and <cls> among them."""
