@@ -179,7 +179,7 @@ class ClassifierSettings(TaskSettings):
         None, "custom: columns of the answers of which one is right, or one column of JSON lines "
               "that lists them", need=Need.COLUMNS)
     is_regression: bool = of_model(False, "checked against the task; custom: labels are numbers",
-                                   need=Need.COLUMNS)
+                                   need=Need.TASK)
     multi_label: bool = of_model(False, "custom: a row has any number of labels", need=Need.COLUMNS)
     label_separator: str = of_model(",", "custom: between the labels in a multi_label cell",
                                     need=Need.COLUMNS)
@@ -245,7 +245,7 @@ class TaggerSettings(TaskSettings):
     scheme: str = of_model(
         "auto", "how tags say where entities begin and end: as the train file does, which then is "
                 "refused where its schemes are mixed; or given, so that illegal tags are repaired",
-        choices=("auto", "iob1", "bio2", "bmes", "bioes", "bilou"), need=Need.COLUMNS)
+        choices=("auto", "iob1", "bio2", "bmes", "bioes", "bilou"), need=Need.TEXT)
     tagged_pieces: str = setting("first", "pieces of a word that are trained to tell its tag; the "
                                           "first one tells it", choices=("first", "all"),
                                  need=Need.HEAD)
