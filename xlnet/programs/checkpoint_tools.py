@@ -33,8 +33,7 @@ class AverageSettings(Settings):
     """average: of what, to where."""
     target: str = required(_TARGET)
     checkpoints: Optional[str] = setting(None, "those to average, with commas between")
-    model_dir: Optional[str] = setting(None, "or a run's directory, and",
-                                       instead_of="checkpoints")
+    model_dir: Optional[str] = setting(None, "or a run's directory, and", instead_of="checkpoints")
     last: Optional[int] = setting(None, "how many of its checkpoints, counted from the newest",
                                   minimum=2)
 

@@ -22,8 +22,8 @@ class ServingSettings(Settings):
     """serve.py: what is served, where, and how much of it."""
     model: str = required("directory that scripts/export.py wrote; of several versions the newest")
     name: Optional[str] = setting(None, "name in the address; that of the directory if not given")
-    host: str = setting("127.0.0.1", "address to listen at; 0.0.0.0 for other machines too: "
-                                     "there is no encryption, and everybody may ask")
+    host: str = setting("127.0.0.1", "address to listen at; 0.0.0.0 for other machines too: there "
+                        "is no encryption, and everybody may ask")
     port: int = setting(8501, "port to listen at; 0: any free one", minimum=0)
     max_batch: int = setting(32, "rows computed together", minimum=1)
     wait_ms: float = setting(2.0, "wait for more rows before fewer are computed [ms]", minimum=0.0)
