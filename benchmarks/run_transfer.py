@@ -104,7 +104,7 @@ def pretrain(settings, name, language, out):
         count = write_text(settings.data_dir, language, text)
         print("%s: %d documents in %s" % (name, count, text), flush=True)
     if not os.path.exists(spiece):
-        stage("%s: vocabulary" % name, "scripts/train_sentencepiece.py", input_glob=text,
+        stage("%s: vocabulary" % name, "xlnet data vocabulary", input_glob=text,
               sp_path=spiece, vocab_size=settings.vocab_size, model_type=language.pieces,
               language=name)
     flags = {}

@@ -94,6 +94,7 @@ def check_predictions(place, task, model_dir):
 
 
 @pytest.mark.parametrize("name", TRAINED)
+@pytest.mark.slow
 def test_task(place, name):
     task, model_dir = known.TASKS[name], place / "models" / name
     make_files(place, name)
@@ -125,10 +126,23 @@ def test_a_language_of_xnli_has_its_own_rows(tmp_path, language):
         assert {row.label for row in rows} <= set(task.labels)
 
 
+@pytest.mark.parametrize("name", official.NAMES)
+def test_official_files_are_read(tmp_path, name):
+    """On rows of their form; `tests/tasks/test_real_files.py` reads the files themselves."""
+    task = known.TASKS[name]
+    official.make(name, tmp_path / name)
+    for split in task.files:
+        rows = parsing.read_rows(task, tmp_path / name, split)
+        assert len({row.id for row in rows}) == len(rows) > 3
+        assert all(text.strip() for row in rows for pair in row.pairs for text in pair if text)
+        assert {row.label for row in rows} <= {None, *(task.labels or {row.label for row in rows})}
+
+
 def test_every_known_task_has_official_files():
     assert sorted(official.NAMES) == sorted(NAMES)
 
 
+@pytest.mark.slow
 def test_choices_of_different_numbers_with_their_texts_as_labels(place, tmp_path):
     """What a row does not have is never chosen, and a label may be smoothed."""
     rng = random.Random(0)

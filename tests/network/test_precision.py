@@ -17,6 +17,8 @@ from xlnet.tasks.types.contract import LossOptions
 from xlnet.tasks.types.registry import TASK_TYPES
 from xlnet.tasks.types.task import Task
 
+pytestmark = pytest.mark.slow
+
 BATCH, LENGTH, TARGETS, MEMORY, VOCABULARY = 16, 512, 85, 32, 50
 CONFIG = xlnet.XLNetConfig(n_layer=1, d_model=32, n_head=2, d_head=16, d_inner=64,
                            ff_activation="gelu", untie_r=True, n_token=VOCABULARY)

@@ -20,13 +20,15 @@ import xlnet
 from xlnet.errors import UserError
 from xlnet.models import layout
 from xlnet.serving import loaded, session
-from xlnet.serving.export import exporter, warm_up
+from xlnet.serving.export import exporter, signatures, warm_up
 from xlnet.serving.server import saved_model
 from xlnet.settings.network import NetworkSettings
 from xlnet.tasks.files import schemes, tagged_files
 from xlnet.tasks.output import span_answers
 from xlnet.tasks.types.task import Asked, Row
 from xlnet.tokenization.tokenizer import Tokenizer
+
+pytestmark = pytest.mark.slow
 
 try:
     import tensorflow_text
@@ -122,7 +124,8 @@ def rows_of(kind):
 @has_text
 @pytest.mark.parametrize("kind", ("classification", "multi_label", "regression",
                                   "multiple_choice", "ranking", "sliding"))
-def test_answers_are_those_of_predictions(quick_start, models, tmp_path, kind):
+def test_answers_are_those_of_predictions(quick_start, models, tmp_path, kind, monkeypatch):
+    monkeypatch.setattr(signatures, "GROUP", 3 * 16 ** 2)       # windows in several groups
     has_ids = kind == "classification"                  # the other graphs are built but once
     saved = exporter.export(models(kind), str(tmp_path / "served"),
                             names=None if has_ids else ["text"])
@@ -164,7 +167,7 @@ def test_the_page_of_a_model_with_one_output_and_any_name(quick_start, models, t
     asked = json.loads(*re.findall(r"predict -d '(.*)'", page))
     told, = json.loads(*re.findall(r'^{"predictions".*', page, re.M))["predictions"]
     model = saved_model.SavedModel(saved)
-    found, = saved_model.as_rows(model.run("ids", model.arrays("ids", asked["instances"])))
+    found, = model.run("ids", saved_model.arrays(model.inputs("ids"), asked["instances"]))
     assert told == pytest.approx(found, rel=1e-4)
 
 
@@ -200,8 +203,9 @@ CONTEXTS = ["kamat\u00a0 telok``x'' rokmi\u0301 2010, \u2026 solkat " * 8 + " \t
 
 
 @has_text
-def test_answers_to_questions(quick_start, models, tmp_path):
+def test_answers_to_questions(quick_start, models, tmp_path, monkeypatch):
     """Cut from the contexts as they were given, over windows, as the prediction files have them."""
+    monkeypatch.setattr(signatures, "GROUP", 7 * 32 ** 2)       # windows in several groups
     saved = exporter.export(models("spans"), str(tmp_path / "served"))
     pairs = list(zip(CONTEXTS, QUESTIONS))
     rows = [Row(str(i), (pair,), None) for i, pair in enumerate(pairs)]
@@ -339,8 +343,8 @@ def test_what_is_beside_the_graph(quick_start, models, tmp_path, caplog):
     answer, = re.findall(r'^{"predictions".*', page, re.M)
     model = saved_model.SavedModel(saved)
     asked = json.loads(request)
-    arrays = model.arrays(asked["signature_name"], asked["instances"])
-    found = saved_model.as_rows(model.run(asked["signature_name"], arrays))
+    found = model.run(asked["signature_name"], saved_model.arrays(
+        model.inputs(asked["signature_name"]), asked["instances"]))
     assert [row["is_label"] for row in found] == [
         row["is_label"] for row in json.loads(answer)["predictions"]]
     compile(*re.findall(r"```python\n(.*?)```", page, re.S)[:1], "grpc", "exec")
@@ -393,7 +397,7 @@ def test_after_a_training(quick_start, tmp_path):
     done = work.run("--do_train", "--do_export", train_steps=1, max_seq_length=8)
     assert done.returncode == 0 and done.stderr.startswith("note: --do_export is not used: ")
     for number, dtype in ((1, "float32"), (2, "bfloat16")):
-        done = command.run("scripts/export.py", "--model_dir=" + work.path("model"),
+        done = command.run("xlnet export", "--model_dir=" + work.path("model"),
                            "--export_dir=" + work.path("model", "export"), "--signatures=ids",
                            "--dtype=" + dtype)
         assert done.returncode == 0

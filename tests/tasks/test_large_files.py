@@ -22,6 +22,8 @@ from xlnet.tasks.types.tagging import TAGGING
 from xlnet.tasks.types.task import Task
 from xlnet.tokenization.tokenizer import Tokenizer
 
+pytestmark = pytest.mark.slow
+
 NAMES = ("sentence", "label")
 
 

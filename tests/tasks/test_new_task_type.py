@@ -19,7 +19,7 @@ from xlnet.tasks.types import known, registry
 from xlnet.tasks.types.contract import Head, Scorer
 from xlnet.tasks.types.task import Task
 
-pytestmark = pytest.mark.usefixtures("quick_start")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_start")]
 WORDS = ("kamat", "telok", "solkit", "laskit", "nokle")       # of the grades from 1 to 5
 STARS = Task("stars", ("text",), (), ("stars",), tuple("12345"), ORDINAL.scorer.default_metrics,
              ORDINAL)

@@ -37,7 +37,7 @@ Texts = Union[Text, Sequence[Text], np.ndarray]
 Stop = Union[None, str, Sequence[str]]
 
 _ROWS_AT_ONCE = 1000     # that are encoded before the network sees the first one
-_MAX_SEQ_LENGTH = 512    # of a model that is pretrained alone: that of its pretraining [tokens]
+MAX_SEQ_LENGTH = 512    # of a model that is pretrained alone: that of its pretraining [tokens]
 
 
 class Model:
@@ -74,7 +74,7 @@ class Model:
         self.n_head: int = loaded.config.n_head
         self.cut = 0
         self._lock = threading.Lock()
-        self.max_seq_length: int = tuned.settings.max_seq_length if tuned else _MAX_SEQ_LENGTH
+        self.max_seq_length: int = tuned.settings.max_seq_length if tuned else MAX_SEQ_LENGTH
         self._restored: Optional[session.Restored] = session.Restored(loaded.prefix, device)
         self._speaks: Optional[LanguageModel] = None
         try:        # what is asked for first is built now, so that its first answer does not wait

@@ -28,7 +28,7 @@ class InputSettings(Settings, need=Need.TEXT):
     input_glob: str = required("text: comma-separated files, glob patterns and directories (their "
                                "*.txt, *.jsonl, *.ndjson and *.gz); JSON lines or lists, CSV and "
                                "WikiExtractor's articles are recognized by content; all else is "
-                               "text_format")
+                               "text_format", aliases=("input",))
     text_format: str = setting("lines", "lines: a sentence a line, a blank line between documents; "
                                "paragraphs: the same with a paragraph a line, cut into sentences; "
                                "wikitext: WikiText's files, cut into sentences; book: hard-wrapped "
@@ -61,7 +61,7 @@ class InputSettings(Settings, need=Need.TEXT):
 @dataclasses.dataclass(frozen=True)
 class CorpusSettings(InputSettings, TextSettings, need=Need.RECORDS):
     """data_utils.py: text to pretraining records."""
-    save_dir: str = required("directory for the records and their manifest")
+    save_dir: str = required("directory for the records and their manifest", aliases=("output",))
     sp_path: str = required("SentencePiece model", need=Need.TEXT)
     seq_len: int = setting(512, "length of a window [tokens]", minimum=1, resume="any")
     reuse_len: int = setting(256, "leading part of a window that continues the stream [tokens]",

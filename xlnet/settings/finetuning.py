@@ -72,12 +72,12 @@ class TaskSettings(RunSettings, TextSettings, need=Need.EVALUATION):
                                  resume="any")
     predict_file: Optional[str] = setting(None, "any file to be predicted in place of "
                                           "predict_split, labelled or not; - is the standard input",
-                                          need=Need.PREDICTION, resume="any")
+                                          aliases=("input",), need=Need.PREDICTION, resume="any")
     predict_dir: Optional[str] = setting(None, "directory for predictions; model_dir if not given",
                                          need=Need.PREDICTION, resume="any")
-    predict_output: Optional[str] = setting(None, "file for the predictions alone, in place of "
-                                            "predict_dir; - is the standard output", is_result=True,
-                                            need=Need.PREDICTION, resume="any")
+    predict_output: Optional[str] = setting(
+        None, "file for the predictions alone, in place of predict_dir; - is the standard output",
+        aliases=("output",), is_result=True, need=Need.PREDICTION, resume="any")
 
     max_seq_length: int = of_model(128, "tokens of an example, special ones included",
                                    need=Need.LENGTH)

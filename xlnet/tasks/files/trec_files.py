@@ -61,8 +61,9 @@ def _join_texts(task, path, rows, grade, sources):
         raise UserError("%s: TREC's files are for rankings whose queries, documents and their "
                         "names have a column each" % path)
     directory = "" if path == "-" else os.path.dirname(path)
-    places = [readers.find_file(directory, (os.path.basename(readers.stem(path)) + ".queries.tsv",
-                                            "queries.tsv")), os.path.join(directory, "documents.tsv")]
+    own_queries = os.path.basename(readers.stem(path)) + ".queries.tsv"
+    places = [readers.find_file(directory, (own_queries, "queries.tsv")),
+              os.path.join(directory, "documents.tsv")]
     texts = [_read_texts(place, {cells[column] for cells in rows if isinstance(cells, list)})
              for place, column in zip(places, (0, 2))]
 

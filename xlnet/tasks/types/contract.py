@@ -168,6 +168,11 @@ class Reader(_Part):
         of the m records each example has)."""
         return encoding.arrays_of(examples, tokenizer, layout)
 
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The names of the texts that a row is served by."""
+        return ("text_a", "text_b") if self.task.text_b else ("text_a",)
+
     def graph_features(self, encoder: Any, text: Callable) -> dict:
         """The same in the graph of an exported model: a dict of tensors [B, ...].
 
@@ -179,15 +184,14 @@ class Reader(_Part):
         Raises:
           UserError: this type's texts cannot be encoded in the graph.
         """
-        names = ("text_a", "text_b") if self.task.text_b else ("text_a",)
         # `parse_pairs` may arrange the texts in other pairs, but not change them.
-        marks = ["  <Text %s>  " % name for name in names]
+        marks = ["  <Text %s>  " % name for name in self.texts]
         pairs, fault = self.parse_pairs(marks[0], marks[1] if marks[1:] else None, [])
         if type(self).encode is not Reader.encode or fault or not {
                 part for pair in pairs for part in pair} <= {*marks, None}:
             raise UserError("texts of task type %s cannot be encoded in the graph; export with "
                             "--signatures=ids" % self.task.type.name)
-        found = dict(zip((*marks, None), (*map(text, names), None)))
+        found = dict(zip((*marks, None), (*map(text, self.texts), None)))
         return encoder.records([[found[part] for part in pair] for pair in pairs])
 
 

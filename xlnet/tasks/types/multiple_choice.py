@@ -131,6 +131,10 @@ class ChoiceReader(ClassificationReader):
             arrays[name][is_absent] = padding
         return arrays, counts
 
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return (*super().texts, "choices")
+
     def graph_features(self, encoder: Any, text: Callable) -> dict:
         return encoder.choices(text("text_a"), text("text_b") if self.task.text_b else None,
                                text("choices", len(self.task.class_names)),

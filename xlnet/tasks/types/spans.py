@@ -109,6 +109,10 @@ class SpanReader(Reader):
             examples, tokenizer, layout.max_seq_length // segments, stride=stride,
             max_query_length=max_query_length, segments=segments)
 
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return "question", "context"
+
     def graph_features(self, encoder: Any, text: Callable) -> dict:
         question, context = text("question"), text("context")
         return encoder.questions(context, question, stride=self.options.doc_stride,
