@@ -1,5 +1,6 @@
-# The two commands in a container, on the CPU or on NVIDIA GPUs. Written by the manual and checked by
-# a test of its files and commands; it was never built, as no Docker was at hand.
+# The programs, and a server of a model, in containers on the CPU or on NVIDIA GPUs. Written by the
+# manual and checked by a test of its files and commands; it was never built, as no Docker daemon was
+# available.
 #
 #   docker build -t xlnet .
 #   docker run --rm xlnet                                          # the sample, from text to predictions
@@ -8,7 +9,10 @@
 #
 #   docker build -t xlnet-gpu --build-arg GPU=yes .                # needs NVIDIA's container toolkit
 #   docker run --rm --gpus all xlnet-gpu python train_gpu.py --device=gpu ...
-FROM python:3.13-slim-bookworm
+#
+#   docker build -t xlnet serve --target serve .                   # the page and API at port 8501
+#   docker run --rm -p 127.0.0.1:8501:8501 -v "$PWD/model:/model:ro" xlnet serve
+FROM python:3.13-slim-bookworm AS base
 ARG GPU=no
 
 RUN useradd --create-home xlnet && install -d -o xlnet /xlnet
@@ -25,4 +29,16 @@ RUN PIP_NO_CACHE_DIR=1 bash scripts/setup.sh \
 
 COPY --chown=xlnet . .
 ENV PATH=/xlnet/.venv/bin:$PATH
+
+# Serves the model directory /model; for an export: docker run ... xlnet serve --model=/model
+FROM base AS serve
+RUN .venv/bin/python -m pip install --no-cache-dir '.[serve]'
+EXPOSE 8501
+HEALTHCHECK --start-period=120s CMD ["python", "-c", \
+    "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8501/health', timeout=9)"]
+ENTRYPOINT ["python", "xlnet serve", "--host=0.0.0.0", "--name=model"]
+CMD ["--model_dir=/model"]
+
+# The programs, what is built if no target is named.
+FROM base AS programs
 CMD ["bash", "scripts/run_sample.sh"]

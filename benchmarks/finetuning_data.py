@@ -55,7 +55,7 @@ def examples_of(task, glue_dir, split):
     """The examples of an official file."""
     from xlnet.tasks.files import parsing
     rows = parsing.read_rows(task, os.path.join(glue_dir, task.name.upper()), split)
-    return task.kind.examples(task, rows)
+    return task.reader.examples(rows)
 
 
 def preparation(settings, task, tokenizer, directory):
@@ -122,7 +122,7 @@ def prepare(path, spiece_model_file, max_seq_length):
     rows = parsing.read_file(task, path, need_labels=True)
     read = time.process_time()
     with tempfile.TemporaryDirectory() as directory:
-        encoding.write_records(directory, "sst-2", task.kind.examples(task, rows), tokenizer,
+        encoding.write_records(directory, "sst-2", task.reader.examples(rows), tokenizer,
                                encoding.Layout(max_seq_length), label_names=task.labels)
     return len(rows), read - began, time.process_time() - read, memory.peak()
 
@@ -165,7 +165,7 @@ def one_pass(settings, task, path, padding):
             XLNetConfig(json_path=settings.model_config_path), task, NetworkSettings(),
             ClassifierSettings(
                 task_name=task.name, spiece_model_file=settings.spiece_model_file,
-                model_config_path=settings.model_config_path, **needed), scope=task.head)
+                model_config_path=settings.model_config_path, **needed), scope=task.head.scope())
         values = model.answers(iterator.get_next())["values"]
         session = tf.Session()
         session.run(tf.global_variables_initializer())

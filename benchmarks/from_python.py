@@ -7,7 +7,7 @@
 Everything is measured in a process of its own. Without a model, one of XLNet-Base's size with
 weights at random is made. Texts are made of words of the vocabulary. With --huggingface, the Python
 of an environment that scripts/setup_benchmark.sh makes, that library's pipeline answers to the same
-texts with the same weights, which scripts/convert_checkpoint.py writes for it.
+texts with the same weights, which xlnet convert writes for it.
 """
 
 import dataclasses
@@ -72,7 +72,7 @@ def main(settings):
                                    "--texts=" + texts, "--seconds=%s" % settings.seconds)}
         if settings.huggingface:
             folder = os.path.join(directory, "theirs")
-            subprocess.run([sys.executable, os.path.join(ROOT, "scripts/convert_checkpoint.py"),
+            subprocess.run([sys.executable, os.path.join(ROOT, "xlnet convert"),
                             "--source=" + model, "--target=" + folder], check=True,
                            stdout=subprocess.DEVNULL)
             timed["pipeline"] = run(settings.huggingface, "benchmarks/huggingface_pipeline.py",

@@ -68,17 +68,16 @@ def prepare(settings, path):
     from xlnet.tasks.types import known
     from xlnet.tokenization.tokenizer import Tokenizer
     tokenizer = Tokenizer(settings.spiece_model_file)
-    task = known.find_task("squad2")
-    kind = dataclasses.replace(task.kind, doc_stride=settings.doc_stride)
+    task = known.find_task("squad2").with_options(doc_stride=settings.doc_stride)
     layout = encoding.Layout(settings.max_seq_length, long_document=SpanSettings.long_document)
     began = time.process_time()
     rows = parsing.read_file(task, path, need_labels=True)
     read = time.process_time()
     with tempfile.TemporaryDirectory() as directory:
         encoding.write_records(
-            directory, "squad", kind.examples(task, rows), tokenizer, layout,
-            label_features=kind.label_features(task, settings.max_seq_length), encode=kind.encode,
-            options=kind.record_options())
+            directory, "squad", task.reader.examples(rows), tokenizer, layout,
+            label_features=task.head.features(settings.max_seq_length), encode=task.reader.encode,
+            options=task.reader.record_options)
     ended = time.process_time()
     return len(rows), read - began, ended - read, memory.peak() / 1e6
 

@@ -104,7 +104,7 @@ def pretrain(settings, name, language, out):
         count = write_text(settings.data_dir, language, text)
         print("%s: %d documents in %s" % (name, count, text), flush=True)
     if not os.path.exists(spiece):
-        stage("%s: vocabulary" % name, "scripts/train_sentencepiece.py", input_glob=text,
+        stage("%s: vocabulary" % name, "xlnet data vocabulary", input_glob=text,
               sp_path=spiece, vocab_size=settings.vocab_size, model_type=language.pieces,
               language=name)
     flags = {}
@@ -159,9 +159,9 @@ def compare(settings, out, task, part, split, epochs):
     epochs = settings.epochs or epochs
     data_dir = os.path.join(settings.data_dir, part)
     known_task = custom.complete(known.find_task(task), data_dir)
-    kind = known_task.kind
     starts = {"scratch": {}, "pretrained": {"init_checkpoint": os.path.join(out, "pretrained")}}
-    found = {start: [fine_tune(kind.program, out, task, data_dir, split, epochs, start, seed, flags)
+    program = known_task.type.program
+    found = {start: [fine_tune(program, out, task, data_dir, split, epochs, start, seed, flags)
                      for seed in range(settings.num_seeds)] for start, flags in starts.items()}
     train, held_out = (parsing.read_rows(known_task, data_dir, each, need_labels=True)
                        for each in ("train", split))
@@ -199,14 +199,14 @@ def baselines(task, out, train, held_out):
     question; for words of a sentence the most frequent tag of all, and the one that each word has
     most often in training.
     """
-    kind = task.kind
-    truth = kind.truth(task, held_out)
-    if kind.name == "spans":
+    scorer = task.scorer
+    truth = scorer.truth(held_out)
+    if task.type.name == "spans":
         nothing = [Found([], null_score=1e9)] * len(held_out)
-        return kind.evaluate(task, nothing, truth), kind.baseline(task, truth)
-    words = most_frequent_tags(task, train, held_out) if kind.name == "tagging" else \
+        return scorer.evaluate(nothing, truth), scorer.baseline(truth)
+    words = most_frequent_tags(task, train, held_out) if task.type.name == "tagging" else \
         bag_of_words(task, Tokenizer(os.path.join(out, "spiece.model")), train, held_out)
-    return kind.baseline(task, truth), kind.evaluate(task, words, truth)
+    return scorer.baseline(truth), scorer.evaluate(words, truth)
 
 
 def most_frequent_tags(task, train, held_out):
@@ -232,7 +232,7 @@ def bag_of_words(task, tokenizer, train, held_out):
     from sklearn.linear_model import LogisticRegression
     from sklearn.preprocessing import normalize
     model = LogisticRegression(max_iter=1000).fit(
-        normalize(bags(tokenizer, train)), task.kind.label_array(task, train))
+        normalize(bags(tokenizer, train)), task.reader.label_array(train))
     return model.predict_proba(normalize(bags(tokenizer, held_out))).astype(np.float32)
 
 

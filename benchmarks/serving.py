@@ -1,4 +1,4 @@
-"""Times exported models: size, start, answers of one process, and of the example HTTP server.
+"""Times exported models: size, start, answers of one process, and of the HTTP server.
 
     python benchmarks/serving.py --spiece_model_file=spiece.model
 
@@ -36,7 +36,7 @@ class ServingBenchmark(Settings):
     spiece_model_file: str = required("SentencePiece model of as many pieces as the network has")
     model_config_path: str = setting(os.path.join(ROOT, "configs/model/base.json"),
                                      "JSON with the architecture; weights are random")
-    dtypes: str = setting("float32,bfloat16", "those of scripts/export.py, with commas")
+    dtypes: str = setting("float32,bfloat16", "those of xlnet export, with commas")
     batches: str = setting("1,8,32", "rows of a call, with commas")
     pieces: int = setting(64, "length of a text, about [pieces]", minimum=4)
     seconds: float = setting(20.0, "length of each measurement [s]", minimum=0.0)
@@ -57,7 +57,7 @@ def main(settings):
               "| HTTP p50 ms | HTTP p99 ms | HTTP texts/s |\n" + "|---" * 11 + "|")
         for dtype in settings.dtypes.split(","):
             target = os.path.join(directory, dtype)
-            run("scripts/export.py", "--model_dir=" + model_dir, "--export_dir=" + target,
+            run("xlnet export", "--model_dir=" + model_dir, "--export_dir=" + target,
                 "--dtype=" + dtype)
             found = json.loads(run("benchmarks/serving.py", "--exported=" + target,
                                    *("--%s=%s" % (name, getattr(settings, name)) for name in (
@@ -88,12 +88,12 @@ def measure(settings):
     model.run("text", {"text_a": np.array([b"a"], object)})
     load = time.monotonic() - began
     server = http_server.Server(model, "m", ("127.0.0.1", 0))
-    thread = threading.Thread(target=http_server.serve, args=[server])
+    thread = threading.Thread(target=server.run)
     thread.start()
     rows = [dict(batch=batch, process=in_process(model, texts, batch, settings.seconds),
                  http=over_http(server, texts, batch, settings.seconds))
             for batch in map(int, settings.batches.split(","))]
-    server.shutdown()
+    server.stop()
     thread.join()
     return dict(megabytes=size / 1e6, load=load, rows=rows)
 
@@ -117,7 +117,7 @@ def over_http(server, texts, clients, seconds):
     """As many clients, each asking for one text after the other."""
     def client(number):
         draw = random.Random(number)
-        connection = http.client.HTTPConnection("127.0.0.1", server.server_port)
+        connection = http.client.HTTPConnection("127.0.0.1", server.port)
 
         def ask():
             connection.request("POST", "/v1/models/m:predict", json.dumps(

@@ -18,7 +18,7 @@ from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSe
 from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.settings.pretraining import PretrainingSettings
 from xlnet.settings.training import OptimizationSettings
-from xlnet.tasks.types.registry import KINDS
+from xlnet.tasks.types.registry import TASK_TYPES
 from xlnet.tasks.types.task import Task
 
 ROWS, LENGTH, REUSED, MEMORY, SLOTS = 32, 512, 256, 384, 85
@@ -52,10 +52,11 @@ def finetuning(kind, network, settings, is_fixed=False):
     tf.train.get_or_create_global_step()
     settings = settings_of(kind, settings)
     labels = ("O", "B-PER", "I-PER") if kind == "tagging" else ("a", "b", "c", "d")
-    task = KINDS[kind].configured(
-        Task("custom", ("text",), (), ("label",), labels, (), KINDS[kind]), settings)
+    task = Task("custom", ("text",), (), ("label",), labels, (), TASK_TYPES[kind])
+    if task.type.configured:
+        task = task.type.configured(task, settings)
     model = TrainedModel(TaskModel(CONFIG, task, NetworkSettings(**network), settings,
-                                   task.kind.head_scope(task.name)), OPTIMIZATION)
+                                   task.head.scope()), OPTIMIZATION)
     return _fetches(model, _batch(task, settings, is_fixed))
 
 
@@ -74,7 +75,7 @@ def _batch(task, settings, is_fixed):
     batch = {feature.name: tf.placeholder(dtypes[feature.dtype], [
         rows, *([None] if feature.name in by_token and not is_fixed else feature.shape)])
         for feature in feature_spec.finetuning_features(
-            length, task.kind.label_features(task, length), task.kind.num_choices(task, True))}
+            length, task.head.features(length), task.head.num_choices(True))}
     return dict(batch, index=tf.placeholder(tf.int64, [rows]))
 
 
@@ -121,7 +122,7 @@ def every():
         works[name] = (pretraining, dict(precision=precision, recompute=recompute), dict(
             objective=objective, grad_accum_steps=micro_batches, next_segment_loss=segments))
     for kind, precision, recompute, micro_batches, with_memory, is_fixed in itertools.product(
-            KINDS, PRECISIONS, (False, True), (1, 2), (False, True), (False, True)):
+            TASK_TYPES, PRECISIONS, (False, True), (1, 2), (False, True), (False, True)):
         if with_memory and kind == "tagging":
             continue        # taggers have no such setting
         name = ", ".join(["fine-tuning", kind, precision] + ["recomputed"] * recompute

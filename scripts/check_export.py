@@ -17,7 +17,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 def main(model, tolerance="1e-5"):
     path = os.path.join(model, "assets.extra", "examples.json")
     if not os.path.exists(path):
-        raise SystemExit("check_export.py: no %s; expected a directory that scripts/export.py "
+        raise SystemExit("check_export.py: no %s; expected a directory that xlnet export "
                          "wrote, with its version: exported/1" % path)
     with open(path, encoding="utf-8") as f:
         examples = json.load(f)

@@ -14,7 +14,8 @@ ROOT = sys.path[0]
 
 def stage(title, program, *arguments, **flags):
     """Shows a command and runs it; stops everything if it fails."""
-    command = [program] + list(arguments) + ["--%s=%s" % item for item in flags.items()]
+    words = ["-m", *program.split()] if program.startswith("xlnet ") else [program]
+    command = words + list(arguments) + ["--%s=%s" % item for item in flags.items()]
     print("\n== %s\n$ python %s" % (title, " ".join(shlex.quote(word) for word in command)),
           flush=True)
     status = subprocess.run([sys.executable] + command, cwd=ROOT, check=False).returncode

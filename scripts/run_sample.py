@@ -41,8 +41,8 @@ def main(settings):
     os.chdir(ROOT)
     path = lambda *parts: os.path.join(out, *parts)
     stage("1/6 a corpus and a classification set from Python's own documentation",
-          "scripts/make_sample.py", save_dir=path("text"))
-    stage("2/6 a SentencePiece vocabulary", "scripts/train_sentencepiece.py",
+          "xlnet sample", output=path("text"))
+    stage("2/6 a SentencePiece vocabulary", "xlnet data vocabulary",
           input_glob=path("text", "pretrain", "train.txt"), sp_path=path("spiece.model"),
           vocab_size=VOCAB_SIZE)
     for split, streams in (("train", 32), ("heldout", 8)):

@@ -14,6 +14,17 @@ else:
 pytest.register_assert_rewrite("helpers")
 
 
+# Folders of which all tests are slow: programs that are started, disturbed and killed, the sample,
+# benchmarks, the commands of the documents. Others carry the mark themselves.
+SLOW = ("faults", "scripts", "documents")
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.path.parent.name in SLOW:
+            item.add_marker(pytest.mark.slow)
+
+
 def pytest_sessionstart():
     """Tests that were to run on a GPU do not pass on a CPU unnoticed."""
     if ON_GPU:

@@ -53,12 +53,14 @@ def start(command, **options):
                             env=dict(os.environ, PYTHONPATH=str(ROOT)), **options)
 
 
+@pytest.mark.slow
 def test_the_log_is_bare_text_notes_on_stderr(program):
     stdout, stderr = start(program).communicate()
     assert stdout.split("\n")[0] == "1 shown" and len(stdout.splitlines()) == 4
     assert stderr == "note: shown too\n"
 
 
+@pytest.mark.slow
 def test_what_files_hold_does_not_act_on_the_terminal(tmp_path):
     """Nor does half a character, which no stream takes, end a program."""
     path = tmp_path / "program.py"
@@ -72,6 +74,7 @@ def test_what_files_hold_does_not_act_on_the_terminal(tmp_path):
     assert stderr.splitlines()[-1] == "program.py: a\\x1b[2J\\ud800é\\n b"
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_with_one_line(program):
     process = start(program + ["--seconds=60"])
     assert process.stdout.readline() == "1 shown\n"      # flushed at once
@@ -82,6 +85,7 @@ def test_ctrl_c_ends_with_one_line(program):
 
 
 @pytest.mark.parametrize("flags", [[], ["--help"]])
+@pytest.mark.slow
 def test_a_closed_output_ends_without_a_traceback(program, flags):
     process = start(program + flags)
     process.stdout.close()

@@ -1,9 +1,11 @@
 """Files that are there whole or not at all, whatever happens meanwhile."""
 
 import os
+import pathlib
 
 import pytest
 
+import xlnet
 from xlnet import files
 from xlnet.errors import UserError
 
@@ -98,3 +100,18 @@ def test_what_leads_out_of_a_directory(tmp_path):
         files.require_inside(str(tmp_path / "other" / name), str(tmp_path / "other"), "the data's")
     with pytest.raises(UserError, match="away is a symbolic link to .*, outside of the data's"):
         files.require_inside(str(inside / "away"), str(inside), "the data's")
+
+
+def test_the_public_api_takes_path_objects(permuted, tmp_path):
+    path = pathlib.Path(permuted.folder)
+    config = xlnet.XLNetConfig(json_path=path / "xlnet_config.json")
+    config.to_json(tmp_path / "copy.json")
+    assert xlnet.XLNetConfig(json_path=tmp_path / "copy.json") == config
+    with pytest.raises(UserError, match="none.json"):
+        xlnet.XLNetConfig(json_path=tmp_path / "none.json")
+    for place in (path, next(path.glob("model.ckpt*.index")).with_suffix("")):
+        with xlnet.load(place, device="cpu", model_config_path=path / "xlnet_config.json",
+                        spiece_model_file=path / "spiece.model") as model:
+            assert len(model.vectors(["the cat"])) == 1
+    with pytest.raises(UserError, match="none"):
+        xlnet.load(tmp_path / "none")

@@ -14,6 +14,8 @@ from helpers.paths import ROOT
 from xlnet import lock
 from xlnet.errors import UserError
 
+pytestmark = pytest.mark.slow
+
 HOLD = ("import sys, time; from xlnet import lock; from xlnet.errors import UserError\n"
         "try:\n"
         "    with lock.held(sys.argv[1], 'x'): print('held', flush=True); time.sleep(%s)\n"

@@ -13,12 +13,15 @@ import tarfile
 from importlib import metadata
 
 import pytest
+from helpers import command
 from helpers.paths import ROOT
 from packaging.requirements import Requirement
 
 from xlnet import presets
 from xlnet.commands import COMMANDS, as_started
 from xlnet.errors import UserError
+
+pytestmark = pytest.mark.slow
 
 BUILD = "from setuptools import build_meta; print(build_meta.build_%s(%r))"
 NOT_BUILT = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info", "build", "dist",
@@ -61,8 +64,9 @@ class Environment:
 
     def run(self, command, *arguments, cwd):
         clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-        return subprocess.run([self.bin / command, *arguments], cwd=cwd, capture_output=True,
-                              text=True, env=clean)
+        program, *words = command.split()
+        return subprocess.run([self.bin / program, *words, *arguments], cwd=cwd, env=clean,
+                              capture_output=True, text=True)
 
 
 @pytest.fixture(scope="module")
@@ -83,6 +87,8 @@ def test_what_is_installed(installed):
     modules = {path.relative_to(ROOT / "xlnet") for path in (ROOT / "xlnet").rglob("*.py")}
     assert {path.relative_to(place) for path in place.rglob("*.py")} == modules
     assert (place / "py.typed").is_file()
+    assert {path.name for path in (place / "serving/server/page").iterdir()} == {
+        "index.html", "page.css", "page.js"}
     ours = {path.name for path in installed.site.iterdir()}
     assert {name for name in ours if not name.endswith((".dist-info", ".pth"))} == {"xlnet"}
     for path in (ROOT / "configs").rglob("*.json"):
@@ -99,10 +105,12 @@ def test_extras(installed):
         Requirement, (ROOT / "requirements.txt").read_text().splitlines())}
     assert {each.name: each.specifier for each in map(Requirement, wanted)
             if not each.marker} == ranges
-    gpu, serve = (Requirement(line) for extra in ("gpu", "serve") for line in wanted
-                  if re.search("extra == .%s" % extra, line))
+    gpu, *serve = (Requirement(line) for extra in ("gpu", "serve") for line in wanted
+                   if re.search("extra == .%s" % extra, line))
     assert gpu.extras == {"and-cuda"} and gpu.specifier == ranges["tensorflow"]
-    assert serve.name == "tensorflow-text" and not serve.specifier.contains("2.22.0")
+    serves = {each.name: each.specifier for each in serve}
+    assert set(serves) == {"waitress", "prometheus-client", "tensorflow-text"}
+    assert not serves["tensorflow-text"].contains("2.22.0")
 
 
 def plain(line):
@@ -162,46 +170,48 @@ def test_checks_change_no_package_of_the_programs():
         assert programs.items() <= checks.items()
 
 
-def test_each_program_is_a_command():
-    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    entries = re.findall(r'^([\w-]+) = "xlnet\.programs\.(\w+):run"$', text, re.M)
-    assert {name: command for command, name in entries} == COMMANDS
+def test_each_program_is_a_subcommand():
     programs = {path.stem for path in (ROOT / "xlnet" / "programs").glob("*.py")
                 if "\ndef run() -> None:\n" in path.read_text(encoding="utf-8")}
-    assert programs == set(COMMANDS)
-    for name in programs:
-        starts = [path for path in (ROOT / (name + ".py"), ROOT / "scripts" / (name + ".py"))
-                  if path.is_file()]
-        assert len(starts) == 1 and len(starts[0].read_text(encoding="utf-8").splitlines()) < 10
-        assert "from xlnet.programs.%s import run" % name in starts[0].read_text(encoding="utf-8")
+    assert programs == {command.program for command in COMMANDS.values()}
 
 
-def test_help_speaks_of_commands(installed, tmp_path):
-    for command in COMMANDS.values():
-        done = installed.run(command, "--help", cwd=tmp_path)
-        assert done.returncode == 0 and not done.stderr, (command, done.stderr)
-        assert done.stdout.startswith(command + ": ")
-        for name in COMMANDS:
-            assert name + ".py" not in done.stdout, command
+def test_help_speaks_of_subcommands(installed, tmp_path):
+    done = installed.run("xlnet", "--help", cwd=tmp_path)
+    assert done.returncode == 0 and not done.stderr
+    assert all("  %s  " % name in done.stdout for name in COMMANDS)
+    assert len(done.stdout.splitlines()) < 48 and max(map(len, done.stdout.splitlines())) <= 100
+    for name in ("pretrain", "data make", "checkpoints"):
+        done = installed.run("xlnet " + name, "--help", cwd=tmp_path)
+        assert done.returncode == 0 and not done.stderr, (name, done.stderr)
+        assert done.stdout.startswith("xlnet %s: " % name) and ".py" not in done.stdout, name
 
 
 def test_texts_name_programs_as_they_were_started():
-    text = "python train_gpu.py; scripts/export.py writes one, my_export.py does not"
+    text = "python train_gpu.py; data_utils.py writes one, my_data_utils.py does not"
     assert as_started(text, "train_gpu.py") == text
-    assert as_started(text, "xlnet-data") == as_started(text, "xlnet-checkpoints strip") == (
-        "xlnet-pretrain; xlnet-export writes one, my_export.py does not")
+    assert as_started(text, "xlnet data make") == as_started(text, "xlnet checkpoints strip") == (
+        "xlnet pretrain; xlnet data make writes one, my_data_utils.py does not")
+
+
+@pytest.mark.parametrize("words, status, said", (
+    ("--help", 0, "data make"), ("data", 0, "data make"), ("--version", 0, "xlnet "),
+    ("exprot", 2, "did you mean 'export'"), ("data mkae", 2, "did you mean 'data make'")))
+def test_the_words_after_xlnet(words, status, said):
+    done = command.run("xlnet " + words)
+    assert done.returncode == status and said in done.stdout + done.stderr
 
 
 def test_presets_by_name_and_a_run(installed, place, tmp_path):
     """Records made by two processes, for a preset; a network that is given by name, trained."""
-    done = installed.run("xlnet-data", "--for_config=tiny", "--num_workers=2",
+    done = installed.run("xlnet data make", "--for_config=tiny", "--num_workers=2",
                          "--input_glob=%s" % (place / "train.txt"), "--save_dir=records",
                          "--sp_path=%s" % (place / "sp.model"), cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "for tiny: seq_len=128 reuse_len=64 num_streams=8" in done.stdout
     vocab_size = json.loads((tmp_path / "records" / "manifest.json").read_text())["vocab_size"]
     done = installed.run(
-        "xlnet-pretrain", "--config=tiny", "--record_info_dir=records", "--train_steps=1",
+        "xlnet pretrain", "--config=tiny", "--record_info_dir=records", "--train_steps=1",
         "--warmup_steps=0", "--n_token=%d" % vocab_size, "--n_layer=1", "--d_inner=8",
         "--num_predict=8", "--device=cpu",
         cwd=tmp_path)

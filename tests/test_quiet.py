@@ -7,6 +7,8 @@ import sys
 import pytest
 from helpers.paths import ROOT
 
+pytestmark = pytest.mark.slow
+
 TENSORFLOW = """
 import os, sys
 os.write(2, b"a log line\\n")

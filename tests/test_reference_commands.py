@@ -15,6 +15,8 @@ from helpers.pretraining import make_text
 from xlnet.engine.trainer import Trainer
 from xlnet.finetuning.run import Run
 
+pytestmark = pytest.mark.slow
+
 # data_utils.py, train.py (ours is train_gpu.py for both) and the fine-tuning commands; run_race.py
 # is a task of run_classifier.py.
 DATA = """

@@ -129,11 +129,11 @@ def test_tagged_texts(tmp_path, content, flags, expected):
 def test_predictions_are_the_file_with_a_column_more(name, flags):
     """Comments, numbers and what is between sentences stay; the model knows the columns."""
     task, rows = rows_of(REPORTS / name, **flags)
-    stored = dict(labels=list(task.labels), kind_options=dataclasses.asdict(task.kind),
+    stored = dict(labels=list(task.labels), kind_options=dataclasses.asdict(task.options),
                   columns=dict(text_a=task.text_a, label=task.label))
     task = custom.get_task(settings(REPORTS / name, **flags), stored)
     rows = parsing.read_to_predict(task, str(REPORTS / name))
-    file, = task.kind.prediction_files(task, rows, outside(rows))
+    file, = task.scorer.prediction_files(rows, outside(rows))
     content = (REPORTS / name).read_bytes().decode(flags.get("encoding", "utf-8"))
     for line, source in zip("".join(file.lines).split("\n"), content.split("\n")):
         assert line == source or re.fullmatch(re.escape(source) + "[\t ]O", line)
@@ -167,7 +167,7 @@ def test_what_is_predicted(tmp_path, content, words, predicted):
         return
     rows = parsing.read_to_predict(task, str(path))
     assert [" ".join(row.source.words) for row in rows] == words
-    file, = task.kind.prediction_files(task, rows, outside(rows, task.labels.index("B-X")))
+    file, = task.scorer.prediction_files(rows, outside(rows, task.labels.index("B-X")))
     first = next(iter(file.lines))
     assert file.extension == ("jsonl" if first.startswith("{") else "conll")
     assert predicted == (json.loads(first)["predicted"][0] if first.startswith("{") else first[:-1])
@@ -181,9 +181,9 @@ def test_scores_are_those_of_the_true_offsets(tmp_path, caplog):
     assert tagged(rows[0]) == "Unhappy/B-A Oslo/B-B"
     assert "1 entities begin or end inside of a word" in caplog.text
     values = [np.array([[task.labels.index(tag)] * 2 for tag in row.label]) for row in rows]
-    result = task.kind.evaluate(task, values, task.kind.truth(task, rows))
+    result = task.scorer.evaluate(values, task.scorer.truth(rows))
     assert (result["precision"], result["recall"], result["accuracy"]) == (0.5, 0.5, 1)
-    table = task.kind.table(task, values, rows, 0.5).splitlines()
+    table = task.scorer.table(values, rows, 0.5).splitlines()
     assert [line.split()[0] for line in table[1:3]] == ["A", "B"] and " 0.0000 " in table[1]
 
 

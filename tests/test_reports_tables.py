@@ -23,7 +23,7 @@ from xlnet.tasks.files import parsing
 from xlnet.tasks.output import prediction_files
 from xlnet.tasks.types import custom
 from xlnet.tasks.types.known import TASKS
-from xlnet.tasks.types.registry import KINDS
+from xlnet.tasks.types.registry import TASK_TYPES
 from xlnet.tasks.types.task import Row, Task
 
 REPORTS = ROOT / "tests" / "reports"
@@ -219,8 +219,9 @@ def test_an_empty_list_of_json(tmp_path):
 
 
 def test_the_order_of_equal_labels_does_not_depend_on_the_hash_seed():
-    code = ("import sys; sys.path.insert(0, %r)\nfrom xlnet.tasks import classification as c\n"
-            "print(c.sorted_names({'007', '07', '7', '0'}))" % str(ROOT))
+    code = ("import sys; sys.path.insert(0, %r)\n"
+            "from xlnet.tasks.types.classification import sorted_names\n"
+            "print(sorted_names({'007', '07', '7', '0'}))" % str(ROOT))
     found = {subprocess.run([sys.executable, "-c", code], check=True, capture_output=True,
                             text=True, env=dict(os.environ, PYTHONHASHSEED=seed)).stdout
              for seed in "12345"}
@@ -365,28 +366,28 @@ def test_a_delimiter_of_tagged_files(tmp_path):
 # ---- metrics
 
 def multi(*labels, **more):
-    kind = KINDS["multi_label"]
-    return Task("mine", ("t",), (), ("l",), labels, kind.default_metrics,
-                kind=type(kind)(**more))
+    kind = TASK_TYPES["multi_label"]
+    return Task("mine", ("t",), (), ("l",), labels, kind.scorer.default_metrics,
+                kind).with_options(**more)
 
 
 def test_metrics_are_scikit_learns_over_the_labels_that_occur():
     rng = np.random.default_rng(0)
     task = Task("mine", ("t",), (), ("l",), tuple("abcde"), ("macro_f1", "micro_f1"),
-                KINDS["classification"])
+                TASK_TYPES["classification"])
     for _ in range(20):
         values, truth = rng.random([12, 5]), rng.integers(0, 4, 12)
-        found = task.kind.evaluate(task, values, truth)
+        found = task.scorer.evaluate(values, truth)
         for average in ("macro", "micro"):
             assert found[average + "_f1"] == pytest.approx(sklearn_metrics.f1_score(
                 truth, values.argmax(1), average=average, zero_division=0))
-    assert task.kind.evaluate(task, np.eye(5)[[0, 1]], [0, 1])["macro_f1"] == 1
+    assert task.scorer.evaluate(np.eye(5)[[0, 1]], [0, 1])["macro_f1"] == 1
     for size in (1, 3):
         several = multi(*"abc"[:size])
         for _ in range(20):
             values, truth = rng.random([9, size]), rng.integers(0, 2, [9, size])
             decided = values >= 0.5
-            found = several.kind.evaluate(several, values, truth)
+            found = several.scorer.evaluate(values, truth)
             each = [sklearn_metrics.f1_score(truth[:, i], decided[:, i], zero_division=0)
                     for i in range(size) if truth[:, i].any() or decided[:, i].any()]
             assert found["macro_f1"] == pytest.approx(np.mean(each))
@@ -398,16 +399,16 @@ def test_one_label_that_is_never_found_has_an_f1_of_0():
     one = multi("a")
     truth = np.zeros([40, 1])
     truth[0] = 1
-    assert one.kind.evaluate(one, np.zeros([40, 1]), truth)["micro_f1"] == 0
-    assert "0.0000" in one.kind.table(one, np.zeros([40, 1]), truth, 0.5)
+    assert one.scorer.evaluate(np.zeros([40, 1]), truth)["micro_f1"] == 0
+    assert "0.0000" in one.scorer.table(np.zeros([40, 1]), truth, 0.5)
 
 
 def test_thresholds_of_labels():
     task, values = multi("a", "b", thresholds="b:0.2"), np.array([[.4, .3], [.6, .1]])
-    assert task.kind.decide(task, values).tolist() == [[0, 1], [1, 0]]
+    assert task.scorer.decide(values).tolist() == [[0, 1], [1, 0]]
     for wrong, message in (("c:0.2", "no label 'c'"), ("a:2", "expected label:probability")):
         with pytest.raises(UserError, match="label_thresholds: .*" + message):
-            multi("a", "b", thresholds=wrong).kind.decide(task, values)
+            multi("a", "b", thresholds=wrong).scorer.decide(values)
 
 
 def test_a_metric_of_ones_own(tmp_path):
@@ -418,7 +419,7 @@ def test_a_metric_of_ones_own(tmp_path):
     task = custom.get_task(settings(
         tmp_path, metric=own + ",sklearn.metrics:cohen_kappa_score", dev_share=0.0))
     values, truth = np.array([[.9, .1], [.2, .8], [.4, .6]]), np.array([0, 1, 0])
-    found = task.kind.evaluate(task, values, truth)
+    found = task.scorer.evaluate(values, truth)
     assert list(found)[:3] == [own, "sklearn.metrics:cohen_kappa_score", "accuracy"]
     assert found[own] == pytest.approx(0.5)
     assert found["sklearn.metrics:cohen_kappa_score"] == pytest.approx(
@@ -436,7 +437,7 @@ def test_a_metric_that_fails_is_named(tmp_path, body, message):
     own = "%s:share" % (tmp_path / "mine.py")
     task = custom.with_metric(TASKS["rte"], own)
     with pytest.raises(UserError, match="metric: '.*mine.py:share': " + message):
-        task.kind.evaluate(task, np.array([[.9, .1], [.2, .8]]), np.array([0, 1]))
+        task.scorer.evaluate(np.array([[.9, .1], [.2, .8]]), np.array([0, 1]))
 
 
 @pytest.mark.parametrize("number", range(30))
@@ -452,7 +453,7 @@ def test_measures_of_rankings_are_trec_evals(tmp_path, number):
     task = custom.with_metric(TASKS["ranking"], ",".join(case["measures"]))
     rows = parsing.read_rows(task, str(tmp_path), "dev")
     values = np.array([case["run"][row.id] for row in rows])
-    found = task.kind.evaluate(task, values, task.kind.truth(task, rows))
+    found = task.scorer.evaluate(values, task.scorer.truth(rows))
     assert {name: found[name] for name in case["measures"]} == {
         name: pytest.approx(value, abs=1e-6) for name, value in case["measures"].items()}
 

@@ -148,7 +148,7 @@ def test_tags_of_another_encoding():
         custom.get_task(TaggerSettings(**values))
     task = custom.get_task(TaggerSettings(**values, encoding="latin-1"))
     path = readers.find_file(str(REPORTS / "35"), task.files["train"])
-    assert "Coruña" in next(iter(task.kind.read_rows(task, path, True, None))).pairs[0][0]
+    assert "Coruña" in next(iter(task.reader.read(path, True))).pairs[0][0]
 
 
 @pytest.mark.parametrize("group", [

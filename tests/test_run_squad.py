@@ -15,7 +15,7 @@ from helpers.paths import RELEASED
 
 from xlnet.engine import checkpoint
 
-pytestmark = pytest.mark.usefixtures("quick_start")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_start")]
 PLAIN, ANSWERS = ["kamat", "rokmi", "solkat", "dakar"], ["telok", "nokla", "laskit"]
 
 
@@ -334,7 +334,7 @@ def test_a_separate_head_learns_and_goes_to_hugging_faces_simple_form_and_back(p
     assert {"model/span_logits/dense/kernel", "model/span_logits/dense/bias"} <= set(names)
     assert not any(name.startswith(("start_logits", "end_logits", "answer")) for name in names)
     for source, target in (("model", "theirs"), ("theirs", "back")):
-        done = command.run("scripts/convert_checkpoint.py", "--source=%s" % (tmp_path / source),
+        done = command.run("xlnet convert", "--source=%s" % (tmp_path / source),
                            "--target=%s" % (tmp_path / target))
         assert done.returncode == 0, done.stderr
     config = json.loads((tmp_path / "theirs" / "config.json").read_text())

@@ -45,6 +45,7 @@ def held_out(text):
     return re.findall(r"held out: step (\d+)  loss (\S+)  ppl (\S+)  bits/token (\S+)", text)
 
 
+@pytest.mark.slow
 def test_any_checkpoint_is_evaluated_without_training(place, trained):
     """What was trained says how targets are drawn; a flag goes before it. Nothing is written."""
     before = sorted((place / "whole").rglob("*"))
@@ -62,6 +63,7 @@ def test_any_checkpoint_is_evaluated_without_training(place, trained):
     assert held_out(other.stdout) != held_out(trained.stdout)[-1:]
 
 
+@pytest.mark.slow
 def test_weights_alone_are_evaluated(place, trained):
     """As released ones are: without a step, and without the settings of a run."""
     folder = place / "alone"
@@ -77,6 +79,7 @@ def test_weights_alone_are_evaluated(place, trained):
     assert found[0] == "0" and found[1:] == expected[1:]
 
 
+@pytest.mark.slow
 def test_the_vocabulary_of_the_records_decides_n_token(place, tmp_path):
     config = dict(json.loads((place / "tiny.json").read_text()), n_token=1000)
     (tmp_path / "other.json").write_text(json.dumps(config))
@@ -129,6 +132,7 @@ def test_a_finished_run_is_left_alone(place, trained):
     assert all((after[name] == value).all() for name, value in before.items())
 
 
+@pytest.mark.slow
 def test_memory_matters_and_is_saved_beside_each_checkpoint(place, trained):
     memory = np.load(place / "whole" / "memory-4-0.npy")
     assert memory.shape == (4, 2, 8, 8)
@@ -143,6 +147,7 @@ def test_memory_matters_and_is_saved_beside_each_checkpoint(place, trained):
     assert done.returncode == 0
 
 
+@pytest.mark.slow
 def test_starts_from_weights_without_slots(place, trained):
     done = train(place, "warm", train_steps=1, warmup_steps=0, learning_rate=0.,
                  init_checkpoint=place / "whole" / "latest")
@@ -154,6 +159,7 @@ def test_starts_from_weights_without_slots(place, trained):
             np.testing.assert_array_equal(after[name], value, err_msg=name)
 
 
+@pytest.mark.slow
 def test_architecture_from_flags(place, trained):
     done = train(place, "flags", model_config_path=None, train_steps=1, warmup_steps=0, **TINY)
     assert done.returncode == 0, done.stderr
@@ -164,6 +170,7 @@ def test_architecture_from_flags(place, trained):
     assert "note: --n_layer=1 overrides 2 of" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_without_the_weights_that_it_began_with(place, trained):
     shutil.copytree(place / "whole", place / "source")
     run = dict(warmup_steps=0, init_checkpoint=place / "source")
@@ -221,6 +228,7 @@ def test_bad_input_is_one_line(place, trained, case):
 
 
 @pytest.mark.parametrize("learning_rate, is_over", ((1e30, True), (1., False)))
+@pytest.mark.slow
 def test_a_run_ends_where_the_loss_is_nan(place, trained, learning_rate, is_over):
     """Not where it is high: with a rate of 1 it is above twice that of guessing blindly."""
     done = train(place, "wrong_%g" % learning_rate, learning_rate=learning_rate, clip=1e30,
@@ -238,7 +246,7 @@ def test_records_are_verified(place):
     path.write_bytes(content)
 
     def verify(directory):
-        return command.run("scripts/inspect_records.py", "--record_info_dir=%s" % directory,
+        return command.run("xlnet data inspect", "--record_info_dir=%s" % directory,
                            "--verify")
     done = verify(place / "spoilt")
     assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
@@ -249,6 +257,7 @@ def test_records_are_verified(place):
     assert "agree with their checksums" in done.stdout
 
 
+@pytest.mark.slow
 def test_settings_of_earlier_versions_are_noted(place, trained, tmp_path):
     """As flags, one of them without a value, in a preset, and in the run that resumes."""
     kept = place / "whole" / "pretraining.json"

@@ -32,8 +32,8 @@ _FILES = ("model_config_path", "spiece_model_file")    # which presets may name 
 
 # Settings that name files, by their ends; in these ~ and $HOME stand for directories.
 _PATHS = re.compile(
-    r"(.*_)?(dir|file|path|glob|checkpoints?|config|png|html|source|target|first|second|model|runs"
-    r"|output|zip)")
+    r"(.*_)?(dir|file|path|glob|checkpoints?|config|png|first|second|model"
+    r"|input|output)")
 
 # Settings without effect that were switches: they may be given without a value.
 _SWITCHES = frozenset(("high_only", "middle_only", "track_mean", "verify_records", "do_export",

@@ -1,36 +1,132 @@
-"""The commands of an installed package, by the file that each of them is in the repository."""
+"""The console command `xlnet`: its subcommands, and the program behind each of them."""
 
+import importlib
 import re
+import sys
+from collections.abc import Iterable
+from typing import NamedTuple, Optional
 
-COMMANDS = {
-    "data_utils": "xlnet-data",
-    "train_gpu": "xlnet-pretrain",
-    "run_classifier": "xlnet-classify",
-    "run_tagger": "xlnet-tag",
-    "run_squad": "xlnet-squad",
-    "export": "xlnet-export",
-    "serve": "xlnet-serve",
-    "fill_mask": "xlnet-fill",
-    "generate": "xlnet-generate",
-    "extract_features": "xlnet-features",
-    "convert_checkpoint": "xlnet-convert",
-    "checkpoint_tools": "xlnet-checkpoints",
-    "train_sentencepiece": "xlnet-vocabulary",
-    "prepare_on_beam": "xlnet-data-beam",
-    "merge_records": "xlnet-merge-records",
-    "inspect_records": "xlnet-inspect-records",
-    "draw_attention": "xlnet-attention",
-    "draw_curves": "xlnet-curves",
-    "export_projector": "xlnet-projector",
-    "make_sample": "xlnet-sample",
-    "zip_glue": "xlnet-zip-glue",
+
+class Command(NamedTuple):
+    """A subcommand.
+
+    name: as typed after `xlnet`. program: module of `xlnet.programs`, whose `run` is called.
+    about: one line. flags: given to the program in front of the user's own.
+    """
+    name: str
+    program: str
+    about: str
+    flags: tuple[str, ...] = ()
+
+
+# By what people want to do, in the order of `xlnet --help`.
+GROUPS: dict[str, tuple[Command, ...]] = {
+    "Pretraining data": (
+        Command("data vocabulary", "train_sentencepiece", "train a SentencePiece vocabulary"),
+        Command("data make", "data_utils", "turn text into records"),
+        Command("data beam", "prepare_on_beam", "turn text into records with Apache Beam"),
+        Command("data merge", "merge_records", "merge the records of several machines"),
+        Command("data inspect", "inspect_records", "show records as text, counts and images"),
+        Command("data verify", "inspect_records", "compare records with their checksums",
+                ("--verify",)),
+    ),
+    "Training": (
+        Command("pretrain", "train_gpu", "pretrain on records"),
+        Command("classify", "run_classifier",
+                "fine-tune for classification, regression, multiple choice, ranking"),
+        Command("squad", "run_squad", "fine-tune for question answering"),
+        Command("tag", "run_tagger", "fine-tune for named entity recognition"),
+    ),
+    "Inference": (
+        Command("predict", "predict", "predict a file with a fine-tuned model"),
+        Command("fill", "fill_mask", "fill in blanks (infilling)"),
+        Command("generate", "generate", "generate text"),
+        Command("features", "extract_features", "write vectors (embeddings) of texts"),
+        Command("export", "export", "write a SavedModel"),
+        Command("serve", "serve", "serve a model over HTTP"),
+        Command("zip-glue", "zip_glue", "zip predictions for the GLUE server"),
+    ),
+    "Checkpoints": (
+        Command("convert", "convert_checkpoint", "convert from and to Hugging Face"),
+        Command("checkpoints", "checkpoint_tools", "inspect, strip, average, compare, cast"),
+    ),
+    "Plots": (
+        Command("plot masks", "inspect_records", "attention masks of both streams",
+                ("--num_windows=0", "--count_windows=0")),
+        Command("plot attention", "draw_attention", "attention of a pretrained network"),
+        Command("plot curves", "draw_curves", "training curves"),
+        Command("plot projector", "export_projector", "embeddings for TensorBoard's projector"),
+    ),
+    "Trying it": (
+        Command("sample", "make_sample", "write sample texts for all of the above"),
+    ),
 }
-_FILE = re.compile(r"(?:\bpython )?\b(?:scripts/)?(%s)\.py\b" % "|".join(COMMANDS))
+COMMANDS = {command.name: command for group in GROUPS.values() for command in group}
+
+# Files at the root of the repository, for the original's command lines.
+_FILES = {command.program: command.name for command in COMMANDS.values()
+          if command.name in ("data make", "pretrain", "classify", "squad", "tag")}
+_FILE = re.compile(r"(?:\bpython )?\b(%s)\.py\b" % "|".join(_FILES))
+_HELP = {"-h", "-help", "--help", "--helpfull"}
+
+
+def main() -> None:
+    """Runs the subcommand that the command line names. Exit status: that of the subcommand; 2 if
+    there is none of this name."""
+    words = sys.argv[1:]
+    command = _find(words)
+    if command:
+        sys.argv[:] = ["xlnet " + command.name, *command.flags,
+                       *words[len(command.name.split()):]]
+        importlib.import_module("xlnet.programs." + command.program).run()
+    elif not words or words[0] in _HELP:
+        print(_help(GROUPS))
+    elif words[0] == "--version":
+        import xlnet
+        print("xlnet " + xlnet.__version__)
+    else:
+        _explain(words)
+
+
+def _find(words: Iterable[str]) -> Optional[Command]:
+    names = []
+    for word in words:
+        names.append(word)
+        if " ".join(names) in COMMANDS:
+            return COMMANDS[" ".join(names)]
+        if len(names) == 2:
+            break
+    return None
+
+
+def _explain(words):
+    """Lists the subcommands of a group such as `data`; for all else says what is meant."""
+    from xlnet.errors import did_you_mean
+    group = {title: [command for command in commands if command.name.split()[0] == words[0]]
+             for title, commands in GROUPS.items()}
+    group = {title: commands for title, commands in group.items() if commands}
+    if group and (len(words) == 1 or words[1] in _HELP):
+        print(_help(group))
+        return
+    found = " ".join(words[:2] if group else words[:1])
+    print("xlnet: '%s' is not a subcommand%s; xlnet --help lists them"
+          % (found, did_you_mean(found, [*COMMANDS, "data", "plot"])), file=sys.stderr)
+    sys.exit(2)
+
+
+def _help(groups):
+    width = max(len(name) for name in COMMANDS) + 2
+    lines = ["xlnet: pretrain, fine-tune, query and serve XLNet", ""]
+    for title, commands in groups.items():
+        lines += [title, *("  %s%s" % (command.name.ljust(width), command.about)
+                           for command in commands), ""]
+    return "\n".join(lines + ["xlnet SUBCOMMAND --help lists its flags. In a checkout that is not "
+                              "installed: python -m xlnet"])
 
 
 def as_started(text: str, program: str) -> str:
-    """A text of a program's, in which others are called as this one was: files of the repository
-    are commands where `program`, its own name, is one."""
-    if program.split(" ")[0] not in COMMANDS.values():
+    """A program's text, in which the files at the repository's root are called as this program was:
+    subcommands, if its name `program` is one."""
+    if not program.startswith("xlnet "):
         return text
-    return _FILE.sub(lambda found: COMMANDS[found[1]], text)
+    return _FILE.sub(lambda found: "xlnet " + _FILES[found[1]], text)

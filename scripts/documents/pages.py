@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import programs
 from place import ROOT
 
-from xlnet import help
+from xlnet import commands, help
 from xlnet.settings.fields import REQUIRED, default_of, setting_type
 from xlnet.settings.network import ARCHITECTURE_KEYS, XLNetConfig
 
@@ -28,7 +28,8 @@ API = (
         "xlnet.settings.network.create_run_config", "xlnet.api.XLNetModel")),
     ("tokenization.md", "Tokenizer and errors", (
         "xlnet.tokenization.tokenizer.Tokenizer", "xlnet.errors.UserError")),
-    ("kinds.md", "Task types", ("xlnet.tasks.types.kind.Kind",)),
+    ("task_types.md", "Task types", tuple("xlnet.tasks.types.contract." + name for name in (
+        "TaskType", "Reader", "Head", "Scorer"))),
 )
 
 
@@ -46,23 +47,21 @@ def all_pages() -> "dict[str, str]":
 
 
 def page_of(path: str) -> str:
-    """The page of a program: scripts/serve.py -> serve.md."""
-    return re.sub(r"\.py$", ".md", path.split("/")[-1])
+    """The page of a program: "run_squad.py" -> run_squad.md, "xlnet export" -> xlnet_export.md."""
+    return re.sub(r"\W", "_", re.sub(r"\.py$", "", path.split("/")[-1])) + ".md"
 
 
 # ---- programs ----
 
 def programs_page(files) -> str:
-    command_of = {module: name for name, module, _ in programs.console_commands()}
-    rows = []
-    for file in files:
-        command = command_of.get("xlnet.programs." + page_of(file.path)[:-3])
-        rows.append(("[`%s`](%s)" % (file.path, page_of(file.path)),
-                     "`%s`" % command if command else "", file.about))
-    return ("# Programs\n\nEach is a file of the repository"
-            + (", and some are commands of the installed package" if command_of else "")
-            + ". `--help` of each says the same.\n\n"
-            + table(("file", "command", "what it does"), rows))
+    command_of = {command.program: "`xlnet %s`" % command.name
+                  for command in commands.COMMANDS.values() if not command.flags}
+    rows = [("[`%s`](%s)" % (file.path, page_of(file.path)),
+             command_of.get(file.path[:-3], ""), file.about) for file in files]
+    return ("# Programs\n\nEach is a subcommand of `xlnet` (`python -m xlnet` in a checkout). "
+            "Files at the root of the repository take the original's command lines. `--help` of "
+            "each says the same.\n\n"
+            + table(("program", "subcommand", "what it does"), rows))
 
 
 def program_page(file) -> str:
@@ -164,7 +163,8 @@ def flags_page(files) -> str:
             for name, field in program.settings.items():
                 links = of_flag.setdefault(name, (field, []))[1]
                 link = "[%s](../programs/%s#%s)" % (
-                    file.path.split("/")[-1][:-3], page_of(file.path), program.anchor(name))
+                    re.sub(r"\.py$", "", file.path.split("/")[-1]), page_of(file.path),
+                    program.anchor(name))
                 if link not in links:
                     links.append(link)
     return ("# All flags\n\nEach is also a key of the JSON file that `--config` names, without the "

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import importlib
 import pathlib
 import re
 import runpy
@@ -11,7 +12,7 @@ from typing import NamedTuple
 
 from place import ROOT
 
-from xlnet import cli
+from xlnet import cli, commands
 
 
 class Program(NamedTuple):
@@ -52,34 +53,50 @@ class File(NamedTuple):
 
 
 def all_files() -> "list[File]":
-    """The files that users start: those at the root, then those in `scripts/`, by name."""
+    """What users start: files at the root and in `scripts/`, then the subcommands of `xlnet` that
+    have no file, in the order of `xlnet --help`."""
     paths = sorted(ROOT.glob("*.py")) + sorted((ROOT / "scripts").glob("*.py"))
-    files = [_file(path) for path in paths]
-    return [file for file in files if file.programs]
+    files = [file for file in map(_file, paths) if file.programs]
+    return files + [_command(command) for command in commands.COMMANDS.values()
+                    if not (ROOT / (command.program + ".py")).exists() and not command.flags]
 
 
 def _file(path: pathlib.Path) -> File:
     name = path.relative_to(ROOT).as_posix()
-    found = []
-
-    def run(main, *groups, no_longer_needed=(), about="", examples=(), first=()):
-        found.append(Program(name, "python " + name, about, groups, dict(no_longer_needed),
-                             examples, first))
-
-    def run_verb(verbs, about=""):
-        found.extend(Program(name, "python %s %s" % (name, word), verb.about, (verb.group,), {},
-                             verb.examples, ()) for word, verb in verbs.items())
-
     text = path.read_text(encoding="utf-8")
     docstring = text.split('"""')[1].strip() if '"""' in text else ""
+    found: list[Program] = []
     if re.search(r"\bcli\.run|^from .* import run$", text, re.MULTILINE):
-        with _in_the_place_of_the_command_line(run, run_verb, path.parent):
-            runpy.run_path(str(path), run_name="__main__")
+        found = _programs(name, "python " + name, path.parent,
+                          lambda: runpy.run_path(str(path), run_name="__main__"))
     elif "__main__" in text:    # it is copied elsewhere, and so has no flags of ours
-        run(None, about=docstring)
+        found = [Program(name, "python " + name, docstring, (), {}, (), ())]
     about, _, more = docstring.partition("\n\n")
     about = re.sub(r" ?`[^`]*--help`[^.]*\.", "", " ".join(about.split()))
     return File(name, about, more, found)
+
+
+def _command(command: commands.Command) -> File:
+    name = "xlnet " + command.name
+    module = importlib.import_module("xlnet.programs." + command.program)
+    return File(name, command.about, "", _programs(name, name, ROOT, module.run))
+
+
+def _programs(path, command, folder, start):
+    """The program that `start` runs, or as many as it has verbs."""
+    found = []
+
+    def run(main, *groups, no_longer_needed=(), about="", examples=(), first=()):
+        found.append(Program(path, command, about, groups, dict(no_longer_needed), examples,
+                             first))
+
+    def run_verb(verbs, about=""):
+        found.extend(Program(path, "%s %s" % (command, word), verb.about, (verb.group,), {},
+                             verb.examples, ()) for word, verb in verbs.items())
+
+    with _in_the_place_of_the_command_line(run, run_verb, folder):
+        start()
+    return found
 
 
 @contextlib.contextmanager
@@ -91,11 +108,3 @@ def _in_the_place_of_the_command_line(run, run_verb, folder):
         yield
     finally:
         cli.run, cli.run_verb, sys.path[:] = before
-
-
-def console_commands() -> "list[tuple[str, str, str]]":
-    """Name, module and function of each command that an installed package has."""
-    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    section = re.search(r"^\[project\.scripts\]\n(.*?)(?=^\[|\Z)", text, re.MULTILINE | re.DOTALL)
-    return re.findall(r'^([\w-]+) *= *"([\w.]+):(\w+)"', section[1] if section else "",
-                      re.MULTILINE)

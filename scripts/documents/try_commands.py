@@ -17,7 +17,6 @@ import time
 
 import blocks
 from place import ROOT
-from programs import console_commands
 
 from xlnet import cli
 from xlnet.errors import UserError
@@ -40,19 +39,15 @@ _STAND_IN = """#!/bin/bash
 name=$(basename -- "${1:-}")
 [ "$name" != -m ] || name=$2
 more=()
-[ ! -f "$ADDED_FLAGS/$name" ] || mapfile -t more < "$ADDED_FLAGS/$name"
+for name in "$name" "${name}_${3:-}" "${name}_${3:-}_${4:-}"; do
+    [ ! -f "$ADDED_FLAGS/$name" ] || mapfile -t more < "$ADDED_FLAGS/$name"
+done
 exec %s "$@" "${more[@]}"
 """
 # A pipe fails with any of its programs; `head` reads to the end, lest they fail of writing to it.
 _PRELUDE = """set -eo pipefail
 trap 'pwd > %s' EXIT
 head() { command head "$@"; cat > /dev/null; }
-"""
-_STAND_IN_OF_A_COMMAND = """#!/bin/bash
-more=()
-[ ! -f "$ADDED_FLAGS/%(name)s" ] || mapfile -t more < "$ADDED_FLAGS/%(name)s"
-exec %(python)s -c 'import sys; from %(module)s import %(function)s
-sys.argv[0] = "%(name)s"; sys.exit(%(function)s())' "$@" "${more[@]}"
 """
 
 
@@ -179,9 +174,7 @@ class Place:
         directory.mkdir(parents=True)
         programs = {"python": sys.executable, "python3": sys.executable, "bash": "/bin/bash"}
         written = {name: _STAND_IN % path for name, path in programs.items()}
-        written.update({name: _STAND_IN_OF_A_COMMAND % {
-            "name": name, "python": sys.executable, "module": module, "function": function}
-            for name, module, function in console_commands()})
+        written["xlnet"] = "#!/bin/bash\nexec python -m xlnet \"$@\"\n"
         for name, text in written.items():
             (directory / name).write_text(text)
             (directory / name).chmod(0o755)

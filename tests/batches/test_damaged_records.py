@@ -88,6 +88,7 @@ def test_many_files_need_few_open_ones(folder):
     assert len(os.listdir("/proc/self/fd")) <= before
 
 
+@pytest.mark.slow
 def test_a_run_skips_damage_and_goes_on_behind_it(place, folder):
     """The first window of a stream and one in it; started again behind them, nothing is said."""
     path, _ = spoil(folder, 0, 2)

@@ -118,6 +118,7 @@ def test_eager_batches_are_those_of_a_graph(read, epochs):
                  {name: value[:3] for name, value in epochs.items()})
 
 
+@pytest.mark.slow
 def test_the_interpreter_exits_while_batches_are_read(place):
     """Also where Python drew ahead: a thread that calls it during the exit never returns."""
     done = subprocess.run([sys.executable, "-c", (

@@ -12,7 +12,7 @@ from helpers.paths import GOLDEN, RELEASED
 from helpers.vocabulary import train_tiny_model
 
 import xlnet
-from xlnet.convert import conversion, described, safetensors, tokenizer_files
+from xlnet.convert import conversion, described, safetensors, tokenizer_files, weights
 from xlnet.engine import checkpoint
 from xlnet.errors import UserError
 from xlnet.tokenization.tokenizer import Tokenizer
@@ -155,7 +155,7 @@ def test_an_index_does_not_lead_out_of_its_folder(folder, tmp_path, name):
     sharded = folder().shard()
     index = sharded.path / "model.safetensors.index.json"
     index.write_text(json.dumps({"weight_map": {"logits_proj.weight": name}}))
-    with pytest.raises(UserError, match="no file of this folder; expected a plain name"):
+    with pytest.raises(UserError, match="no file of this folder"):
         sharded.convert(tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
@@ -183,8 +183,7 @@ def test_a_pickle_is_refused_with_the_way_out(folder, tmp_path):
     """It is not even opened: this one is no pickle."""
     pickled = folder()
     (pickled.path / "model.safetensors").rename(pickled.path / "pytorch_model.bin")
-    with pytest.raises(UserError, match="a pickle, which can run any code when it is read; .*"
-                                        "transformers.XLNetForSequenceClassification.from_pretr"):
+    with pytest.raises(UserError, match="a pickle.*XLNetForSequenceClassification.from_pretr"):
         pickled.convert(tmp_path / "out")
     (pickled.path / "pytorch_model.bin").unlink()
     with pytest.raises(UserError, match="no model.safetensors and no model.safetensors.index.json"):
@@ -192,24 +191,24 @@ def test_a_pickle_is_refused_with_the_way_out(folder, tmp_path):
 
 
 @pytest.mark.parametrize("changes, message", (
-    (dict(model_type="bert"), "model_type is 'bert', expected 'xlnet'"),
+    (dict(model_type="bert"), "model_type is 'bert'"),
     (dict(architectures=["BertModel"]), r"architectures is \['BertModel'\], expected"),
-    (dict(architectures="XLNetModel"), "architectures is 'XLNetModel', expected one of"),
-    (dict(ff_activation="silu"), "ff_activation is 'silu', expected one of relu, gelu"),
-    (dict(layer_norm_eps=1e-5), "layer_norm_eps is 1e-05, expected 1e-12"),
-    (dict(attn_type="uni"), "attn_type is 'uni', expected 'bi'"),
-    (dict(bi_data=True), "bi_data is True, expected False"),
-    (dict(summary_type="attn"), "summary_type is 'attn', expected last, first or mean"),
+    (dict(architectures="XLNetModel"), "architectures is 'XLNetModel'"),
+    (dict(ff_activation="silu"), "ff_activation is 'silu'"),
+    (dict(layer_norm_eps=1e-5), "layer_norm_eps is 1e-05"),
+    (dict(attn_type="uni"), "attn_type is 'uni'"),
+    (dict(bi_data=True), "bi_data is True"),
+    (dict(summary_type="attn"), "summary_type is 'attn'"),
     (dict(summary_activation="relu"), "summary_activation is 'relu' with summary_use_proj True"),
-    (dict(problem_type="other"), "problem_type is 'other', expected one of single_label"),
-    (dict(problem_type="regression"), "there are 4 outputs; expected 1"),
+    (dict(problem_type="other"), "problem_type is 'other'"),
+    (dict(problem_type="regression"), "there are 4 outputs"),
     (dict(id2label={"0": "a", "1": "b"}), "id2label has 2 labels, but there are 4 outputs"),
-    (dict(id2label={"0": "a", "2": "b"}), "id2label is .*, expected a name for each of 0, 1"),
+    (dict(id2label={"0": "a", "2": "b"}), "id2label is "),
     (dict(id2label={"0": "a", "1": "a", "2": "b", "3": "c"}), "two labels of the same name"),
     (dict(n_layer=3), "are missing: transformer.layer.2.rel_attn.r_w_bias"),
-    (dict(n_layer="2"), "n_layer is '2', expected int"),
+    (dict(n_layer="2"), "n_layer is '2'"),
     (dict(n_head=0), "config.json: "),
-    (dict(d_inner=41), r"layer.0.ff.layer_1.weight has shape \[40, 24\], expected \[41, 24\]")))
+    (dict(d_inner=41), r"layer.0.ff.layer_1.weight has shape \[40, 24\]")))
 def test_a_model_that_cannot_be_computed_here_is_refused(folder, tmp_path, changes, message):
     with pytest.raises(UserError, match=message):
         folder().edit(**changes).convert(tmp_path / "out")
@@ -243,7 +242,7 @@ def test_entries_are_carried_as_that_library_writes_them(folder, tmp_path, name,
 def test_the_target_is_not_written_over(folder, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "kept").write_text("")
-    with pytest.raises(UserError, match="is there already, expected a new or an empty directory"):
+    with pytest.raises(UserError, match="is there already"):
         folder().convert(tmp_path / "out")
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["kept"]
 
@@ -455,3 +454,25 @@ def test_a_task_of_another_kind_is_refused(folder, tmp_path, vocabulary):
     path.write_text(json.dumps(dict(json.loads(path.read_text()), kind="ordinal")))
     with pytest.raises(UserError, match="kind is 'ordinal', which Hugging Face's library does not"):
         conversion.to_huggingface(str(tmp_path / "ours"), str(tmp_path / "out"))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not os.environ.get("XLNET_TEST_ALL"),
+                    reason="XLNET_TEST_ALL=1 converts a model of XLNet-Large's size, 6 GB of files")
+def test_a_model_of_larges_size_goes_there_and_back_bit_for_bit(tmp_path):
+    config, rng = xlnet.XLNetConfig(json_path="large"), np.random.default_rng(0)
+    (tmp_path / "ours").mkdir()
+    config.to_json(tmp_path / "ours" / "xlnet_config.json")
+    checkpoint.write_arrays(str(tmp_path / "ours" / "xlnet_model.ckpt"), {
+        pair.ours: rng.standard_normal(pair.shape, np.float32)
+        for pair in weights.pairs(config, (weights.LM,))})
+    conversion.to_huggingface(str(tmp_path / "ours"), str(tmp_path / "theirs"),
+                              max_shard_size="500MB")
+    assert len(list((tmp_path / "theirs").glob("*.safetensors"))) == 3
+    conversion.from_huggingface(str(tmp_path / "theirs"), str(tmp_path / "back"),
+                                described.Columns())
+    prefixes = [checkpoint.resolve(str(tmp_path / name)) for name in ("ours", "back")]
+    names = sorted(checkpoint.names(prefixes[0]))
+    assert names == sorted(checkpoint.names(prefixes[1])) and len(names) == 319
+    for name, *both in zip(names, *(checkpoint.arrays(prefix, names) for prefix in prefixes)):
+        np.testing.assert_array_equal(*both, err_msg=name)

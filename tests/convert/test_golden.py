@@ -14,8 +14,8 @@ import xlnet
 from xlnet.convert import config_json, conversion, described
 from xlnet.engine import checkpoint, train_step
 from xlnet.network import heads, modeling
-from xlnet.tasks.types.registry import KINDS
-from xlnet.tasks.types.spans import Spans
+from xlnet.tasks.types.known import TASKS
+from xlnet.tasks.types.registry import TASK_TYPES
 from xlnet.tasks.types.task import Task
 
 RUN = dict(use_tpu=False, use_bfloat16=False, dropout=0., dropatt=0.)
@@ -92,23 +92,23 @@ def test_language_model(graph, converted):
     ("sequence_classification", "classification", {}),
     ("multiple_choice", "multiple_choice", {"choices": ("a", "b", "c")})))
 def test_tasks(graph, converted, name, kind, columns):
-    model, kind = converted(name), KINDS[kind]
-    task = Task("custom", text_a=("text",), text_b=(), label=("label",), metrics=(), kind=kind,
+    model, kind = converted(name), TASK_TYPES[kind]
+    task = Task("custom", text_a=("text",), text_b=(), label=("label",), metrics=(), type=kind,
                 labels=tuple("ABCD"[:model["out/logits"].shape[-1]]), **columns)
     with train_step.model_scope():
         padding = 1 - model["in/attention_mask"]
-        logits = kind.logits(model.layers(task.head), task, {"input_mask": tf.constant(
+        logits = task.head.logits(model.layers(task.head.scope()), {"input_mask": tf.constant(
             padding.reshape(len(padding), -1), tf.float32)}, False)
     assert_close(model.run(logits)[0], model["out/logits"])
 
 
 def test_tags(graph, converted):
-    model, kind = converted("token_classification"), KINDS["tagging"]
-    task = Task("custom", text_a=("1",), text_b=(), label=(), metrics=(), kind=kind,
+    model, kind = converted("token_classification"), TASK_TYPES["tagging"]
+    task = Task("custom", text_a=("1",), text_b=(), label=(), metrics=(), type=kind,
                 labels=("O", "B-A", "I-A", "B-B", "I-B"))
     unread = collections.defaultdict(type(None))        # what is not needed for the logits
     with train_step.model_scope():
-        logits = kind.logits(model.layers(task.head), task, unread, False).logits
+        logits = task.head.logits(model.layers(task.head.scope()), unread, False).logits
     assert_close(model.run(logits)[0], model["out/logits"])
 
 
@@ -117,7 +117,7 @@ def test_spans_with_beams(graph, converted):
     model = converted("question_answering")
     with train_step.model_scope():
         nn = model.layers("start_logits")
-        outputs = Spans(start_n_top=3, end_n_top=4).head(
+        outputs = TASKS["squad2"].with_options(start_n_top=3, end_n_top=4).head.beams(
             nn, tf.constant(model["in/p_mask"]), tf.constant(model["in/cls_index"], tf.int32), 3,
             tf.zeros([3], tf.int32))
     names = ("start_top_log_probs", "start_top_index", "end_top_log_probs", "end_top_index",
@@ -134,7 +134,8 @@ def test_spans_with_beams(graph, converted):
 def test_plain_spans(graph, converted):
     model = converted("question_answering_simple")
     with train_step.model_scope():
-        outputs = Spans(span_head="separate", max_answer_length=4).head(
+        task = TASKS["squad2"].with_options(span_head="separate", max_answer_length=4)
+        outputs = task.head.beams(
             model.layers("span_logits"), tf.zeros([3, 14]), tf.constant([13, 13, 13]), 13, None)
     found = model.run(*outputs.values())
     found = dict(zip(outputs, found))
@@ -175,11 +176,11 @@ def test_each_gelu_is_computed_as_it_is(graph, tmp_path, theirs, ours, expected)
     (source / "config.json").write_text(text.replace('"gelu"', '"%s"' % theirs))
     model = Converted(source, tmp_path / "converted")
     assert model.config.ff_activation == ours
-    kind = KINDS["classification"]
-    task = Task("custom", text_a=("text",), text_b=(), label=("label",), metrics=(), kind=kind,
+    kind = TASK_TYPES["classification"]
+    task = Task("custom", text_a=("text",), text_b=(), label=("label",), metrics=(), type=kind,
                 labels=tuple("ABCD"))
     with train_step.model_scope():
-        logits = kind.logits(model.layers(task.head), task, {}, False)
+        logits = task.head.logits(model.layers(task.head.scope()), {}, False)
     assert_close(model.run(logits)[0], model[expected])
     conversion.to_huggingface(str(model.directory), str(tmp_path / "back"))
     assert json.loads((tmp_path / "back" / "config.json").read_text())["ff_activation"] == theirs

@@ -22,6 +22,8 @@ import xlnet
 from xlnet.convert import conversion, tokenizer_files, tokenizer_json
 from xlnet.engine import checkpoint
 
+pytestmark = pytest.mark.slow
+
 # Loads the folder as its config.json says and keeps its outputs for [B,T] ids; nothing may be
 # missing, left over or of another shape. Then the ids of some text by the folder's tokenizer, which
 # is saved in that library's own form.
@@ -179,7 +181,7 @@ def test_their_simple_form_answers_here_as_there(python, tmp_path):
             {"id": str(id), "question": question, "answers": []}]}]}
         for id, (context, question) in enumerate(QUESTIONS)]}))
     for program, flags in (
-            ("scripts/convert_checkpoint.py", ["--source=theirs", "--target=ours"]),
+            ("xlnet convert", ["--source=theirs", "--target=ours"]),
             ("run_squad.py", ["--model_dir=ours", "--do_predict", "--start_n_top=20",
                               "--end_n_top=20", "--allow_changes", "--predict_dir=ours",
                               "--predict_file=questions.json"])):

@@ -98,7 +98,7 @@ def test_the_released_vocabulary_comes_back_whole(tmp_path, is_older):
 
 
 @pytest.mark.parametrize("change, message", (
-    (lambda v: v["model"].update(type="BPE"), "the model is BPE, expected Unigram"),
+    (lambda v: v["model"].update(type="BPE"), "the model is BPE"),
     (lambda v: v["model"].update(byte_fallback=True), "expected Unigram without byte_fallback"),
     (lambda v: v["normalizer"]["normalizers"].insert(2, {"type": "NFC"}), "the normalizer .*NFC"),
     (lambda v: v["normalizer"]["normalizers"].pop(2), "the normalizer is .*expected that of XLNet"),
@@ -110,7 +110,7 @@ def test_the_released_vocabulary_comes_back_whole(tmp_path, is_older):
      "token '<new>' was added to the vocabulary as 1000000, which has no place here"),
     (lambda v: v["added_tokens"].append({"id": 12, "content": "<new>", "special": True}),
      "token '<new>' was added to the vocabulary as 12"),
-    (lambda v: v["model"]["vocab"].append(["x", float("nan")]), "the score nan, expected a finite"),
+    (lambda v: v["model"]["vocab"].append(["x", float("nan")]), "the score nan"),
     (lambda v: v["model"]["vocab"].append(["x"]), "not as that library writes it"),
     (lambda v: v.pop("model"), "not as that library writes it .KeyError: 'model'"),
     (lambda v: v.update(normalizer=None), "not as that library writes it")))

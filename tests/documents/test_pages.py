@@ -31,18 +31,18 @@ def targets(text):
         yield from (target, *targets(label))
 
 
-@pytest.mark.parametrize("page", MARKDOWN)
-def test_links_lead_to_what_is_there(page):
-    text = (ROOT / page).read_text(encoding="utf-8")
-    for target in targets(hooks._FENCED.sub("", text)):
-        path, _, anchor = target.partition("#")
-        if re.match(r"[a-z]+:", target):
-            assert target.startswith(("https://", "mailto:")), target
-            continue
-        led = (ROOT / page).parent / path if path else ROOT / page
-        assert led.exists(), "%s links to %s" % (page, target)
-        if anchor:
-            assert anchor in anchors(led.read_text(encoding="utf-8")), target
+def test_links_lead_to_what_is_there():
+    """On the site `mkdocs build --strict` says so; these pages are read on GitHub too."""
+    for page in MARKDOWN:
+        text = (ROOT / page).read_text(encoding="utf-8")
+        for target in targets(hooks._FENCED.sub("", text)):
+            path, _, anchor = target.partition("#")
+            if re.match(r"[a-z]+:", target):
+                assert target.startswith(("https://", "mailto:")), target
+                continue
+            led = (ROOT / page).parent / path if path else ROOT / page
+            assert led.exists(), "%s links to %s" % (page, target)
+            assert not anchor or anchor in anchors(led.read_text(encoding="utf-8")), target
 
 
 def test_every_block_is_run_or_says_why_not():
@@ -62,7 +62,7 @@ def test_each_program_has_a_page_with_all_of_its_flags(made):
                                                               *(ROOT / "scripts").glob("*.py")]
                if "__main__" in path.read_text(encoding="utf-8")}
     found = programs.all_files()
-    assert {file.path for file in found} == started
+    assert {file.path for file in found if file.path.endswith(".py")} == started
     for file in found:
         page = made["programs/" + pages.page_of(file.path)]
         for program in file.programs:
@@ -78,8 +78,8 @@ def test_each_program_has_a_page_with_all_of_its_flags(made):
 
 def test_flags_that_the_documents_name_are_there():
     """None that is only accepted for the sake of older command lines; others' are in the set."""
-    others = {"build", "gpus", "rm", "runner", "project", "logdir", "na", "dev", "help", "helpfull",
-              "config", "huggingface", "works"}
+    others = {"build", "gpus", "rm", "target", "no", "runner", "project", "logdir", "na", "dev",
+              "full", "help", "helpfull", "config", "huggingface", "works"}
     for file in programs.all_files():
         for program in file.programs:
             others.update(program.settings, *(

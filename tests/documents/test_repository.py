@@ -1,9 +1,11 @@
 """What stands around the code: release notes, citation, container, templates."""
 
+import json
 import os
 import re
 import shutil
 import subprocess
+import sys
 
 import pytest
 import release_notes
@@ -77,7 +79,7 @@ def test_the_status_of_ci_is_that_of_all_and_its_last_line_the_tests(
     """With programs that do nothing in the places of those that it starts."""
     for path, text in {
             "scripts/setup.sh": "[ -z \"$VENV\" ] || exit %d" % setup_of_other,
-            "scripts/run_tests.sh": "case $* in @*) exit %d ;; esac\necho all $*; exit %d" % (
+            "scripts/run_tests.sh": "case $* in *@*) exit %d ;; esac\necho all $*; exit %d" % (
                 smoke, tests),
             ".venv/bin/python": "[ \"$1\" != -c ] || echo 2.21"}.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
@@ -90,7 +92,7 @@ def test_the_status_of_ci_is_that_of_all_and_its_last_line_the_tests(
                           env={"PATH": os.environ["PATH"], **changes})
     assert done.returncode == status and said in done.stdout, done.stdout
     assert ".ci/run: " not in done.stdout or said
-    assert done.stdout.endswith("\nall -x\n")
+    assert done.stdout.endswith("\nall --full -x\n")
 
 
 def instructions():
@@ -100,7 +102,8 @@ def instructions():
 
 def test_the_container_is_made_of_what_is_there():
     """As far as that can be seen without building it."""
-    allowed = {"FROM", "ARG", "RUN", "USER", "WORKDIR", "COPY", "ENV", "CMD"}
+    allowed = {"FROM", "ARG", "RUN", "USER", "WORKDIR", "COPY", "ENV", "CMD", "EXPOSE",
+               "HEALTHCHECK", "ENTRYPOINT"}
     assert {name for name, _ in instructions()} == allowed
     ignored = (ROOT / ".dockerignore").read_text(encoding="utf-8").split()
     for name, rest in instructions():
@@ -109,7 +112,13 @@ def test_the_container_is_made_of_what_is_there():
                 assert (ROOT / source).exists() and source not in ignored
         if name == "RUN":
             assert subprocess.run(["bash", "-n", "-c", rest], check=False).returncode == 0
-    assert dict(instructions())["FROM"] == "python:3.13-slim-bookworm"
+    assert [rest for name, rest in instructions() if name == "FROM"] == [
+        "python:3.13-slim-bookworm AS base", "base AS serve", "base AS programs"]
+    (serve,), (flags, _) = ([json.loads(rest) for name, rest in instructions() if name == wanted]
+                            for wanted in ("ENTRYPOINT", "CMD"))
+    done = subprocess.run([sys.executable, ROOT / serve[1], "--help"], capture_output=True,
+                          text=True, check=True)
+    assert all(flag.split("=")[0] in done.stdout for flag in serve[2:] + flags)
     pinned = re.search(r"'tensorflow\[and-cuda\](==[\d.]+)'", (ROOT / "Dockerfile").read_text())[1]
     locked = (ROOT / "scripts" / "locked" / "programs-2.21.txt").read_text(encoding="utf-8")
     assert "tensorflow%s " % pinned in locked

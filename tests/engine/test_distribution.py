@@ -46,6 +46,7 @@ def test_training_runs_the_operations_of_a_function_in_place_of_its_call(graph):
 
 
 @pytest.mark.parametrize("other", ("replicas", "hosts", "micro"))
+@pytest.mark.slow
 def test_devices_change_nothing(runs, other):
     """Losses, gradient norms and final weights to 1e-6 over 50 steps: sums of the same float32
     numbers in another order, and this learning rate does not blow their last bits up."""
@@ -59,6 +60,7 @@ def test_devices_change_nothing(runs, other):
 
 
 @pytest.mark.parametrize("other", ("replicas", "hosts", "micro"))
+@pytest.mark.slow
 def test_devices_evaluate_alike(runs, other):
     """Each device has rows of its own and carries their memories; every window is judged once."""
     judged, expected = held_out(runs, other), held_out(runs, "one")
@@ -71,6 +73,7 @@ def held_out(place, name):
     return np.loadtxt(place / name / "held_out.tsv", skiprows=1)
 
 
+@pytest.mark.slow
 def test_each_host_saves_the_memories_of_its_rows(runs):
     whole = np.load(runs / "one" / ("memory-%d-0.npy" % STEPS))
     parts = [np.load(runs / "hosts" / ("memory-%d-%d.npy" % (STEPS, row))) for row in (0, 2)]

@@ -38,6 +38,7 @@ def variables(model_dir):
 @pytest.mark.parametrize("changes", (
     dict(), dict(num_core_per_host=2), dict(grad_accum_steps=2)),
     ids=("one", "replicas", "micro_batches"))
+@pytest.mark.slow
 def test_training_is_that_of_tensorflows_bit_for_bit(place, tmp_path, monkeypatch, changes):
     """20 steps with dropout and memories, and 10 steps after the other's checkpoint of step 10."""
     def run(name):

@@ -194,6 +194,7 @@ def test_bfloat16_on_a_gpu_without_it_is_said(machine, gpu, precision, words):
     assert train_step.precision_in_words(NetworkSettings(precision=precision), devices) == words
 
 
+@pytest.mark.slow
 def test_an_exhausted_memory_is_one_line(place, monkeypatch):
     """A step that needs more than there are addresses for."""
     seed_of = train_step.dropout_seed
@@ -210,6 +211,7 @@ def test_an_exhausted_memory_is_one_line(place, monkeypatch):
         assert "--" + flag in done.stderr
 
 
+@pytest.mark.slow
 def test_tests_for_a_gpu_do_not_run_without_one():
     if gpus.device_files():
         pytest.skip("this machine has a GPU")

@@ -35,6 +35,7 @@ def local_addresses(count):
     return ["localhost:%d" % port for port in free_ports(count)]
 
 
+@pytest.mark.slow
 def test_all_wait_for_the_last(monkeypatch, caplog):
     monkeypatch.setattr(meeting, "_SECONDS_BETWEEN_LINES", 0)
     caplog.set_level("INFO")
@@ -65,10 +66,6 @@ def test_an_address_without_a_port_is_one_line(address):
         meeting.wait_for_all(["localhost:2222", address], 0)
 
 
-def test_a_name_with_an_empty_part_is_nobodys():
-    assert meeting._why_silent(("host..example", 2222)) == "no name of a host"
-
-
 def start_one(place, name, addresses, index, **changes):
     return start(place, name, {"PYTHONUNBUFFERED": "1", "TF_CONFIG": json.dumps({
         "cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}})},
@@ -77,6 +74,7 @@ def start_one(place, name, addresses, index, **changes):
 
 @pytest.mark.parametrize("number, status, last", (
     (signal.SIGINT, 130, "train_gpu.py: stopped"), (signal.SIGTERM, -signal.SIGTERM, None)))
+@pytest.mark.slow
 def test_a_waiting_host_hears_signals(place, number, status, last):
     host = start_one(place, "waiting", local_addresses(2), 1)
     line = host.stdout.readline()
@@ -88,6 +86,7 @@ def test_a_waiting_host_hears_signals(place, number, status, last):
     assert rest == [last or ""]
 
 
+@pytest.mark.slow
 def test_a_host_lost_before_the_session_ends_the_other(place):
     """The chief cannot keep the vocabulary, behind the meeting and before there is a session."""
     (place / "refused" / "spiece.model" / "in the way").mkdir(parents=True)
@@ -113,6 +112,7 @@ class Session:
 
 @pytest.mark.parametrize("has_session", (False, True))
 @pytest.mark.parametrize("ends", (False, True))
+@pytest.mark.slow
 def test_a_step_that_does_not_end_ends_the_program(monkeypatch, has_session, ends):
     monkeypatch.setattr(multi_host, "_SECONDS_BETWEEN_LOOKS", 0.01)
     monkeypatch.setattr(multi_host, "_SECONDS_TO_END", 0.3)
@@ -154,7 +154,7 @@ _BUSY = """
 import threading, time
 import tensorflow.compat.v1 as tf
 from xlnet import cli
-from xlnet.engine import hosts
+from xlnet.engine import multi_host
 
 def main():
     with tf.Graph().as_default():
@@ -166,12 +166,13 @@ def main():
     for _ in range(8):
         threading.Thread(target=steps, daemon=True).start()
     time.sleep(0.5)
-    raise hosts.Lost("host 1 (a:1)")
+    raise multi_host.Lost("host 1 (a:1)")
 
 cli.run(main)
 """
 
 
+@pytest.mark.slow
 def test_a_program_that_lost_a_host_ends_though_threads_are_in_tensorflow():
     """As where one closes the session of a step that waits for that host. Half of the programs
     that take TensorFlow down then abort."""

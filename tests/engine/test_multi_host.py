@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from helpers.pretraining import curve, start_hosts, train, wait_for_step, weights
 
+pytestmark = pytest.mark.slow
+
 # Signals are sent right before an evaluation, so that they are there before many steps have passed.
 RUN = dict(train_steps=60, save_steps=6, max_save=0, eval_steps=20, n_layer=1)
 

@@ -11,6 +11,8 @@ from run import WORKS
 from xlnet.network import ops
 from xlnet.settings.network import XLNetConfig
 
+pytestmark = pytest.mark.slow
+
 
 def long_sums(graph_def):
     """The operations, those of functions too, that sum more than two tensors."""

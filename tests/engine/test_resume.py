@@ -12,6 +12,8 @@ from helpers.pretraining import curve, start, train, wait_for_step, weights
 
 from xlnet.batches import input_pipeline
 
+pytestmark = pytest.mark.slow
+
 RUN = dict(train_steps=40, save_steps=6, max_save=0, eval_steps=20, n_layer=1)
 
 

@@ -21,7 +21,7 @@ from xlnet.engine.predictor import Answering
 from xlnet.pretraining.held_out import HeldOut
 
 RUN = dict(train_steps=6, save_steps=2, eval_steps=2, max_save=0, n_layer=1)
-pytestmark = pytest.mark.usefixtures("quick_start")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_start")]
 
 
 @pytest.fixture(scope="module")

@@ -17,9 +17,8 @@ from xlnet.finetuning import model, trials
 from xlnet.models import task_model
 from xlnet.network import heads, modeling
 from xlnet.settings.network import RunConfig, XLNetConfig
-from xlnet.tasks.types.kind import LossOptions
+from xlnet.tasks.types.contract import LossOptions
 from xlnet.tasks.types.known import GLUE
-from xlnet.tasks.types.registry import KINDS
 from xlnet.tasks.types.task import Row
 
 pytestmark = pytest.mark.usefixtures("quick_start")
@@ -49,6 +48,7 @@ def selected(place):
         weight_decay=0.1, class_weights="balanced", label_smoothing=0.1, warmup_share=0.25))
 
 
+@pytest.mark.slow
 def test_the_best_checkpoint_is_complete(place, selected):
     assert "27 rows, labels animal, plant, stone; 10 % of the file held out as dev" in selected
     assert "steps       0 to 4, 1 of warm-up" in selected
@@ -69,6 +69,7 @@ def test_the_best_checkpoint_is_complete(place, selected):
     assert all(np.array_equal(whole[name], exported[name]) for name in exported)
 
 
+@pytest.mark.slow
 def test_the_best_model_predicts_the_standard_input(place, selected, monkeypatch):
     texts = b"kamat telok\nmitel\nlaskit\n"
     monkeypatch.setattr("sys.stdin", types.SimpleNamespace(buffer=io.BytesIO(texts)))
@@ -80,6 +81,7 @@ def test_the_best_model_predicts_the_standard_input(place, selected, monkeypatch
     np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=2e-6)
 
 
+@pytest.mark.slow
 def test_rows_that_cannot_be_read_cost_no_others_their_answers(place, selected):
     texts = place.directory / "holes.csv"
     texts.write_text("name;text\na;kamat telok\n\nb;\nc;机\n", "utf-8")
@@ -98,6 +100,7 @@ def test_rows_that_cannot_be_read_cost_no_others_their_answers(place, selected):
     assert lines[2][1:] == lines[3][1:] == [""] * 4
 
 
+@pytest.mark.slow
 def test_without_a_length_three_epochs_are_evaluated_one_by_one(place):
     """27 rows in batches of 16: an epoch has 1.7 steps, three have 5."""
     out = place.succeed("--do_train=True", **arguments(
@@ -113,6 +116,7 @@ def test_without_a_length_three_epochs_are_evaluated_one_by_one(place):
         "model.ckpt-%d.index" % step for step in (2, 4, 5)}
 
 
+@pytest.mark.slow
 def test_frozen_layers_keep_their_weights(place, selected):
     early, late = (weights(place.path("model", "model.ckpt-%d" % step)) for step in (2, 4))
     config = XLNetConfig(json_path=place.path("model", "xlnet_config.json"))
@@ -127,6 +131,7 @@ def test_frozen_layers_keep_their_weights(place, selected):
     assert model.is_frozen("model/transformer/layer_0/ff/layer_1/kernel", config, 1)
 
 
+@pytest.mark.slow
 def test_replicas_and_micro_batches_change_nothing(place):
     """Without dropout, whose noise depends on where a row is."""
     flags = arguments(place, learning_rate=0.01, dropout=0, dropatt=0, train_steps=3)
@@ -141,6 +146,7 @@ def test_replicas_and_micro_batches_change_nothing(place):
         np.testing.assert_allclose(value, parts[name], rtol=0, atol=1e-5, err_msg=name)
 
 
+@pytest.mark.slow
 def test_windows_are_averaged(place, selected):
     """Texts that fit have one window, and so the same answer."""
     answers = {}
@@ -155,6 +161,7 @@ def test_windows_are_averaged(place, selected):
     assert different.any() and not different[::3].any()     # every third text is short
 
 
+@pytest.mark.slow
 def test_long_texts_with_memory(place):
     """The answer to a text does not depend on the rest of the batch, or on the most segments."""
     flags = arguments(place, long_document="memory", max_seq_length=8, train_steps=1,
@@ -173,7 +180,7 @@ def test_long_texts_with_memory(place):
 def test_windows_add_up_in_the_order_of_rows():
     parts = [dict(values=np.array([[2.], [4.]]), loss=np.array([2., 4.]), index=np.array([3, 1])),
              dict(values=np.array([[6.], [8.]]), loss=np.array([6., 8.]), index=np.array([0, 2]))]
-    answers = KINDS["regression"].join(None, predictor.in_order(parts), np.array([1, 3]))
+    answers = GLUE["sts-b"].head.join(predictor.in_order(parts), np.array([1, 3]))
     assert answers.values.tolist() == [[6], [14 / 3]] and answers.loss.tolist() == [6, 14 / 3]
     assert predictor.in_order(parts)["loss"].tolist() == [6, 4, 8, 2]
 
@@ -182,6 +189,7 @@ def goodness(evaluation):
     return evaluation["micro_f1"], -evaluation["loss"]
 
 
+@pytest.mark.slow
 def test_trials_stop_early_and_the_best_is_kept(place):
     """One learns, the other one's rate is so high that it soon gets worse."""
     steps = 8
@@ -220,20 +228,20 @@ def test_trials_stop_early_and_the_best_is_kept(place):
     (dict(freeze_layers=3), "freeze_layers is 3, but the network has 2 layers"),
     (dict(class_weights="animal:2,water:1"), "class_weights: no label 'water'"),
     (dict(class_weights="animal:much"), "class_weights: 'much' is not a number"),
-    (dict(class_weights="foo"), "class_weights: 'foo', expected balanced, or label:weight, ... "),
-    (dict(class_weights="animal:-2"), "class_weights: -2 of label 'animal', expected a number "),
+    (dict(class_weights="foo"), "class_weights: 'foo'"),
+    (dict(class_weights="animal:-2"), "class_weights: -2 of label 'animal'"),
     (dict(patience=2), "patience needs --eval_steps"),
     (dict(num_trials=2), "num_trials needs --eval_steps"),
-    (dict(epochs=0, train_steps=None), "epochs is 0.0, expected 0 < epochs"),
+    (dict(epochs=0, train_steps=None), "epochs is 0.0"),
     (dict(epochs=1), "epochs and train_steps are both given"),
     (dict(metric="recall"), "metric: task custom has no recall"),
-    (dict(label_smoothing=1.5), "label_smoothing is 1.5, expected 0 <= label_smoothing <= 1"),
+    (dict(label_smoothing=1.5), "label_smoothing is 1.5"),
     (dict(num_trials=2, eval_steps=1, learning_rates="1e-5;2e-5"), "learning_rates: '1e-5;2e-5'"),
     (dict(patience=1, eval_steps=None, dev_share=0), "patience needs a file dev to evaluate on: it "
                                                      "looks at evaluations while training"),
     (dict(num_trials=2, eval_steps=None, dev_share=0), "num_trials needs a file dev to evaluate"),
     (dict(do_eval=True, dev_share=0), "task custom has no split 'dev' (splits: train)"),
-    (dict(dev_share=1), "dev_share is 1.0, expected 0 <= dev_share < 1"),
+    (dict(dev_share=1), "dev_share is 1.0"),
     (dict(choice_columns="a,b"), "no column 'a'"),
     (dict(predict_file="none.csv", do_predict=True), "no such file: none.csv"),
 ])
@@ -260,6 +268,7 @@ def test_too_few_and_too_many_files_are_refused_before_training(place, tmp_path,
     assert message in done.stderr and not (tmp_path / "no").exists()
 
 
+@pytest.mark.slow
 def test_a_dev_share_of_0_trains_on_all_rows(place):
     done = place.run("--do_train=True", **arguments(
         place, model_dir=place.path("whole"), dev_share=0, eval_steps=None, train_steps=1))
@@ -300,15 +309,14 @@ def test_segments_remember_the_ones_before(graph):
 
 
 def test_balanced_class_weights():
-    task = GLUE["cola"]
-    class_weights = task.kind.class_weights
+    class_weights = GLUE["cola"].head.class_weights
     rows = [Row("", (), label) for label in "0001"]
-    assert class_weights("balanced", task, rows) == pytest.approx([4 / 6, 2])
-    assert class_weights("1:3", task, rows) == [1, 3]
-    assert class_weights("0:2, 1 : 3", task, rows) == [2, 3]
-    assert class_weights("balanced", task, None) is None
+    assert class_weights("balanced", rows) == pytest.approx([4 / 6, 2])
+    assert class_weights("1:3", rows) == [1, 3]
+    assert class_weights("0:2, 1 : 3", rows) == [2, 3]
+    assert class_weights("balanced", None) is None
     with pytest.raises(UserError, match="sts-b is no classification"):
-        GLUE["sts-b"].kind.class_weights("balanced", GLUE["sts-b"], rows)
+        GLUE["sts-b"].head.class_weights("balanced", rows)
 
 
 def test_training_loss(graph):
@@ -318,7 +326,7 @@ def test_training_loss(graph):
     features = {"label_ids": tf.constant([0, 0])}
 
     def loss(*options):
-        value = GLUE["cola"].kind.loss(heads.Layers, GLUE["cola"], tf.constant(logits), features,
+        value = GLUE["cola"].head.loss(heads.Layers, tf.constant(logits), features,
                                        LossOptions(*options))
         with tf.Session() as session:
             return session.run(value).mean()

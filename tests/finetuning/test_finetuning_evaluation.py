@@ -37,6 +37,7 @@ def arguments(place, **changes):
 
 
 @pytest.mark.parametrize("how", ("truncate", "sliding"))
+@pytest.mark.slow
 def test_three_devices_answer_as_one(place, how):
     """31 rows in batches of 3, of all lengths; answers equal to the last bit."""
     results = []
@@ -54,6 +55,7 @@ def test_three_devices_answer_as_one(place, how):
     assert (lines, answers) == other
 
 
+@pytest.mark.slow
 def test_evaluations_while_training_run_on_all_devices(place, monkeypatch):
     """And give what one device gives for the same checkpoints."""
     used, side_by_side = [], Answering._side_by_side

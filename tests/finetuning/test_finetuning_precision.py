@@ -9,6 +9,8 @@ from helpers.paths import RELEASED
 
 from xlnet.engine import optimizer
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):

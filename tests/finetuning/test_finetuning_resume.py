@@ -13,7 +13,7 @@ from helpers.finetuning import make_workspace, weights
 
 from xlnet.engine import progress
 
-pytestmark = pytest.mark.usefixtures("quick_start")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_start")]
 
 
 @pytest.fixture(scope="module")

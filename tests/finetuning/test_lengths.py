@@ -61,5 +61,5 @@ def test_shares_of_the_steps(tmp_path):
 
 
 def test_no_epoch_is_no_length(tmp_path):
-    with pytest.raises(UserError, match="epochs is 0.0, expected 0 < epochs"):
+    with pytest.raises(UserError, match="epochs is 0.0"):
         settings_of(tmp_path, epochs=0.0).check()

@@ -22,7 +22,7 @@ SIZES = dict(max_seq_length=32, train_batch_size=4, grad_accum_steps=1, eval_bat
 pytestmark = pytest.mark.usefixtures("quick_start")
 
 # The other programs' tasks have tests of their own.
-NAMES = [name for name, task in known.TASKS.items() if task.kind.program == "run_classifier.py"]
+NAMES = [name for name, task in known.TASKS.items() if task.type.program == "run_classifier.py"]
 # XNLI is one task in 15 languages: what differs is which rows are read, a later test's subject.
 # AX is predicted with MNLI's model.
 TRAINED = [name for name in NAMES
@@ -94,6 +94,7 @@ def check_predictions(place, task, model_dir):
 
 
 @pytest.mark.parametrize("name", TRAINED)
+@pytest.mark.slow
 def test_task(place, name):
     task, model_dir = known.TASKS[name], place / "models" / name
     make_files(place, name)
@@ -125,10 +126,23 @@ def test_a_language_of_xnli_has_its_own_rows(tmp_path, language):
         assert {row.label for row in rows} <= set(task.labels)
 
 
+@pytest.mark.parametrize("name", official.NAMES)
+def test_official_files_are_read(tmp_path, name):
+    """On rows of their form; `tests/tasks/test_real_files.py` reads the files themselves."""
+    task = known.TASKS[name]
+    official.make(name, tmp_path / name)
+    for split in task.files:
+        rows = parsing.read_rows(task, tmp_path / name, split)
+        assert len({row.id for row in rows}) == len(rows) > 3
+        assert all(text.strip() for row in rows for pair in row.pairs for text in pair if text)
+        assert {row.label for row in rows} <= {None, *(task.labels or {row.label for row in rows})}
+
+
 def test_every_known_task_has_official_files():
     assert sorted(official.NAMES) == sorted(NAMES)
 
 
+@pytest.mark.slow
 def test_choices_of_different_numbers_with_their_texts_as_labels(place, tmp_path):
     """What a row does not have is never chosen, and a label may be smoothed."""
     rng = random.Random(0)

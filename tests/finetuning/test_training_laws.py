@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from xlnet.engine import checkpoint
 
-pytestmark = pytest.mark.usefixtures("quick_start")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_start")]
 
 STEPS, LAYERS = 3, 2
 SETTINGS = st.fixed_dictionaries(dict(

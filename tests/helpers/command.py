@@ -9,6 +9,7 @@ import sys
 from absl import flags
 
 from helpers.paths import ROOT
+from xlnet import commands
 
 
 class Done(collections.namedtuple("Done", "returncode stdout stderr")):
@@ -21,12 +22,17 @@ class Done(collections.namedtuple("Done", "returncode stdout stderr")):
 
 
 def run(program, *arguments):
-    """Runs `program`, a file name in the repository, as `__main__`; returns `Done`."""
+    """Runs `program`, a file name in the repository or "xlnet" with its subcommand, as `__main__`;
+    returns `Done`."""
     stdout, stderr, before = io.StringIO(), io.StringIO(), sys.argv
-    sys.argv, status = [program, *arguments], 0
+    words = program.split() if program.startswith("xlnet ") else [program]
+    sys.argv, status = [*words, *arguments], 0
     try:
         with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):
-            runpy.run_path(str(ROOT / program), run_name="__main__")
+            if len(words) > 1:
+                commands.main()
+            else:
+                runpy.run_path(str(ROOT / program), run_name="__main__")
     except SystemExit as e:
         status = e.code or 0
     finally:

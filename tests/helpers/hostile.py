@@ -177,8 +177,8 @@ def _rows_of(group, place, path, **columns):
     except UserError as e:
         assert os.path.basename(path) in str(e), e
         return None
-    examples = list(task.kind.examples(task, rows))
-    made = task.kind.encode(examples, place.tokenizer, encoding.Layout(16))
+    examples = list(task.reader.examples(rows))
+    made = task.reader.encode(examples, place.tokenizer, encoding.Layout(16))
     assert all(0 <= ids.min() and ids.max() < place.tokenizer.vocab_size
                for name, ids in made[0].items() if name == "input_ids" and ids.size)
     return rows
@@ -231,7 +231,7 @@ def questions(value, place):
     except UserError as e:
         assert "train.json" in str(e), e
         return
-    assert isinstance(task.kind, spans.Spans)
+    assert isinstance(task.reader, spans.SpanReader)
     for row in rows:
         context = row.pairs[0][0]
         assert all(answer.start is None or -1 <= answer.start < max(len(context), 1)

@@ -126,7 +126,7 @@ def _prediction_flags(inputs, folder):
 
 
 def _export_flags(inputs, folder):
-    return ["scripts/export.py", "--model_dir=%s" % (inputs / "m"),
+    return ["xlnet export", "--model_dir=%s" % (inputs / "m"),
             "--export_dir=%s" % (folder / "served")]
 
 
@@ -135,7 +135,7 @@ def _make_theirs(folder):
 
 
 def _conversion_flags(inputs, folder):
-    return ["scripts/convert_checkpoint.py",
+    return ["xlnet convert",
             "--source=%s" % (inputs / "theirs"), "--target=%s" % (folder / "ours")]
 
 

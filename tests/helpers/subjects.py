@@ -335,10 +335,10 @@ def _make_saved(folder, version):
 
 
 def _read_saved(folder):
-    from xlnet.serving.server.saved_model import SavedModel
-    model = SavedModel(str(folder / "served"))
+    from xlnet.serving.server import saved_model
+    model = saved_model.SavedModel(str(folder / "served"))
     row = {name: [4 * (name == "input_ids")] * 8 for name in model.inputs("ids")}
-    return model.run("ids", model.arrays("ids", [row]))
+    return model.run("ids", saved_model.arrays(model.inputs("ids"), [row]))
 
 
 def _make_theirs(folder, version):

@@ -46,7 +46,7 @@ def test_what_is_left_out_is_the_models(model):
 def test_a_model_of_another_program_is_refused(model):
     described = json.loads((model / "task.json").read_text())
     (model / "task.json").write_text(json.dumps(dict(described, kind="tagging")))
-    with pytest.raises(UserError, match="task.json was trained with run_tagger.py; ask it with th"):
+    with pytest.raises(UserError, match="task.json was trained with run_tagger.py"):
         settled.settled(*settings_of(model))
 
 
@@ -134,7 +134,7 @@ def test_what_no_model_keeps_has_to_be_given(model, what, missing):
 
 
 def test_without_a_model_there_is_nothing_to_predict_with(tmp_path):
-    with pytest.raises(UserError, match="no checkpoint in .*; train with --do_train=True first"):
+    with pytest.raises(UserError, match="no checkpoint in"):
         settled.settled(*settings_of(tmp_path))
     with pytest.raises(MissingFlag, match="^flag --task_name is required: a known task"):
         settled.settled(*settings_of(tmp_path, do_train=True))

@@ -13,9 +13,11 @@ from xlnet.pretraining import objectives
 from xlnet.records import feature_spec
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
 from xlnet.settings.network import NetworkSettings
-from xlnet.tasks.types.kind import LossOptions
-from xlnet.tasks.types.registry import KINDS
+from xlnet.tasks.types.contract import LossOptions
+from xlnet.tasks.types.registry import TASK_TYPES
 from xlnet.tasks.types.task import Task
+
+pytestmark = pytest.mark.slow
 
 BATCH, LENGTH, TARGETS, MEMORY, VOCABULARY = 16, 512, 85, 32, 50
 CONFIG = xlnet.XLNetConfig(n_layer=1, d_model=32, n_head=2, d_head=16, d_inner=64,
@@ -81,18 +83,20 @@ SETTINGS = {"spans": SpanSettings, "tagging": TaggerSettings}       # the others
 LABELS = {"tagging": ("O", "B-PER", "I-PER"), "regression": None}
 
 
-@pytest.mark.parametrize("kind", sorted(KINDS) if ALL else ("classification", "spans"))
+@pytest.mark.parametrize("kind", sorted(TASK_TYPES) if ALL else ("classification", "spans"))
 def test_heads(kind):
     settings = SETTINGS.get(kind, ClassifierSettings)(
         model_dir="", task_name="custom", do_train=True, max_seq_length=LENGTH)
-    task = KINDS[kind].configured(Task("custom", ("text",), (), ("label",), LABELS.get(
-        kind, ("a", "b")), (), KINDS[kind]), settings)
+    task = Task("custom", ("text",), (), ("label",), LABELS.get(kind, ("a", "b")), (),
+                TASK_TYPES[kind])
+    if task.type.configured:
+        task = task.type.configured(task, settings)
     length = layout.of_records(settings, task).max_seq_length
-    choices = task.kind.num_choices(task, True)
+    choices = task.head.num_choices(True)
     random = np.random.RandomState(0)
     features = {}
     for feature in feature_spec.finetuning_features(
-            length, task.kind.label_features(task, length), choices):
+            length, task.head.features(length), choices):
         shape = [BATCH // choices, *feature.shape]
         features[feature.name] = (random.randint(0, 2, shape).astype(np.int32)
                                   if feature.dtype == "int" else np.zeros(shape, np.float32))
@@ -100,7 +104,7 @@ def test_heads(kind):
 
     def loss(precision):
         network = NetworkSettings(precision=precision, **NETWORK)
-        model = TaskModel(CONFIG, task, network, settings, task.kind.head_scope(task.name))
+        model = TaskModel(CONFIG, task, network, settings, task.head.scope())
         return tf.reduce_mean(model.training_loss(
             {name: tf.constant(value) for name, value in features.items()},
             tf.constant([1, 2]), LossOptions()))

@@ -49,6 +49,7 @@ def held_out(printed):
 
 
 @pytest.mark.parametrize("objective", ("causal", "masked"))
+@pytest.mark.slow
 def test_other_objectives_learn(place, objective):
     # Causal, num_predict is not read: more than a window has.
     extra = dict(same_length=True, num_predict=85) if objective == "causal" else \
@@ -66,6 +67,7 @@ def test_other_objectives_learn(place, objective):
     assert not any("mask_emb" in name for name in names)    # only the query stream has it
 
 
+@pytest.mark.slow
 def test_the_permutation_objective_judges_segments_too(place):
     done = train(place, "judged", next_segment_loss=1., **dict(HELD, eval_steps=0, train_steps=3))
     assert done.returncode == 0, done.stderr
@@ -75,6 +77,7 @@ def test_the_permutation_objective_judges_segments_too(place):
     assert 0.5 < first[0] - first[1] < 0.9      # ln 2, as nothing is known yet
 
 
+@pytest.mark.slow
 def test_precisions_train_alike(place):
     """300 steps of a small network: bf16 and fp16 end within 2 % of the float32 loss."""
     last = {}
@@ -89,6 +92,7 @@ def test_precisions_train_alike(place):
     assert stored["loss_scale/scale"] >= 1 and stored["loss_scale/good_steps"] > 200
 
 
+@pytest.mark.slow
 def test_recomputing_changes_nothing(place):
     run = dict(train_steps=10, dropout=0.2)
     for name, recompute in (("kept", False), ("recomputed", True)):
@@ -135,6 +139,7 @@ def board(folder):
     return scalars, texts
 
 
+@pytest.mark.slow
 def test_tensorboard_and_csv_say_the_same(place, reported):
     scalars, texts = board(place / "reported")
     for name in ("learning_rate", "gradient_norm", "gradient_scale", "per_second", "memory_gib"):
@@ -158,6 +163,7 @@ def best(place, reported):
     return min((5, 10), key=losses.get)
 
 
+@pytest.mark.slow
 def test_the_best_checkpoint_is_kept(place, reported, best):
     names = {path.name for path in (place / "reported" / "best").iterdir()}
     assert names == {"checkpoint", "pretraining.json", "xlnet_config.json", "spiece.model",
@@ -165,6 +171,7 @@ def test_the_best_checkpoint_is_kept(place, reported, best):
                      "model.ckpt-%d.index" % best, "model.ckpt-%d.data-00000-of-00001" % best}
 
 
+@pytest.mark.slow
 def test_the_best_checkpoint_has_the_averages_as_weights(place, reported, best):
     """And no slots: it is to start from, here or in run_classifier.py."""
     reader = tf.train.load_checkpoint(str(place / "reported" / ("model.ckpt-%d" % best)))
@@ -189,6 +196,7 @@ def test_the_best_checkpoint_has_the_averages_as_weights(place, reported, best):
     np.testing.assert_array_equal(weights(place, "tuned")[name], kept[name])
 
 
+@pytest.mark.slow
 def test_all_settings_are_written(place, reported):
     """Each with its value, whether a flag gave it or nobody did; the architecture among them."""
     expected = {field.name: default_of(field) for group in GROUPS
@@ -204,6 +212,7 @@ def test_all_settings_are_written(place, reported):
 
 
 @pytest.mark.parametrize("objective", ("permutation", "causal", "masked"))
+@pytest.mark.slow
 def test_memories_are_carried_through_evaluation(objective):
     """The same batch twice: the second time it is remembered, unless streams start anew."""
     model = PretrainingModel(
@@ -223,6 +232,7 @@ def test_memories_are_carried_through_evaluation(objective):
         assert (abs(first - second) < 1e-6) == is_same
 
 
+@pytest.mark.slow
 def test_a_config_file_and_flags(place):
     path = place / "run.json"
     path.write_text(json.dumps({"about": {"for": "a test"}, "train_steps": 2, "dropout": 0,
@@ -256,6 +266,7 @@ def test_seeds_that_differ_in_any_bit_have_other_random_bits(graph):
     assert len(set(found)) == 4 and found[0] == found[-1] == 5 + (7 << 32)
 
 
+@pytest.mark.slow
 def test_what_is_masked_in_an_evaluation_depends_on_the_sequence_alone(place):
     """Not on the step, nor on the row of the batch."""
     found = []
@@ -284,25 +295,30 @@ GOOD = dict(loss=3., gradient_norm=1., gradient_scale=1.)
 WRONG = {"loss": dict(loss=np.float32("nan")), "gradient norm": dict(gradient_norm=np.inf)}
 
 
+def report(steps, **how):
+    """Tells a `Progress` what the steps from 7 on brought."""
+    hook = progress.Progress(train_steps=999, log_steps=999, per_step=1, unit="tokens", **how)
+    hook.after_create_session(types.SimpleNamespace(run=lambda step: 6), None)
+    for values in steps:
+        hook.after_run(None, types.SimpleNamespace(results=values))
+
+
 @pytest.mark.parametrize("name", list(WRONG))
 def test_what_stops_a_run(name):
-    hook = progress.Progress(train_steps=9, log_steps=1, per_step=1, unit="tokens")
-    hook._check(7, GOOD)
-    hook._check(7, dict(GOOD, loss=99.))
-    hook._check(7, dict(GOOD, gradient_norm=np.inf, gradient_scale=2.))     # halved, no harm
-    with pytest.raises(UserError, match="%s is .* step 7.* none;" % name):
-        hook._check(7, dict(GOOD, **WRONG[name]))
+    fine = [GOOD, dict(GOOD, loss=99.),
+            dict(GOOD, gradient_norm=np.inf, gradient_scale=2.)]     # halved, no harm
+    report(fine)
+    with pytest.raises(UserError, match="%s is .* step 10.* none;" % name):
+        report([*fine, dict(GOOD, **WRONG[name])])
 
 
 @pytest.mark.parametrize("losses, step", (
-    ([4.] * 100 + [5.9] * 400, 153), ([4.] * 300 + [4.9] * 300, None), ([4., 8.] * 200, None),
+    ([4.] * 100 + [5.9] * 400, 159), ([4.] * 300 + [4.9] * 300, None), ([4., 8.] * 200, None),
     ([9., 4., 4.] * 30, None)), ids=("rises", "a little", "wavers", "few steps"))
 def test_a_loss_that_rises_is_noted_once(caplog, losses, step):
-    hook = progress.Progress(train_steps=9, log_steps=1, per_step=1, unit="tokens",
-                             with_perplexity=True)
-    for number, loss in enumerate(losses, 1):
-        hook._watch(number, loss)
-    assert [record.args[0] for record in caplog.records] == [step] * bool(step)
+    report([dict(GOOD, loss=loss) for loss in losses], with_perplexity=True)
+    warned = [record for record in caplog.records if record.levelname == "WARNING"]
+    assert [record.args[0] for record in warned] == [step] * bool(step)
 
 
 # ---- presets

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from xlnet.engine import checkpoint
 
-pytestmark = pytest.mark.usefixtures("quick_start")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_start")]
 
 SETTINGS = st.fixed_dictionaries(dict(
     objective=st.sampled_from(["permutation", "causal", "masked"]),

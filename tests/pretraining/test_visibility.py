@@ -4,6 +4,7 @@ Shape letters as in `modeling`.
 """
 
 import numpy as np
+import pytest
 import tensorflow.compat.v1 as tf
 from helpers.laws import law
 from hypothesis import strategies as st
@@ -12,6 +13,8 @@ from xlnet.batches import permutation as permutations
 from xlnet.engine import distribution
 from xlnet.pretraining import objectives
 from xlnet.settings.network import NetworkSettings, XLNetConfig
+
+pytestmark = pytest.mark.slow
 
 VOCABULARY = 30
 

@@ -15,6 +15,8 @@ from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.settings.pretraining import PretrainingSettings
 from xlnet.settings.training import OptimizationSettings
 
+pytestmark = pytest.mark.slow
+
 
 def losses(model, compile_it, steps=4):
     """Losses of some steps of the model function's training operation, and the last weights."""

@@ -67,10 +67,10 @@ STREAM = VALUES["streams"][0]
 
 
 @pytest.mark.parametrize("changes, message", [
-    (dict(streams=[dict(STREAM, file="/etc/passwd")]), "file '/etc/passwd', expected a name below"),
-    (dict(streams=[dict(STREAM, file="../a.tfrecord")]), "file '../a.tfrecord', expected a name"),
+    (dict(streams=[dict(STREAM, file="/etc/passwd")]), "file '/etc/passwd'"),
+    (dict(streams=[dict(STREAM, file="../a.tfrecord")]), "file '../a.tfrecord'"),
     (dict(streams=[dict(STREAM, file="b/../../a.tfrecord")]), "expected a name below"),
-    (dict(sp_model="/tmp/spiece.model"), "file '/tmp/spiece.model', expected a name below"),
+    (dict(sp_model="/tmp/spiece.model"), "file '/tmp/spiece.model'"),
     (dict(num_streams=2), "num_streams is 2, which does not fit its 1 streams of at least 2 "
                           "windows"),
     (dict(num_streams=0), "num_streams is 0"),
@@ -78,17 +78,17 @@ STREAM = VALUES["streams"][0]
     (dict(windows_per_stream=3), "windows_per_stream is 3, which does not fit its 1 streams of at "
                                  "least 2 windows of 8 tokens"),
     (dict(windows_per_stream=-1), "windows_per_stream is -1"),
-    (dict(windows_per_stream="2"), "windows_per_stream is '2', expected int"),
-    (dict(windows_per_stream=True), "windows_per_stream is True, expected int"),
+    (dict(windows_per_stream="2"), "windows_per_stream is '2'"),
+    (dict(windows_per_stream=True), "windows_per_stream is True"),
     (dict(reuse_len=8), "reuse_len is 8"),
     (dict(bi_data=True), "num_streams is 1, which does not fit"),
     (dict(bi_data=True, num_streams=2, streams=[STREAM, STREAM]),
-     r"directions of the streams are \[0, 0\], expected 0, 1, 0, 1, ..."),
-    (dict(bi_data=1), "bi_data is 1, expected bool"),
-    (dict(streams={}), "streams is {}, expected list"),
-    (dict(streams=["a"]), r"streams\[0\]: 'a', expected an object"),
+     r"directions of the streams are \[0, 0\]"),
+    (dict(bi_data=1), "bi_data is 1"),
+    (dict(streams={}), "streams is {}"),
+    (dict(streams=["a"]), r"streams\[0\]: 'a'"),
     (dict(streams=[{"file": "a"}]), r"streams\[0\]: missing fields \['bytes', 'direction'"),
-    (dict(streams=[dict(STREAM, bytes="5")]), r"streams\[0\]: bytes is '5', expected int"),
+    (dict(streams=[dict(STREAM, bytes="5")]), r"streams\[0\]: bytes is '5'"),
     (dict(more=1), r"missing fields \[\], unexpected fields \['more'\]"),
 ])
 def test_edited_manifests_are_refused_in_one_line(directory, changes, message):
@@ -108,7 +108,7 @@ def test_a_missing_key_is_named(directory):
 
 
 def test_remote_records_are_refused(directory):
-    with pytest.raises(UserError, match="gs://mine/records is remote, .*; copy the directory"):
+    with pytest.raises(UserError, match="gs://mine/records is remote,"):
         Manifest.read("gs://mine/records")
 
 
@@ -147,7 +147,7 @@ def test_a_damaged_record_is_named(whole, place, message):
 
 def test_a_file_of_other_records_is_named(whole):
     (whole / "a.tfrecord").write_bytes(tfrecord.frame(b"widow 77") * 3)
-    with pytest.raises(UserError, match="a.tfrecord: not the file that was made; manifest.json"):
+    with pytest.raises(UserError, match="a.tfrecord: not the file that was made"):
         Manifest.read(str(whole)).verify(str(whole))
     (whole / "a.tfrecord").write_bytes(tfrecord.frame(b"window 0") * 3)
     (whole / "spiece.model").write_bytes(b"other")
@@ -158,7 +158,7 @@ def test_a_file_of_other_records_is_named(whole):
 def test_windows_that_the_file_does_not_have_are_refused(whole):
     stream = json.loads((whole / MANIFEST_NAME).read_text())["streams"][0]
     rewrite(whole, windows_per_stream=2, streams=[dict(stream, windows=2)])
-    with pytest.raises(UserError, match="a.tfrecord has 3 windows, expected 2"):
+    with pytest.raises(UserError, match="a.tfrecord has 3 windows"):
         Manifest.read(str(whole))
 
 

@@ -1,4 +1,4 @@
-"""scripts/convert_checkpoint.py: a fine-tuned model goes there and comes back, and predicts."""
+"""xlnet convert: a fine-tuned model goes there and comes back, and predicts."""
 
 import json
 import os
@@ -9,7 +9,7 @@ from helpers.finetuning import weights
 
 from xlnet import XLNetConfig
 
-SCRIPT = "scripts/convert_checkpoint.py"
+SCRIPT = "xlnet convert"
 CONFIG = dict(n_layer=1, d_model=8, n_head=2, d_head=4, d_inner=16, ff_activation="gelu",
               untie_r=True, n_token=37)
 
@@ -68,7 +68,7 @@ def test_what_came_back_predicts_the_same_from_its_directory_alone(place):
 
 
 def test_weights_of_another_type_are_for_export_alone(place):
-    done = command.run("scripts/checkpoint_tools.py", "cast", "--dtype=bfloat16",
+    done = command.run("xlnet checkpoints", "cast", "--dtype=bfloat16",
                        "--checkpoint=" + place.path("back"), "--target=" + place.path("half"))
     assert done.returncode == 0, done.stderr
     done = command.run("run_classifier.py", "--model_dir=" + place.path("half"),

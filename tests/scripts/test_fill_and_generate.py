@@ -54,9 +54,9 @@ def test_a_loaded_model_fills_in_and_writes_on(model):
 
 
 def test_wrong_settings_are_named(model):
-    with pytest.raises(UserError, match="top is 0, expected at least 1"):
+    with pytest.raises(UserError, match="top is 0"):
         model.fill(TEXT, top=0)
-    with pytest.raises(UserError, match="found int, expected a text"):
+    with pytest.raises(UserError, match="found int"):
         model.generate(3)
     with pytest.raises(UserError, match="expected texts that are not empty"):
         model.generate("a", [""])
@@ -124,11 +124,11 @@ def test_a_flag_that_is_no_text_is_named_before_anything_is_shown(runs, script):
 
 
 @pytest.mark.parametrize("flags, message", [
-    ([], "no text is given, expected exactly one of text, input_file and interactive"),
-    (["--text=a ___", "--interactive"], "text and interactive are given, expected exactly one"),
+    ([], "no text is given"),
+    (["--text=a ___", "--interactive"], "text and interactive are given"),
     (["--interactive", "--output=x"], "output: interactive answers are shown"),
     (["--input_file=none"], "input_file: no such file: none"),
-    (["--text=a", "--order=up"], "order is 'up', expected left_to_right")])
+    (["--text=a", "--order=up"], "order is 'up'")])
 def test_wrong_flags_are_named(runs, flags, message):
     done = runs("fill_mask", *flags)
     assert done.returncode == 1 and message in done.stderr and "Traceback" not in done.stderr

@@ -1,15 +1,16 @@
-"""scripts/inspect_records.py: what it shows is what is trained on; what it counts is right."""
+"""xlnet data inspect: what it shows is what is trained on; what it counts is right."""
 
 import dataclasses
 import io
 import os
 import re
+import types
+import unicodedata
 import warnings
 
 import numpy as np
 import pytest
 from helpers.command import run
-from helpers.paths import ROOT
 
 from xlnet import fonts
 from xlnet.batches import input_pipeline, permutation
@@ -19,7 +20,7 @@ from xlnet.records.manifest import Manifest
 from xlnet.settings.pretraining import PretrainingSettings
 from xlnet.tokenization.tokenizer import Tokenizer
 
-SCRIPT = "scripts/inspect_records.py"
+SCRIPT = "xlnet data inspect"
 SEQ_LEN, REUSE_LEN, STREAMS, PREDICT = 64, 24, 4, 12
 DRAWN = ["--num_predict=%d" % PREDICT]
 SETTINGS = permutation.Permutation(reuse_len=REUSE_LEN, num_predict=PREDICT, perm_size=256,
@@ -149,7 +150,9 @@ def test_marks_are_targets_in_the_factorization_order(place):
     ranks = windows.rank[0, targets]
     expected = [int(np.sum(ranks <= rank)) for rank in ranks]
     assert numbers == expected[::-1] and len(numbers) == PREDICT
-    spans = len(inspection._spans(windows, REUSE_LEN).tokens)
+    begins = windows.is_target[0] & ~np.append(False, windows.is_target[0][:-1])
+    begins[REUSE_LEN] = windows.is_target[0][REUSE_LEN]      # the parts are drawn apart
+    spans = begins.sum()
     assert shown.count("⟦") == shown.count("⟧") == spans
     assert re.search(r"^B +63-\d+ +<cls> <sep> ", done.stdout, re.MULTILINE)
 
@@ -187,15 +190,18 @@ def test_lines_fit_and_hold_everything(place):
     texts = [inspection.window_text(windows, 0, "title", tokenizer=tokenizer, reuse_len=REUSE_LEN,
                                     paint=inspection.plain, width=width) for width in (40, 1000)]
     lines = texts[0].split("\n")[2:]
-    assert all(inspection._columns(line) <= 40 for line in lines)
-    assert inspection._columns("机器 ka") == 7
+    assert all(sum(1 + (unicodedata.east_asian_width(c) in "WF") for c in line) <= 40
+               for line in lines)
     narrow, wide = ("".join("".join(part[2] for part in blocks("stream 0\n" + text)[0]).split())
                     for text in texts)
     assert narrow == wide
 
 
 def test_what_would_steer_the_terminal_is_escaped():
-    assert inspection._spelled("▁a\x1b[2J") == (True, "a\\x1b[2J")
+    pieces = types.SimpleNamespace(id_to_piece=lambda id: "▁a\x1b[2J")
+    text = inspection.window_text(made_windows(), 0, "title", tokenizer=pieces, reuse_len=4,
+                                  paint=inspection.plain, width=80)
+    assert "\x1b" not in text and " a\\x1b[2J" in text
 
 
 # ---- counts ----
@@ -212,20 +218,18 @@ def made_windows():
 
 
 def test_counts_of_a_window_made_by_hand():
-    spans = inspection._spans(made_windows(), reuse_len=4)
-    assert spans.tokens.tolist() == [2, 1, 1]
-    assert spans.words.tolist() == [2, 1, 1]
-    assert spans.is_whole.tolist() == [True, True, False]     # the word of token 6 began at 5
     found = {(h.title, h.unit): h for h in inspection.histograms(made_windows(), reuse_len=4)}
-    tokens = found["Length of predicted spans", "tokens"]
-    assert tokens.labels[:2] == ["1", "2"]
-    assert tokens.series["spans"][:3].round(1).tolist() == [66.7, 33.3, 0.]
+    for unit in ("tokens", "words"):        # spans of 2, 1 and 1
+        lengths = found["Length of predicted spans", unit]
+        assert lengths.labels[:2] == ["1", "2"]
+        assert lengths.series["spans"][:3].round(1).tolist() == [66.7, 33.3, 0.]
     share, = [h for h in found.values() if h.title == "Predicted share by position"]
     assert list(share.series) == ["backward"]
     assert share.series["backward"].tolist() == [0, 0, 100, 100, 100, 0, 100, 0, 0, 0, 0, 0]
     assert share.levels["even in each part"].tolist() == [50.] * 4 + [40.] * 8
     a_len, b_len = made_windows().segment_lengths(reuse_len=4)
     assert (a_len.tolist(), b_len.tolist()) == ([3], [2])
+    assert found["Length of segments", "tokens"].labels == ["1", "2", "3", "4"]
     labels = found["Directions and labels", "label"].series
     assert labels["backward"].tolist() == [0., 100.] and labels["forward"].tolist() == [0., 0.]
 
@@ -238,17 +242,7 @@ def test_histograms_of_many_windows_are_whole(place):
             assert sum(values.sum() for values in histogram.series.values()) == pytest.approx(100)
         elif histogram.title != "Predicted share by position":
             assert all(values.sum() == pytest.approx(100) for values in histogram.series.values())
-    counted = inspection._spans(windows, REUSE_LEN)
-    assert counted.tokens.sum() == windows.is_target.sum() == len(windows) * PREDICT
-
-
-@pytest.mark.parametrize("high, bins, width, last", [(61, 10, 6, 6), (253, 9, 28, 28),
-                                                     (38, 10, 4, 1), (4, 3, 1, 1)])
-def test_ranges_of_lengths_are_even(high, bins, width, last):
-    edges = inspection._even_edges(1, high)
-    widths = np.diff(edges).tolist()
-    assert (edges[0], edges[-1]) == (1, high)
-    assert widths == [width] * (bins - 1) + [last]
+    assert windows.is_target.sum() == len(windows) * PREDICT
 
 
 def test_histogram_text_is_in_proportion():
@@ -442,15 +436,3 @@ def test_records_of_the_reference_are_called_so(place, tmp_path):
     done = run(SCRIPT, "--record_info_dir=%s" % tmp_path)
     assert done.returncode == 1 and len(done.stderr.splitlines()) == 1, done.stderr
     assert "has records of the reference's program, which train_gpu.py reads" in done.stderr
-
-
-def test_help_imports_neither_tensorflow_nor_matplotlib():
-    import subprocess
-    import sys
-    code = ("import runpy, sys; sys.argv = ['x', '--help']; sys.path.insert(0, '%s')\n"
-            "try: runpy.run_path('%s', run_name='__main__')\n"
-            "except SystemExit as e: assert not e.code\n"
-            "assert not {'tensorflow', 'matplotlib', 'scipy'} & set(sys.modules)"
-            % (ROOT / "scripts", ROOT / SCRIPT))
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 0 and "--masks_png=" in done.stdout, done.stderr

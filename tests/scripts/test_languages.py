@@ -15,7 +15,7 @@ from xlnet.programs import train_sentencepiece
 from xlnet.records.manifest import Manifest
 from xlnet.tokenization.tokenizer import WORD_START, Tokenizer, begins_word
 
-TRAINER = "scripts/train_sentencepiece.py"
+TRAINER = "xlnet data vocabulary"
 
 
 def train(directory, name, text, **flags):

@@ -94,9 +94,9 @@ def test_a_picture_and_a_page(runs, tmp_path):
 
 @pytest.mark.parametrize("flags, message", [
     (["--text=the"], "neither png nor html is given"),
-    (["--text=the", "--png=a.png", "--layers=1,4"], "layers: '4', expected numbers from 1 to 3"),
-    (["--text=the", "--png=a.png", "--heads=x"], "heads: 'x', expected numbers from 1 to 2"),
-    (["--text=" + 50 * "the ", "--png=a.png"], "text: 50 pieces, expected 1 to 40")])
+    (["--text=the", "--png=a.png", "--layers=1,4"], "layers: '4'"),
+    (["--text=the", "--png=a.png", "--heads=x"], "heads: 'x'"),
+    (["--text=" + 50 * "the ", "--png=a.png"], "text: 50 pieces")])
 def test_wrong_flags_are_named(runs, flags, message):
     done = runs("draw_attention", *flags)
     assert done.returncode == 1 and message in done.stderr
@@ -116,7 +116,7 @@ def test_curves_of_two_runs(tmp_path):
     assert found.training["loss"].tolist() == [4, 2] and found.held_out[1].tolist() == [5, 3]
     assert len(curves.read(str(tmp_path / "b")).held_out[0]) == 0
     png = tmp_path / "curves.png"
-    done = command.run("scripts/draw_curves.py", "--runs=%s,second=%s/" % (
+    done = command.run("xlnet plot curves", "--runs=%s,second=%s/" % (
         tmp_path / "a", tmp_path / "b"), "--png=%s" % png)
     assert done.returncode == 0 and done.stdout == "picture: %s\n" % png
     assert png.read_bytes().startswith(b"\x89PNG")
@@ -138,7 +138,7 @@ def test_what_is_no_run_is_named(tmp_path, text, message):
 
 
 def test_runs_of_one_name_are_refused(tmp_path):
-    done = command.run("scripts/draw_curves.py", "--runs=x/a,y/a", "--png=c.png")
+    done = command.run("xlnet plot curves", "--runs=x/a,y/a", "--png=c.png")
     assert "runs: 'a' stands for 2 runs; give them names, as in a=x/a" in done.stderr
 
 

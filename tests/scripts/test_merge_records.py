@@ -1,4 +1,4 @@
-"""scripts/merge_records.py: the records of two tasks become one directory, or it says why not."""
+"""xlnet data merge: the records of two tasks become one directory, or it says why not."""
 
 import re
 
@@ -13,7 +13,7 @@ def test_records_of_two_tasks_are_merged(tmp_path):
     directory = workspace.path("out")
 
     def merged():
-        return command.run("scripts/merge_records.py", "--save_dir=" + directory)
+        return command.run("xlnet data merge", "--save_dir=" + directory)
 
     for task in (0, 1):
         done = command.run(

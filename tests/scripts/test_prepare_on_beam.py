@@ -1,4 +1,4 @@
-"""scripts/prepare_on_beam.py: the records of data_utils.py, what it says, why it does not run."""
+"""xlnet data beam: the records of data_utils.py, what it says, why it does not run."""
 
 import pathlib
 import sys
@@ -10,7 +10,7 @@ from helpers.preparation import SHAPE, make_workspace
 
 import xlnet.text
 
-SCRIPT = "scripts/prepare_on_beam.py"
+SCRIPT = "xlnet data beam"
 
 
 @pytest.fixture(scope="module")

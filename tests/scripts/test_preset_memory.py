@@ -4,7 +4,6 @@ import json
 import re
 
 import costs
-import pytest
 from helpers import command
 from helpers.paths import ROOT
 from work import Work
@@ -26,34 +25,34 @@ def gib(preset, model, work):
         config, work, preset.get("recompute", False), size)) / 2 ** 30
 
 
-@pytest.mark.parametrize("path", PRETRAIN, ids=lambda path: path.stem)
-def test_memory_is_that_of_the_formulas(path):
-    preset = json.loads(path.read_text())
-    about = preset["about"]
-    devices = int((re.search(r"(\d+) (?:GPUs|TPU)", about["for"]) or [1, 1])[1])
-    assert preset.get("num_core_per_host", 1) == devices or preset.get("use_tpu")
-    rows, rest = divmod(preset["train_batch_size"],
-                        devices * preset.get("grad_accum_steps", 1))
-    found = gib(preset, path.stem.split("_")[0], Work(
-        "pretrain", rows, preset["seq_len"], preset["mem_len"], preset["num_predict"]))
-    assert rest == 0 and about["memory"].startswith("%.1f GiB by benchmarks/costs.py" % found)
-    for size in map(int, re.findall(r"(\d+) (?:or \d+ )?GB", about["for"])):
-        assert found < 0.6 * size, "as much again is left for what the formulas leave out"
-        assert found > size / 3, "a larger batch would fit"
-    if any(gpu in about["for"] for gpu in WITHOUT_BFLOAT16):
-        assert preset["precision"] != "bf16"
-    assert about["streams"].endswith("--num_streams=%d" % preset["train_batch_size"])
+def test_memory_is_that_of_the_formulas():
+    for path in PRETRAIN:
+        preset = json.loads(path.read_text())
+        about = preset["about"]
+        devices = int((re.search(r"(\d+) (?:GPUs|TPU)", about["for"]) or [1, 1])[1])
+        assert preset.get("num_core_per_host", 1) == devices or preset.get("use_tpu")
+        rows, rest = divmod(preset["train_batch_size"],
+                            devices * preset.get("grad_accum_steps", 1))
+        found = gib(preset, path.stem.split("_")[0], Work(
+            "pretrain", rows, preset["seq_len"], preset["mem_len"], preset["num_predict"]))
+        assert rest == 0 and about["memory"].startswith("%.1f GiB by benchmarks/costs.py" % found)
+        for size in map(int, re.findall(r"(\d+) (?:or \d+ )?GB", about["for"])):
+            assert found < 0.6 * size, "as much again is left for what the formulas leave out"
+            assert found > size / 3, "a larger batch would fit"
+        if any(gpu in about["for"] for gpu in WITHOUT_BFLOAT16):
+            assert preset["precision"] != "bf16"
+        assert about["streams"].endswith("--num_streams=%d" % preset["train_batch_size"])
 
 
-@pytest.mark.parametrize("path", LONG, ids=lambda path: path.stem)
-def test_long_texts_fit_a_gpu_of_16_gb(path):
+def test_long_texts_fit_a_gpu_of_16_gb():
     """XLNet-Large on 512 tokens; a question of RACE is four rows."""
-    preset = json.loads(path.read_text())
-    rows = preset["train_batch_size"] * (4 if path.stem == "race" else 1)
-    each, rest = divmod(rows, preset["grad_accum_steps"])
-    found = gib(preset, "large", Work("finetune", each, 512))
-    assert rest == 0 and "%.1f GiB by benchmarks/costs.py" % found in preset["about"]
-    assert found < 0.6 * V100 < gib({}, "large", Work("finetune", rows, 512))
+    for path in LONG:
+        preset = json.loads(path.read_text())
+        rows = preset["train_batch_size"] * (4 if path.stem == "race" else 1)
+        each, rest = divmod(rows, preset["grad_accum_steps"])
+        found = gib(preset, "large", Work("finetune", each, 512))
+        assert rest == 0 and "%.1f GiB by benchmarks/costs.py" % found in preset["about"]
+        assert found < 0.6 * V100 < gib({}, "large", Work("finetune", rows, 512))
 
 
 def test_presets_run_from_any_directory(tmp_path, monkeypatch):

@@ -11,6 +11,8 @@ from helpers.paths import ROOT
 import xlnet
 from xlnet.serving.load import load as really_load
 
+pytestmark = pytest.mark.slow
+
 PAGE, README = (ROOT.joinpath(*names).read_text(encoding="utf-8")
                 for names in (("docs", "how_to", "python.md"), ("README.md",)))
 MODELS = {"topics": "multi_label", "scores": "regression", "choices": "multiple_choice",

@@ -20,13 +20,15 @@ import xlnet
 from xlnet.errors import UserError
 from xlnet.models import layout
 from xlnet.serving import loaded, session
-from xlnet.serving.export import exporter, warm_up
+from xlnet.serving.export import exporter, signatures, warm_up
 from xlnet.serving.server import saved_model
 from xlnet.settings.network import NetworkSettings
 from xlnet.tasks.files import schemes, tagged_files
 from xlnet.tasks.output import span_answers
 from xlnet.tasks.types.task import Asked, Row
 from xlnet.tokenization.tokenizer import Tokenizer
+
+pytestmark = pytest.mark.slow
 
 try:
     import tensorflow_text
@@ -77,15 +79,15 @@ def expected(directory, rows, precision="fp32"):
     """The `Answers.values` to rows, and the arrays of their records, as --do_predict has them."""
     model = loaded.read(directory, network=NetworkSettings(precision=precision))
     task, tuned = model.tuned.task, model.tuned
-    arrays, windows = task.kind.encode(task.kind.examples(task, rows), model.tokenizer,
-                                       layout.of_records(tuned.settings, task))
+    arrays, windows = task.reader.encode(task.reader.examples(rows), model.tokenizer,
+                                         layout.of_records(tuned.settings, task))
     with tf.Graph().as_default(), quick_session() as run:
         inputs = session.placeholders(tuned)
         answers = model.task_model().predictions(inputs)
         session.restore(run, model.prefix, tf.global_variables())
         outputs = run.run(answers, {inputs[name]: arrays[name] for name in inputs})
     outputs["loss"] = np.zeros(len(arrays["input_ids"]))
-    return task.kind.join(task, outputs, windows).values, arrays, task
+    return task.head.join(outputs, windows).values, arrays, task
 
 
 def ask(saved, *requests):
@@ -122,7 +124,8 @@ def rows_of(kind):
 @has_text
 @pytest.mark.parametrize("kind", ("classification", "multi_label", "regression",
                                   "multiple_choice", "ranking", "sliding"))
-def test_answers_are_those_of_predictions(quick_start, models, tmp_path, kind):
+def test_answers_are_those_of_predictions(quick_start, models, tmp_path, kind, monkeypatch):
+    monkeypatch.setattr(signatures, "GROUP", 3 * 16 ** 2)       # windows in several groups
     has_ids = kind == "classification"                  # the other graphs are built but once
     saved = exporter.export(models(kind), str(tmp_path / "served"),
                             names=None if has_ids else ["text"])
@@ -164,7 +167,7 @@ def test_the_page_of_a_model_with_one_output_and_any_name(quick_start, models, t
     asked = json.loads(*re.findall(r"predict -d '(.*)'", page))
     told, = json.loads(*re.findall(r'^{"predictions".*', page, re.M))["predictions"]
     model = saved_model.SavedModel(saved)
-    found, = saved_model.as_rows(model.run("ids", model.arrays("ids", asked["instances"])))
+    found, = model.run("ids", saved_model.arrays(model.inputs("ids"), asked["instances"]))
     assert told == pytest.approx(found, rel=1e-4)
 
 
@@ -174,10 +177,10 @@ def test_tags(quick_start, models, tmp_path, caplog):
     with caplog.at_level("INFO"):
         saved = exporter.export(models("tagging"), str(tmp_path / "served"))
     assert "note: as text, a sentence of more than 38 pieces is refused" in caplog.text
-    tagging = loaded.read(models("tagging")).tuned.task.kind
-    rows = [tagging.row(None, str(i), Asked(text))[0] for i, text in enumerate(sentences)]
+    tagging = loaded.read(models("tagging")).tuned.task
+    rows = [tagging.reader.row(str(i), Asked(text))[0] for i, text in enumerate(sentences)]
     values, arrays, task = expected(models("tagging"), rows)
-    wanted = [list(map(str.encode, tags)) for tags in task.kind.decide(task, values)]
+    wanted = [list(map(str.encode, tags)) for tags in task.scorer.decide(values)]
     by_text, by_ids = ask(saved, ("text", dict(text_a=in_bytes(sentences))), ("ids", arrays))
     for row, words, tags, by_piece, want, found in zip(
             rows, by_text["words"], by_text["tags"], by_ids["tags"], wanted,
@@ -200,20 +203,21 @@ CONTEXTS = ["kamat\u00a0 telok``x'' rokmi\u0301 2010, \u2026 solkat " * 8 + " \t
 
 
 @has_text
-def test_answers_to_questions(quick_start, models, tmp_path):
+def test_answers_to_questions(quick_start, models, tmp_path, monkeypatch):
     """Cut from the contexts as they were given, over windows, as the prediction files have them."""
+    monkeypatch.setattr(signatures, "GROUP", 7 * 32 ** 2)       # windows in several groups
     saved = exporter.export(models("spans"), str(tmp_path / "served"))
     pairs = list(zip(CONTEXTS, QUESTIONS))
     rows = [Row(str(i), (pair,), None) for i, pair in enumerate(pairs)]
     values, arrays, task = expected(models("spans"), rows)
     assert len(arrays["input_ids"]) > len(rows) + 10
-    said, n_best, null = span_answers.official(rows, values, task.kind.n_best_size, 0.9)
+    said, n_best, null = span_answers.official(rows, values, task.options.n_best_size, 0.9)
     found, by_ids = ask(saved, ("text", dict(
         question=in_bytes(QUESTIONS), context=in_bytes(CONTEXTS))), ("ids", arrays))
     assert len(by_ids["null_score"]) == len(arrays["input_ids"])
     np.testing.assert_allclose(found["null_probability"], list(null.values()), rtol=1e-6, atol=1e-6)
     for i, (context, best) in enumerate(zip(CONTEXTS, n_best.values())):
-        missing = task.kind.n_best_size - len(best)
+        missing = task.options.n_best_size - len(best)
         assert [text.decode() for text in found["texts"][i]] == [
             one["text"] for one in best] + [""] * missing
         np.testing.assert_allclose(found["probabilities"][i], [
@@ -339,8 +343,8 @@ def test_what_is_beside_the_graph(quick_start, models, tmp_path, caplog):
     answer, = re.findall(r'^{"predictions".*', page, re.M)
     model = saved_model.SavedModel(saved)
     asked = json.loads(request)
-    arrays = model.arrays(asked["signature_name"], asked["instances"])
-    found = saved_model.as_rows(model.run(asked["signature_name"], arrays))
+    found = model.run(asked["signature_name"], saved_model.arrays(
+        model.inputs(asked["signature_name"]), asked["instances"]))
     assert [row["is_label"] for row in found] == [
         row["is_label"] for row in json.loads(answer)["predictions"]]
     compile(*re.findall(r"```python\n(.*?)```", page, re.S)[:1], "grpc", "exec")
@@ -393,7 +397,7 @@ def test_after_a_training(quick_start, tmp_path):
     done = work.run("--do_train", "--do_export", train_steps=1, max_seq_length=8)
     assert done.returncode == 0 and done.stderr.startswith("note: --do_export is not used: ")
     for number, dtype in ((1, "float32"), (2, "bfloat16")):
-        done = command.run("scripts/export.py", "--model_dir=" + work.path("model"),
+        done = command.run("xlnet export", "--model_dir=" + work.path("model"),
                            "--export_dir=" + work.path("model", "export"), "--signatures=ids",
                            "--dtype=" + dtype)
         assert done.returncode == 0

@@ -11,6 +11,8 @@ from xlnet.tokenization import wire
 from xlnet.tokenization.offsets import Aligner
 from xlnet.tokenization.tokenizer import Tokenizer
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("tensorflow_text", reason="raw text in the graph needs tensorflow-text")
 
 # How the vocabularies clean: uncased, keep_accents.

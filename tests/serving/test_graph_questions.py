@@ -7,6 +7,8 @@ import tensorflow.compat.v1 as tf
 
 from xlnet.tasks.features.question_windows import windows_of
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("tensorflow_text", reason="raw text in the graph needs tensorflow-text")
 
 

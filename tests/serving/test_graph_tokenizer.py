@@ -15,6 +15,8 @@ from xlnet.serving.export.graph_tokenizer import GraphTokenizer
 from xlnet.tasks.files.tagged_files import find_words
 from xlnet.tokenization.tokenizer import Tokenizer
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("tensorflow_text", reason="raw text in the graph needs tensorflow-text")
 released = pytest.mark.skipif(not SPIECE.exists(), reason="needs the released vocabulary")
 

@@ -1,10 +1,7 @@
 """The example server: answers, limits, errors in words, batches of what arrives together."""
 
 import concurrent.futures
-import contextlib
-import http.client
-import json
-import socket
+import shutil
 import threading
 import time
 import tracemalloc
@@ -13,6 +10,7 @@ import urllib.parse
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
+from helpers.serving import ask, running
 
 from xlnet.errors import UserError
 from xlnet.serving.server import http_server, saved_model
@@ -43,32 +41,9 @@ def saved(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def server(saved):
-    limits = http_server.Limits(body=5000, rows=4, values=10, characters=20, wait=0.0)
+    limits = http_server.Limits(body=5000, rows=4, budget=100, characters=20, wait=0.0, arrival=1)
     with running(SavedModel(saved), "m", limits) as server:
         yield server
-
-
-@contextlib.contextmanager
-def running(model, name, limits=None):
-    """A server that answers until the end of the block."""
-    server = http_server.Server(model, name, ("127.0.0.1", 0), limits)
-    thread = threading.Thread(target=http_server.serve, args=[server])
-    thread.start()
-    yield server
-    server.shutdown()
-    thread.join()
-
-
-def ask(server, method="POST", path="/v1/models/m:predict", body=None, headers=None):
-    """(status, what was answered)."""
-    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=20)
-    connection.request(method, path, body if body is None or isinstance(body, (str, bytes))
-                       else json.dumps(body), headers or {})
-    answer = connection.getresponse()
-    content = answer.read().decode()
-    connection.close()
-    is_json = answer.headers["Content-Type"] == "application/json"
-    return answer.status, json.loads(content) if is_json else content
 
 
 def test_answers_are_rows(server):
@@ -82,11 +57,84 @@ def test_answers_are_rows(server):
         {"text_a": "t", "choices": ["a", "b"]}]}) == (200, {"predictions": ["a"]})
 
 
+def test_columns_versions_and_bytes(server):
+    """TensorFlow Serving's other forms: https://www.tensorflow.org/tfx/serving/api_rest."""
+    assert ask(server, body={"inputs": ["a", "bb"]}) == (
+        200, {"outputs": {"text": ["a", "bb"], "value": [pytest.approx(2 / 3), 0.33333334]}})
+    assert ask(server, path="/v1/models/m/versions/2:predict", body={
+        "signature_name": "ids", "inputs": {"ids": [[0, 1], [1, 1]]}})[1] == {"outputs": [12, 14]}
+    assert ask(server, path="/v1/models/m/versions/1:predict", body={"instances": ["a"]})[0] == 404
+    assert ask(server, body={"instances": [{"b64": "w6k="}, {"text_a": {"b64": "YQ=="}}]}
+               )[1]["predictions"][0]["text"] == "é"
+    assert ask(server, path="/v1/models/m:regress", body={
+        "signature_name": "ids", "examples": [{"ids": [0]}]}) == (200, {"results": [5]})
+    assert ask(server, path="/v1/models/m:classify", body={"examples": ["a"]})[0] == 400
+    status, about = ask(server, "GET", "/v1/models/m/versions/2")
+    assert (status, about["model_version_status"]) == (200, [{
+        "version": "2", "state": "AVAILABLE",
+        "status": {"error_code": "OK", "error_message": ""}}])
+    found = ask(server, "GET", "/v1/models/m/metadata")[1]
+    assert found["model_spec"] == {"name": "m", "signature_name": "", "version": "2"}
+    ids = found["metadata"]["signature_def"]["signature_def"]["ids"]
+    assert ids["inputs"]["ids"]["dtype"] == "DT_INT32"
+    assert [dim["size"] for dim in ids["inputs"]["ids"]["tensor_shape"]["dim"]] == ["-1", "-1"]
+    assert ids["outputs"]["sum"]["name"] and ids["method_name"] == "tensorflow/serving/predict"
+
+
+def test_a_request_above_the_budget_is_split(server):
+    """Four examples of six tokens: 144 > 100."""
+    sizes, run = [], server.model.run
+
+    def spy(call, arrays):
+        sizes.append(len(arrays["ids"]))
+        return run(call, arrays)
+    server.model.run = spy
+    rows = [[number % 2] * 6 for number in range(4)]
+    found = ask(server, body={"instances": rows, "signature_name": "ids"})
+    del server.model.run
+    assert found == (200, {"predictions": [30, 42, 30, 42]}) and sizes == [2, 2]
+
+
+def test_health_is_true_only_while_the_model_answers(server):
+    def fails(call, arrays):
+        raise RuntimeError("the device is lost")
+    server.model.run = fails
+    server._gathering.answered = float("-inf")
+    status, answer = ask(server, "GET", "/health")
+    assert status == 503 and "the device is lost" in answer["error"]
+    status, answer = ask(server, body={"instances": ["a"]})
+    assert status == 500 and "RuntimeError: the device is lost" in answer["error"]
+    del server.model.run
+    assert ask(server, "GET", "/health") == (200, "ok\n")
+
+
+def test_a_new_version_is_served_without_a_restart(saved, tmp_path):
+    shutil.copytree(saved + "/2", tmp_path / "m" / "1")
+    with running(SavedModel(str(tmp_path / "m")), "m") as server:
+        http_server.follow(server, str(tmp_path / "m"), seconds=0.05)
+        (tmp_path / "m" / "2").mkdir()
+        (tmp_path / "m" / "2" / "saved_model.pb").write_bytes(b"\xff")      # half a copy
+        time.sleep(0.3)
+        assert ask(server, "GET", "/v1/models/m")[1]["model_version_status"][0]["version"] == "1"
+        shutil.rmtree(tmp_path / "m" / "2")
+        shutil.copytree(saved + "/2", tmp_path / "copied")
+        (tmp_path / "copied").rename(tmp_path / "m" / "2")
+        wait_until(lambda: ask(server, path="/v1/models/m/versions/2:predict", body={
+            "instances": ["a"]})[0] == 200)
+
+
+def test_a_page_of_another_site_may_not_ask(server):
+    own = {"Origin": "http://127.0.0.1:%d" % server.port}
+    assert ask(server, body={"instances": ["a"]}, headers=own)[0] == 200
+    for other in ("https://example.org", "null"):
+        assert ask(server, body={"instances": ["a"]}, headers={"Origin": other})[0] == 403
+
+
 @pytest.mark.parametrize("body, status, words", [
     ("{", 400, "not JSON: Expecting property name"),
     ("[" * 4000, 400, "not JSON"),
     ("[1]", 400, "expected a JSON object, found list"),
-    ({"instances": []}, 400, "one row or more"),
+    ({"instances": []}, 400, "one example or more"),
     ({"instances": ["a"], "signature_name": 3}, 400, "expected {"),
     ({"instances": [1]}, 400, "row 0: 'text_a' is not text"),
     ({"instances": ["a", ["b"]]}, 400, "row 1: 'text_a' is not text"),
@@ -98,18 +146,23 @@ def test_answers_are_rows(server):
      "row 0: 'choices' has 1 values, expected 2"),
     ({"instances": [[1], [1, 0]], "signature_name": "ids"}, 400,
      "row 1: 'ids' has 2 values, expected 1 as in row 0"),
-    ({"instances": [[0.5]], "signature_name": "ids"}, 400, "'ids' is not a list of whole numbers"),
+    ({"instances": [[0.5]], "signature_name": "ids"}, 400, "'ids' is not a list of integers"),
     ({"instances": [[0], [9]], "signature_name": "ids"}, 400, "= 9 is not in [0, 2)"),
     ({"instances": [[4294967296]], "signature_name": "ids"}, 400,
      "row 0: 'ids' has 4294967296, which is no int32"),
     ({"instances": [[1], [10 ** 30]], "signature_name": "ids"}, 400,
-     "row 1: 'ids' is not a list of whole numbers"),
-    ({"instances": [[0] * 11], "signature_name": "ids"}, 413, "'ids' has 11 values, at most 10"),
+     "row 1: 'ids' is not a list of integers"),
+    ({"instances": [[0] * 11], "signature_name": "ids"}, 413, "up to 11 tokens, at most 10"),
+    ({"instances": [{"b64": "?"}]}, 400, "'text_a' is not base64"),
+    ({"inputs": {"text_a": ["a"], "choices": [["a", "b"]] * 2}, "signature_name": "choices"}, 400,
+     "lists of 1 (text_a), 2 (choices)"),
+    ({"inputs": {"text_a": "a"}}, 400, "a list of values"),
+    ({"instances": ["a"], "parameters": {"top": 3}}, 400, "takes no parameters, found top"),
     ({"instances": [{"text_a": "a", "choices": [["b"], ["c", "d"]]}],
       "signature_name": "choices"}, 400, "row 0: 'choices' is not a list of texts"),
     ({"instances": ["a"] * 5}, 413, "5 rows, at most 4"),
     ({"instances": ["é" * 21]}, 413, "'text_a' has more than 20 characters"),
-    ({"instances": ["a" * 6000]}, 413, "bytes, at most 5000 are read"),
+    ({"instances": ["a" * 6000]}, 413, "more than 5000 bytes"),
 ])
 def test_a_bad_request_is_told_what_is_wrong(server, body, status, words):
     found, answer = ask(server, body=body)
@@ -123,26 +176,16 @@ def test_other_ways(server):
     assert status == 200 and about["signatures"]["choices"] == ["choices", "text_a"]
     assert ask(server, "GET", "/../etc/passwd")[0] == 404
     assert ask(server, "POST", "/v1/models/other:predict", "{}")[0] == 404
-    assert ask(server, "DELETE", "/health")[0] == 501
-    status, answer = ask(server, "POST", headers={"Content-Length": "-1"})
-    assert (status, answer["error"]) == (411, "expected the header Content-Length")
-    status, answer = ask(server, "POST", headers={"Content-Length": "9" * 5000})
-    assert (status, answer["error"]) == (413, "9" * 20 + " bytes, at most 5000 are read")
-
-
-def test_a_client_that_sends_nothing(server, monkeypatch):
-    monkeypatch.setattr(http_server._Handler, "timeout", 0.2)
-    head = b"POST /v1/models/m:predict HTTP/1.1\r\nContent-Length: 9\r\n\r\n"
-    assert raw(server, head).startswith(b"HTTP/1.1 408 ")
+    assert ask(server, "DELETE", "/health")[0] == 405
+    assert ask(server, "GET", "/v1/models/m:predict")[0] == 405
 
 
 def test_a_name_of_any_characters(saved):
     name = "my 新闻%"
     with running(SavedModel(saved), name) as server:
-        path = "/v1/models/%s:predict" % urllib.parse.quote(name)
-        assert ask(server, path=path, body={"instances": ["a"]})[0] == 200
-        assert raw(server, "GET /v1/models/my%20新闻%25 HTTP/1.0\r\n\r\n".encode()).startswith(
-            b"HTTP/1.1 200 ")
+        path = "/v1/models/%s" % urllib.parse.quote(name)
+        assert ask(server, path=path + ":predict", body={"instances": ["a"]})[0] == 200
+        assert ask(server, "GET", path)[0] == 200
 
 
 def test_numbers_that_a_float_cannot_be():
@@ -153,18 +196,11 @@ def test_numbers_that_a_float_cannot_be():
             saved_model._column("x", kind, [[1.0], [wrong]])
 
 
-def raw(server, request):
-    """The bytes that are answered to bytes."""
-    with socket.create_connection(("127.0.0.1", server.server_port), timeout=20) as connection:
-        connection.sendall(request)
-        return b"".join(iter(lambda: connection.recv(4096), b""))
-
-
 def test_a_list_with_a_long_text_takes_no_more_than_it_is_long(server):
     row = {"text_a": "", "choices": ["a" * 100_000] + [""] * 1000}
     tracemalloc.start()
     with pytest.raises(UserError, match="row 0: 'choices' has 1001 values, expected 2"):
-        server.model.arrays("choices", [row])
+        saved_model.arrays(server.model.inputs("choices"), [row])
     assert tracemalloc.get_traced_memory()[1] < 1e6
     tracemalloc.stop()
 
@@ -181,7 +217,7 @@ def test_metrics_count(server):
     def rise(name):
         return float(after[name]) - float(before.get(name, 0))
     assert rise("xlnet_rows_total") == 3 and rise("xlnet_batches_total") == 1
-    assert rise('xlnet_requests_total{status="200"}') == 1
+    assert rise('xlnet_requests_total{status="200"}') == 2       # this one and /metrics
     assert rise('xlnet_requests_total{status="400"}') == 1
     assert rise("xlnet_answer_seconds_count") == 1 == rise(
         'xlnet_answer_seconds_bucket{le="+Inf"}')
@@ -195,9 +231,9 @@ def test_many_at_once_get_their_own_answers(server):
 
 def test_a_port_in_use_and_no_model(server, saved, tmp_path):
     with pytest.raises(UserError, match="cannot listen at 127.0.0.1 port %d: Address"
-                       % server.server_port):
-        http_server.Server(server.model, "m", ("127.0.0.1", server.server_port))
-    with pytest.raises(UserError, match="no saved_model.pb in .*; scripts/export.py writes one"):
+                       % server.port):
+        http_server.Server(server.model, "m", ("127.0.0.1", server.port))
+    with pytest.raises(UserError, match="no saved_model.pb in .*; xlnet export writes one"):
         SavedModel(str(tmp_path))
     (tmp_path / "saved_model.pb").write_bytes(b"\xff\xff")
     with pytest.raises(UserError, match="model %s: " % tmp_path):
@@ -207,7 +243,12 @@ def test_a_port_in_use_and_no_model(server, saved, tmp_path):
 # ---- what arrives together
 
 def gathering(run, **changes):
-    return Gathering(run, **{"max_rows": 4, "wait": 0.0, "max_waiting": 6, **changes})
+    return Gathering(run, **{
+        "max_batch": 4, "budget": 100, "wait": 0.0, "max_waiting": 6, **changes})
+
+
+def ask_for(made, x):
+    return made.ask("s", {"x": x}, np.ones(len(x), int))
 
 
 def test_requests_that_arrive_during_a_batch_are_the_next_one():
@@ -218,35 +259,36 @@ def test_requests_that_arrive_during_a_batch_are_the_next_one():
         sizes.append(len(arrays["x"]))
         if 9 in arrays["x"]:
             raise ValueError("nine")
-        return {"y": 10 * arrays["x"]}
+        return (10 * arrays["x"]).tolist()
     made = gathering(run)
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        first = pool.submit(made.ask, "s", {"x": np.array([0])})
+        first = pool.submit(ask_for, made, np.array([0]))
         wait_until(lambda: made.rows_waiting == 0)
-        others = [pool.submit(made.ask, "s", {"x": np.array([i])}) for i in (1, 2, 9)]
+        others = [pool.submit(ask_for, made, np.array([i])) for i in (1, 2, 9)]
         wait_until(lambda: made.rows_waiting == 3)
-        wide = pool.submit(made.ask, "s", {"x": np.array([[5, 6]])})       # another shape
+        wide = pool.submit(ask_for, made, np.array([[5, 6]]))       # another shape
         wait_until(lambda: made.rows_waiting == 4)
-        with pytest.raises(Busy, match="4 rows wait already, at most 6 may"):
-            made.ask("s", {"x": np.arange(3)})
+        with pytest.raises(Busy, match="4 examples wait already, at most 6 may"):
+            ask_for(made, np.arange(3))
         go.release(9)
-        assert first.result()["y"].tolist() == [0]
-        assert [others[i].result()["y"].tolist() for i in (0, 1)] == [[10], [20]]
+        assert first.result() == [0]
+        assert [others[i].result() for i in (0, 1)] == [[10], [20]]
         with pytest.raises(ValueError, match="nine"):        # of its own request alone
             others[2].result()
-        assert wide.result()["y"].tolist() == [[50, 60]]
+        assert wide.result() == [[50, 60]]
     assert sizes == [1, 3, 1, 1, 1, 1]
     made.close()
     with pytest.raises(Busy):
-        made.ask("s", {"x": np.array([1])})
+        ask_for(made, np.array([1]))
 
 
 def test_it_waits_for_more_rows():
     sizes = []
-    made = gathering(lambda signature, arrays: sizes.append(len(arrays["x"])) or arrays, wait=5.0)
+    made = gathering(
+        lambda signature, arrays: sizes.append(len(arrays["x"])) or arrays["x"], wait=5.0)
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         began = time.monotonic()
-        list(pool.map(lambda i: made.ask("s", {"x": np.array([i])}), range(4)))
+        list(pool.map(lambda i: ask_for(made, np.array([i])), range(4)))
     assert sizes == [4] and time.monotonic() - began < 4       # full before its time
     made.close()
 

@@ -14,6 +14,8 @@ from xlnet.serving import loaded
 from xlnet.serving.model import Model
 from xlnet.settings.devices import DeviceSettings
 
+pytestmark = pytest.mark.slow
+
 WORDS = st.lists(st.sampled_from(["kamat", "tel", "okro", "mi", "solkit", "dar", "x"]),
                  min_size=1, max_size=3).map(" ".join)
 PAIRS = st.lists(st.tuples(WORDS, WORDS), min_size=2, max_size=5)

@@ -8,7 +8,7 @@ import pytest
 
 from xlnet import fonts
 from xlnet.tasks.metrics import confusion
-from xlnet.tasks.types.registry import KINDS
+from xlnet.tasks.types.registry import TASK_TYPES
 from xlnet.tasks.types.task import Task
 
 
@@ -72,14 +72,14 @@ def test_metrics_of_many_labels_hold_no_table_of_all_pairs():
     """10,000 labels: a table of all pairs would take 800 MB."""
     import tracemalloc
     task = Task("mine", ("t",), (), ("l",), tuple(map(str, range(10000))),
-                ("accuracy", "macro_f1"), KINDS["classification"])
+                ("accuracy", "macro_f1"), TASK_TYPES["classification"])
     truth = np.arange(50) * 7 % 10000
     values = np.zeros([50, 10000], np.float32)
     values[np.arange(50), truth] = 1
     tracemalloc.start()
-    baseline = task.kind.baseline(task, truth)
-    result = task.kind.evaluate(task, values, truth)
-    table = task.kind.table(task, values, truth, 0.5)
+    baseline = task.scorer.baseline(truth)
+    result = task.scorer.evaluate(values, truth)
+    table = task.scorer.table(values, truth, 0.5)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert result["accuracy"] == 1 and baseline["accuracy"] == 1 / 50

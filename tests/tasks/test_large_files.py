@@ -18,9 +18,11 @@ from xlnet.tasks.files import decoding, parsing, row_store
 from xlnet.tasks.files.decoding import Lines
 from xlnet.tasks.files.faults import Found
 from xlnet.tasks.types import custom, known
-from xlnet.tasks.types.tagging import Tagging
+from xlnet.tasks.types.tagging import TAGGING
 from xlnet.tasks.types.task import Task
 from xlnet.tokenization.tokenizer import Tokenizer
+
+pytestmark = pytest.mark.slow
 
 NAMES = ("sentence", "label")
 
@@ -71,9 +73,9 @@ def peak_of_a_run(tmp_path, form, tokenizer, count):
     path.write_text(FORMS[form](rows_of(count)))
     tracemalloc.start()
     train, dev = parsing.hold_out(parsing.read_file(SST, str(path), True), 0.5)
-    made = encoding.write_records(str(tmp_path), form, SST.kind.examples(SST, train), tokenizer,
+    made = encoding.write_records(str(tmp_path), form, SST.reader.examples(train), tokenizer,
                                   encoding.Layout(32), label_names=SST.labels)
-    files = SST.kind.prediction_files(SST, dev, [[.5, .5]] * len(dev))
+    files = SST.scorer.prediction_files(dev, [[.5, .5]] * len(dev))
     predicted = sum(1 for _ in files[0].lines) - 1
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
@@ -107,17 +109,17 @@ def peak_of_tags(tmp_path, name, text, tokenizer, count):
     path.write_text(text(count))
     tracemalloc.start()
     task = custom.complete(Task(
-        "own", metrics=("f1",), kind=Tagging(), labels=(), text_a=("1",), text_b=(), id=None,
+        "own", metrics=("f1",), type=TAGGING, labels=(), text_a=("1",), text_b=(), id=None,
         label=(), files={"train": name}), str(tmp_path))
     train, dev = parsing.hold_out(parsing.read_file(task, str(path), True), 0.5)
     made = encoding.write_records(
-        str(tmp_path), name, task.kind.examples(task, train), tokenizer,
-        encoding.Layout(32, long_document="split"), encode=task.kind.encode,
-        label_names=task.labels, label_features=task.kind.label_features(task, 32))
+        str(tmp_path), name, task.reader.examples(train), tokenizer,
+        encoding.Layout(32, long_document="split"), encode=task.reader.encode,
+        label_names=task.labels, label_features=task.head.features(32))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     answers = [np.zeros((len(row.source.words), 2), np.int32) for row in dev]
-    files = task.kind.prediction_files(task, dev, answers)
+    files = task.scorer.prediction_files(dev, answers)
     predicted = sum(line != "\n" for line in files[0].lines)
     assert predicted == sum(len(row.source.words) if name == "x.txt" else 1 for row in dev)
     assert made.count + len(dev) >= count

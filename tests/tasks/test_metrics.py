@@ -8,7 +8,7 @@ import pytest
 from xlnet.errors import UserError
 from xlnet.tasks.metrics import split_metrics
 from xlnet.tasks.types.known import GLUE
-from xlnet.tasks.types.registry import KINDS
+from xlnet.tasks.types.registry import TASK_TYPES
 from xlnet.tasks.types.task import Task
 
 
@@ -20,24 +20,24 @@ def one_hot(task, ids):
 
 def test_metrics_by_hand():
     predictions, labels = [1, 1, 0, 0, 1], [1, 0, 0, 1, 1]    # tp 2, fp 1, fn 1, tn 1
-    assert GLUE["mrpc"].kind.evaluate(GLUE["mrpc"], one_hot(GLUE["mrpc"], predictions), labels) == {
+    assert GLUE["mrpc"].scorer.evaluate(one_hot(GLUE["mrpc"], predictions), labels) == {
         "f1": pytest.approx(2 / 3), "accuracy": pytest.approx(0.6)}
     matthews = (2 * 1 - 1 * 1) / np.sqrt(3 * 3 * 2 * 2)
-    result = GLUE["cola"].kind.evaluate(GLUE["cola"], one_hot(GLUE["cola"], predictions), labels)
+    result = GLUE["cola"].scorer.evaluate(one_hot(GLUE["cola"], predictions), labels)
     assert result["matthews"] == pytest.approx(matthews)
     assert list(result) == ["matthews", "accuracy"]
 
 
 def test_errors_by_hand():
     scores = dataclasses.replace(GLUE["sts-b"], metrics=("mse", "mae"))
-    assert scores.kind.evaluate(scores, [1.0, 2.0, 4.0], [1.0, 2.5, 2.0]) == {
+    assert scores.scorer.evaluate([1.0, 2.0, 4.0], [1.0, 2.5, 2.0]) == {
         "mse": pytest.approx((.25 + 4) / 3), "mae": pytest.approx(2.5 / 3)}
     assert scores.lower_is_better and not GLUE["sts-b"].lower_is_better
-    scores.kind.check_metric(GLUE["sts-b"], "mae")
+    scores.scorer.check_metric("mae")
 
 
 def test_correlations_by_hand():
-    result = GLUE["sts-b"].kind.evaluate(GLUE["sts-b"], [1.0, 2.0, 4.0], [1.0, 2.0, 3.0])
+    result = GLUE["sts-b"].scorer.evaluate([1.0, 2.0, 4.0], [1.0, 2.0, 3.0])
     assert result["spearman"] == pytest.approx(1)
     assert result["pearson"] == pytest.approx(np.corrcoef([1, 2, 4], [1, 2, 3])[0, 1])
     assert list(result) == ["pearson", "spearman"]
@@ -47,76 +47,76 @@ def test_correlations_by_hand():
                                                  ([1], [2])])
 def test_constant_scores_have_no_correlation(predictions, labels):
     scores = [np.array(values, np.float32) for values in (predictions, labels)]
-    assert GLUE["sts-b"].kind.evaluate(GLUE["sts-b"], *scores) == {"pearson": 0, "spearman": 0}
+    assert GLUE["sts-b"].scorer.evaluate(*scores) == {"pearson": 0, "spearman": 0}
 
 
 def test_constant_labels_have_no_matthews():
     cola, mrpc = GLUE["cola"], GLUE["mrpc"]
-    assert cola.kind.evaluate(cola, one_hot(cola, [1, 1, 1]), [1, 0, 1])["matthews"] == 0
-    assert mrpc.kind.evaluate(mrpc, one_hot(mrpc, [0, 0]), [0, 1])["f1"] == 0
+    assert cola.scorer.evaluate(one_hot(cola, [1, 1, 1]), [1, 0, 1])["matthews"] == 0
+    assert mrpc.scorer.evaluate(one_hot(mrpc, [0, 0]), [0, 1])["f1"] == 0
 
 
 def test_scores_that_are_not_finite():
     with pytest.raises(UserError, match="task sts-b: 1 of 2 predictions are not finite"):
-        GLUE["sts-b"].kind.evaluate(GLUE["sts-b"], [np.nan, 1], [1, 2])
+        GLUE["sts-b"].scorer.evaluate([np.nan, 1], [1, 2])
 
 
 def test_macro_f1_of_own_labels():
     task = dataclasses.replace(GLUE["mnli"], metrics=("macro_f1",))
     # f1 is 1 for label 0, 0 for label 1 (never predicted) and 2/3 for label 2.
-    found = task.kind.evaluate(task, one_hot(task, [0, 2, 2]), [0, 1, 2])
+    found = task.scorer.evaluate(one_hot(task, [0, 2, 2]), [0, 1, 2])
     assert found == {"macro_f1": pytest.approx(5 / 9)}
 
 
 def test_majority_baseline():
-    assert GLUE["rte"].kind.baseline(GLUE["rte"], [1, 1, 0]) == {"accuracy": pytest.approx(2 / 3)}
-    assert GLUE["mrpc"].kind.baseline(GLUE["mrpc"], [1, 1, 0])["f1"] == pytest.approx(0.8)
-    assert GLUE["sts-b"].kind.baseline(GLUE["sts-b"], np.array([1.1, 2.3, 3.7], np.float32)) == {
+    assert GLUE["rte"].scorer.baseline([1, 1, 0]) == {"accuracy": pytest.approx(2 / 3)}
+    assert GLUE["mrpc"].scorer.baseline([1, 1, 0])["f1"] == pytest.approx(0.8)
+    assert GLUE["sts-b"].scorer.baseline(np.array([1.1, 2.3, 3.7], np.float32)) == {
         "pearson": 0, "spearman": 0}
 
 
 MULTI = Task("mine", ("t",), (), ("l",), ("a", "b"), ("micro_f1", "macro_f1", "accuracy", "auc"),
-             kind=KINDS["multi_label"])
+             type=TASK_TYPES["multi_label"])
 
 
 def test_several_labels_by_hand():
     values, labels = np.array([[.9, .2], [.6, .7], [.1, .3]]), np.array([[1, 0], [0, 1], [0, 1]])
     # decided: 10, 11, 00. Label a: tp 1, fp 1; label b: tp 1, fn 1.
-    assert MULTI.kind.evaluate(MULTI, values, labels) == {
+    assert MULTI.scorer.evaluate(values, labels) == {
         "micro_f1": pytest.approx(4 / 6), "macro_f1": pytest.approx(2 / 3),
         "accuracy": pytest.approx(1 / 3), "auc": 1.0}
-    found = MULTI.kind.evaluate(MULTI, values, labels, threshold=0.25)
+    found = MULTI.scorer.evaluate(values, labels, threshold=0.25)
     assert found["accuracy"] == pytest.approx(2 / 3)
-    assert MULTI.kind.baseline(MULTI, labels)["accuracy"] == pytest.approx(2 / 3)
+    assert MULTI.scorer.baseline(labels)["accuracy"] == pytest.approx(2 / 3)
 
 
 def test_threshold_of_two_labels():
     values = np.array([[.7, .3], [.4, .6]])
-    assert GLUE["cola"].kind.decide(GLUE["cola"], values).tolist() == [0, 1]
-    assert GLUE["cola"].kind.decide(GLUE["cola"], values, 0.2).tolist() == [1, 1]
-    assert GLUE["cola"].kind.decide(GLUE["cola"], values, 0.8).tolist() == [0, 0]
+    assert GLUE["cola"].scorer.decide(values).tolist() == [0, 1]
+    assert GLUE["cola"].scorer.decide(values, 0.2).tolist() == [1, 1]
+    assert GLUE["cola"].scorer.decide(values, 0.8).tolist() == [0, 0]
 
 
 def test_auc():
     task = dataclasses.replace(GLUE["cola"], metrics=("auc",))
     values = one_hot(task, [0, 0, 0]) + [[0, .1], [0, .3], [0, .2]]
-    assert task.kind.evaluate(task, values, [0, 1, 0]) == {"auc": 1}
-    assert task.kind.evaluate(task, values, [1, 0, 0]) == {"auc": 0}
-    assert task.kind.evaluate(task, values, [0, 0, 0]) == {"auc": 0.5}     # no curve
+    assert task.scorer.evaluate(values, [0, 1, 0]) == {"auc": 1}
+    assert task.scorer.evaluate(values, [1, 0, 0]) == {"auc": 0}
+    assert task.scorer.evaluate(values, [0, 0, 0]) == {"auc": 0.5}     # no curve
     three = dataclasses.replace(GLUE["mnli"], metrics=("auc",))
     # Label 2 has no rows: the mean is that of labels 0 and 1.
-    assert three.kind.evaluate(three, [[.8, .1, .1], [.3, .6, .1]], [0, 1]) == {"auc": 1}
+    assert three.scorer.evaluate([[.8, .1, .1], [.3, .6, .1]], [0, 1]) == {"auc": 1}
 
 
 def test_collapse_is_noticed():
     cola, labels = GLUE["cola"], [0, 1, 1]
-    assert cola.kind.collapsed(cola, one_hot(cola, [1, 1, 1]), labels) == "every row is '1'"
-    assert cola.kind.collapsed(cola, one_hot(cola, [1, 0, 1]), labels) is None
-    assert cola.kind.collapsed(cola, one_hot(cola, [1, 1, 1]), [1, 1, 1]) is None
-    assert GLUE["sts-b"].kind.collapsed(GLUE["sts-b"], [2.5, 2.501, 2.5], [0., 5., 2.]) == (
+    assert cola.scorer.collapsed(one_hot(cola, [1, 1, 1]), labels) == "every row is '1'"
+    assert cola.scorer.collapsed(one_hot(cola, [1, 0, 1]), labels) is None
+    assert cola.scorer.collapsed(one_hot(cola, [1, 1, 1]), [1, 1, 1]) is None
+    assert GLUE["sts-b"].scorer.collapsed([2.5, 2.501, 2.5], [0., 5., 2.]) == (
         "all scores are about 2.50")
-    assert GLUE["sts-b"].kind.collapsed(GLUE["sts-b"], [2.5, 3.5, 2.], [0., 5., 2.]) is None
-    assert MULTI.kind.collapsed(MULTI, np.full([3, 2], .1), np.eye(3)[:, :2]) == (
+    assert GLUE["sts-b"].scorer.collapsed([2.5, 3.5, 2.], [0., 5., 2.]) is None
+    assert MULTI.scorer.collapsed(np.full([3, 2], .1), np.eye(3)[:, :2]) == (
         "every row has the labels (none)")
 
 

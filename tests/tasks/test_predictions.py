@@ -5,7 +5,7 @@ import pytest
 
 from xlnet.tasks.output import prediction_files
 from xlnet.tasks.types.known import GLUE, TASKS
-from xlnet.tasks.types.registry import KINDS
+from xlnet.tasks.types.registry import TASK_TYPES
 from xlnet.tasks.types.task import Row, Task
 
 # --- Prediction files
@@ -56,7 +56,7 @@ def test_a_row_too_many_is_not_written(tmp_path):
 
 
 def test_prediction_file_of_several_labels(tmp_path):
-    task = Task("mine", ("t",), (), ("l",), ("a", "b"), ("accuracy",), KINDS["multi_label"])
+    task = Task("mine", ("t",), (), ("l",), ("a", "b"), ("accuracy",), TASK_TYPES["multi_label"])
     path = write(tmp_path, task, ROWS, np.array([[.9, .7], [.2, .4]]))
     assert path.read_text("utf-8") == (
         "id\tlabels\tp_a\tp_b\na7\ta,b\t0.900000\t0.700000\n3\t\t0.200000\t0.400000\n")

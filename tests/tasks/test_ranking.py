@@ -1,6 +1,5 @@
 """Ranking: measures by hand, pairs, files of both forms and their faults, and what is learned."""
 
-import dataclasses
 import json
 import random
 import re
@@ -15,9 +14,9 @@ from xlnet.errors import UserError
 from xlnet.settings.finetuning import ClassifierSettings
 from xlnet.tasks.files import parsing
 from xlnet.tasks.types import custom, ranking
-from xlnet.tasks.types.kind import LossOptions
+from xlnet.tasks.types.contract import LossOptions
 from xlnet.tasks.types.known import TASKS
-from xlnet.tasks.types.ranking import Ranking
+from xlnet.tasks.types.ranking import RankingOptions
 from xlnet.tasks.types.task import Row
 
 pytestmark = pytest.mark.usefixtures("quick_start")
@@ -102,7 +101,7 @@ def test_map_is_scikit_learns_average_precision():
 
 def test_random_order():
     rows = [row for i in range(300) for row in rows_of(1, 0, query="q%d" % i)]
-    result = RANKING.kind.baseline(RANKING, RANKING.kind.truth(RANKING, rows))
+    result = RANKING.scorer.baseline(RANKING.scorer.truth(rows))
     assert result["map"] == pytest.approx(0.75, abs=0.02)       # first or second, by chance
     assert list(result) == ["ndcg@10", "map", "err@10"]
 
@@ -199,7 +198,8 @@ def test_queries_are_held_out_whole(tmp_path):
         task_name="custom", data_dir=str(tmp_path / "all.tsv"), model_dir="m", output_dir="o",
         spiece_model_file="s", model_config_path="c", query_id_column="q", text_a_column="t",
         text_b_column="d", label_column="grade", dev_share=0.2, do_train=True))
-    assert task.kind == Ranking(pairwise=True) and task.head == "regression_custom"
+    assert task.options == RankingOptions(pairwise=True)
+    assert task.head.scope() == "regression_custom"
     train, dev = ({row.query for row in parsing.read_rows(task, str(tmp_path), split)}
                   for split in ("train", "dev"))
     assert len(train) == 8 and len(dev) == 2 and not train & dev
@@ -222,7 +222,7 @@ def test_queries_are_held_out_whole(tmp_path):
 def test_faults_of_a_table(tmp_path, lines, message):
     write(tmp_path, "dev.tsv", HEADER, *lines)
     with pytest.raises(UserError) as e:
-        parsing.read_rows(dataclasses.replace(RANKING, kind=Ranking(highest_grade=4)),
+        parsing.read_rows(RANKING.with_options(highest_grade=4),
                           str(tmp_path), "dev")
     assert message in str(e.value) and "\n" not in str(e.value)
 
@@ -252,14 +252,14 @@ def test_faults_of_trec_files(tmp_path, name, lines, message):
 
 def test_trec_files_are_of_rankings(tmp_path):
     write_trec(tmp_path)
-    with pytest.raises(UserError, match="dev.qrels: TREC's files are for rankings"):
+    with pytest.raises(UserError, match="dev.qrels: unknown form 'qrels'; expected one of tsv"):
         parsing.read_file(TASKS["mrpc"], str(tmp_path / "dev.qrels"), True)
 
 
 def test_prediction_files():
     rows = [row for name in ("q2", "q1") for row in rows_of(0, 1, 2, query=name)]
     scores = np.array([.5, 2, 2, -1, 1 / 3, -1.5], np.float32)
-    table, run_file = RANKING.kind.prediction_files(RANKING, rows, scores)
+    table, run_file = RANKING.scorer.prediction_files(rows, scores)
     assert (table.extension, run_file.extension) == ("tsv", "run")
     assert "".join(run_file.lines).splitlines() == [
         "q2 Q0 c 1 2 xlnet", "q2 Q0 b 2 2 xlnet", "q2 Q0 a 3 0.5 xlnet",
@@ -279,12 +279,13 @@ def test_pairwise_head_by_hand(graph):
     from xlnet.settings.network import RunConfig
     summary = tf.constant(np.random.RandomState(0).randn(4, 3), tf.float32)
     run = RunConfig(True, False, False, 0., 0.)
-    nn, kind = heads.Layers(run, "s", None, None, lambda: summary), Ranking(pairwise=True)
+    nn = heads.Layers(run, "s", None, None, lambda: summary)
+    head = RANKING.with_options(pairwise=True).head
     labels = {"label_ids": tf.ones([2])}
-    margin = kind.logits(nn, RANKING, labels, is_training=True)
-    loss = kind.loss(nn, RANKING, margin, labels, LossOptions())
+    margin = head.logits(nn, labels, is_training=True)
+    loss = head.loss(nn, margin, labels, LossOptions())
     with tf.variable_scope(tf.get_variable_scope(), reuse=True):
-        scores = kind.logits(nn, RANKING, {}, is_training=False)
+        scores = head.logits(nn, {}, is_training=False)
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
         loss, scores = session.run([loss, scores])
@@ -354,7 +355,7 @@ def check_predictions(place, model_dir, reported):
     scores = np.zeros(len(rows))
     for query, _, name, rank, score, _ in lines:
         scores[position[query, name]] = -int(rank)
-    result = RANKING.kind.evaluate(RANKING, scores, RANKING.kind.truth(RANKING, rows))
+    result = RANKING.scorer.evaluate(scores, RANKING.scorer.truth(rows))
     assert result == {name: pytest.approx(reported[name]) for name in result}
 
 

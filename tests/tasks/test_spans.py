@@ -24,14 +24,14 @@ from xlnet.tasks.files.squad_files import Answer, place_of
 from xlnet.tasks.output import span_answers
 from xlnet.tasks.output.span_answers import Found, Span
 from xlnet.tasks.types import custom, known
-from xlnet.tasks.types.registry import KINDS
+from xlnet.tasks.types.registry import TASK_TYPES
 from xlnet.tasks.types.task import Row, Task
 from xlnet.tokenization.tokenizer import Tokenizer
 
 CONTEXT = "The cat sat. The dog ran after it, 3 times."
-SPANS = KINDS["spans"]
+SPANS = TASK_TYPES["spans"]
 TABLE = Task("table", ("context",), ("question",), ("answer", "start"), None,
-             SPANS.default_metrics, SPANS, id="id", query="context")
+             SPANS.scorer.default_metrics, SPANS, id="id", query="context")
 SQUAD = known.find_task("squad2")
 
 
@@ -134,12 +134,12 @@ def peak_of_preparation(tmp_path, tokenizer, count):
     path = tmp_path / ("%d.json" % count)
     path.write_text(json.dumps({"data": articles}))
     tracemalloc.start()
-    rows = SPANS.training_rows(SQUAD, parsing.read_file(SQUAD, str(path), True), 0, "")
+    rows = SQUAD.reader.training_rows(parsing.read_file(SQUAD, str(path), True), 0, "")
     made = encoding.write_records(
-        str(tmp_path), "x", SPANS.examples(SQUAD, rows), tokenizer,
-        encoding.Layout(32, long_document="sliding"), options=SPANS.record_options(),
-        label_features=SPANS.label_features(SQUAD, 32),
-        encode=dataclasses.replace(SPANS, doc_stride=20, max_query_length=4).encode)
+        str(tmp_path), "x", SQUAD.reader.examples(rows), tokenizer,
+        encoding.Layout(32, long_document="sliding"), options=SQUAD.reader.record_options,
+        label_features=SQUAD.head.features(32),
+        encode=SQUAD.with_options(doc_stride=20, max_query_length=4).reader.encode)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert len(made.windows) == count == len(rows)
@@ -246,7 +246,7 @@ def test_shared_files(name, caplog):
     for split, count in COUNTS[name].items():
         rows = parsing.read_rows(task, str(DATA / name.rstrip("12") if "squad" in name
                                            else DATA / name), split, need_labels=True)
-        assert len(rows) == count == len(SPANS.training_rows(task, rows, 0, ""))
+        assert len(rows) == count == len(task.reader.training_rows(rows, 0, ""))
     assert ("5 of 1002 questions have a wrong answer_start" in caplog.text) == (name == "cmrc2018")
     assert ("2 of 1002 questions are empty" in caplog.text) == (name == "cmrc2018")
 
@@ -268,16 +268,16 @@ def test_wrong_offsets_are_named_and_counted_and_none_is_dropped_in_silence(capl
     rows = [row(answers=(("dog", start),), id="q%d" % start) for start in (16, 17, 18)]
     rows.append(row(answers=(("cow", 3),), id="lost"))
     with caplog.at_level(logging.WARNING, "xlnet"):
-        SPANS.note_faults(SQUAD, "train.json", rows)
+        squad_files.note_places("train.json", rows)
     assert ("train.json: 2 of 4 questions have a wrong answer_start, and their answer was found "
             "elsewhere: q16 (answer_start 16, found at 17), q18" in caplog.text)
     assert ("1 of 4 questions have an answer without a place, and are not trained on: lost (the "
             "answer is not in the context)" in caplog.text)
     empty = row(id="empty")._replace(pairs=((CONTEXT, " "),))
     with caplog.at_level(logging.WARNING, "xlnet"):
-        SPANS.note_faults(SQUAD, "dev.json", [empty, row(id="none")])
+        squad_files.note_places("dev.json", [empty, row(id="none")])
     assert "dev.json: 1 of 2 questions are empty: empty" in caplog.text
-    assert SPANS.training_rows(SQUAD, [*rows, row(id="none")], 0, "") == [
+    assert SQUAD.reader.training_rows([*rows, row(id="none")], 0, "") == [
         *rows[:3], row(id="none")]
 
 
@@ -308,7 +308,7 @@ WINDOWS = outputs(
 
 
 def test_the_best_span_of_all_windows_and_the_window_that_speaks_most_for_an_answer():
-    values, loss = SPANS.join(SQUAD, WINDOWS, np.array([2, 1]))
+    values, loss = SQUAD.head.join(WINDOWS, np.array([2, 1]))
     assert loss.tolist() == [0.5, 2.0]
     assert [found.null_score for found in values] == [-1.0, 0.5]
     first = values[0].spans
@@ -320,8 +320,8 @@ def test_the_best_span_of_all_windows_and_the_window_that_speaks_most_for_an_ans
 
 def test_official_files():
     rows = [row(answers=(("The dog", 13),)), row(answers=(), id="q2"), row(id="q3")]
-    values = [*SPANS.join(SQUAD, WINDOWS, np.array([2, 1])).values, Found([], -3.0)]
-    files = SPANS.prediction_files(SQUAD, rows, values)
+    values = [*SQUAD.head.join(WINDOWS, np.array([2, 1])).values, Found([], -3.0)]
+    files = SQUAD.scorer.prediction_files(rows, values)
     assert [(file.extension, file.what) for file in files] == [
         ("json", None), ("nbest.json", "n best answers"),
         ("na_prob.json", "probabilities of no answer")]
@@ -332,46 +332,46 @@ def test_official_files():
     assert [entry["text"] for entry in n_best["q1"]] == ["The dog", "cat", "The cat", "cat sat"]
     assert sum(entry["probability"] for entry in n_best["q1"]) == pytest.approx(1)
     assert n_best["q2"][0]["text"] == "cat" and n_best["q3"] == []
-    sure = json.loads(SPANS.prediction_files(SQUAD, rows, values, threshold=0.7)[0].lines[0])
+    sure = json.loads(SQUAD.scorer.prediction_files(rows, values, threshold=0.7)[0].lines[0])
     assert sure["q2"] == "cat"
-    assert len(json.loads(dataclasses.replace(SPANS, n_best_size=2).prediction_files(
-        SQUAD, rows, values)[1].lines[0])["q1"]) == 2
+    assert len(json.loads(SQUAD.with_options(n_best_size=2).scorer.prediction_files(
+        rows, values)[1].lines[0])["q1"]) == 2
 
 
 def test_evaluation_is_that_of_the_files_written():
     rows = [row(answers=(("The dog", 13),)), row(answers=(), id="q2"),
             row(answers=(("the cat", 0),), id="q3")]
-    values = [*SPANS.join(SQUAD, WINDOWS, np.array([2, 1])).values, Found([
+    values = [*SQUAD.head.join(WINDOWS, np.array([2, 1])).values, Found([
         Span(0, 11, -1.0, -1.0)], 0.1)]
-    result = SPANS.evaluate(SQUAD, values, SPANS.truth(SQUAD, rows))
+    result = SQUAD.scorer.evaluate(values, SQUAD.scorer.truth(rows))
     assert list(result)[:2] == ["f1", "exact"]
     assert result["exact"] == pytest.approx(200 / 3) and result["HasAns_exact"] == 50
     # Answering the third one, too, would help; the second one then stays without an answer.
     assert result["best_f1"] == pytest.approx((1 + 1 + 2 / 3) / 3 * 100)
     assert result["best_f1_thresh"] == pytest.approx(1 / (1 + math.exp(-0.1)))
-    more = SPANS.evaluate(SQUAD, values, SPANS.truth(SQUAD, rows),
-                          threshold=result["best_f1_thresh"])
+    more = SQUAD.scorer.evaluate(values, SQUAD.scorer.truth(rows),
+                                 threshold=result["best_f1_thresh"])
     assert more["f1"] == pytest.approx(result["best_f1"])
     with pytest.raises(UserError, match="not finite"):
-        SPANS.evaluate(SQUAD, [Found([], math.nan)] * 3, SPANS.truth(SQUAD, rows))
+        SQUAD.scorer.evaluate([Found([], math.nan)] * 3, SQUAD.scorer.truth(rows))
 
 
 def test_thresholds_are_shown_where_some_questions_have_no_answer():
     rows, values = [row(answers=(("The dog", 13),))], [Found([Span(13, 20, -1.0, -1.0)], -1.0)]
-    result = SPANS.evaluate(SQUAD, values, SPANS.truth(SQUAD, rows))
+    result = SQUAD.scorer.evaluate(values, SQUAD.scorer.truth(rows))
     assert result == {"f1": 100.0, "exact": 100.0}
     chosen = dataclasses.replace(SQUAD, metrics=("best_f1", "f1", "exact"))
-    assert SPANS.evaluate(chosen, values, SPANS.truth(SQUAD, rows))["best_f1"] == 100.0
-    both = SPANS.truth(SQUAD, [*rows, row(id="none")])
-    assert "best_f1_thresh" in SPANS.evaluate(SQUAD, values * 2, both)
-    assert "best_f1_thresh" not in SPANS.baseline(SQUAD, both)
+    assert chosen.scorer.evaluate(values, SQUAD.scorer.truth(rows))["best_f1"] == 100.0
+    both = SQUAD.scorer.truth([*rows, row(id="none")])
+    assert "best_f1_thresh" in SQUAD.scorer.evaluate(values * 2, both)
+    assert "best_f1_thresh" not in SQUAD.scorer.baseline(both)
 
 
 def test_which_rule_scores():
-    assert SPANS.truth(SQUAD, [row(answers=(("a", 0),))]).rule == "squad1.1"
-    assert SPANS.truth(SQUAD, [row(answers=(("a", 0),)), row()]).rule == "squad2.0"
+    assert TABLE.scorer.truth([row(answers=(("a", 0),))]).rule == "squad1.1"
+    assert TABLE.scorer.truth([row(answers=(("a", 0),)), row()]).rule == "squad2.0"
     cmrc = known.find_task("cmrc2018")
-    assert cmrc.kind.truth(cmrc, [row(answers=(("a", 0),))]).rule == "characters"
+    assert cmrc.scorer.truth([row(answers=(("a", 0),))]).rule == "characters"
 
 
 def test_the_baseline_is_the_sentence_that_shares_most_words():
@@ -380,25 +380,26 @@ def test_the_baseline_is_the_sentence_that_shares_most_words():
     chinese = "广茂铁路在广东省。全长364.6公里。"
     found = span_answers.closest_sentence(chinese, "全长多少公里？").spans[0]
     assert chinese[found.start:found.end] == "全长364.6公里。"
-    truth = SPANS.truth(SQUAD, [row(answers=(("The cat sat", 0),))])
-    assert SPANS.baseline(SQUAD, truth)["f1"] > 0
+    truth = SQUAD.scorer.truth([row(answers=(("The cat sat", 0),))])
+    assert SQUAD.scorer.baseline(truth)["f1"] > 0
 
 
 def test_a_threshold_of_1_leaves_no_question_without_an_answer():
     rows, values = [row(answers=(("The dog", 13),))], [Found([Span(13, 20, -1.0, -1.0)], 1e9)]
     for threshold, answer in ((.99, ""), (1.0, "The dog")):
-        files = SPANS.prediction_files(SQUAD, rows, values, threshold)
+        files = SQUAD.scorer.prediction_files(rows, values, threshold)
         assert json.loads("".join(files[0].lines)) == {"q1": answer}
-        result = SPANS.evaluate(SQUAD, values, SPANS.truth(SQUAD, rows), threshold)
+        result = SQUAD.scorer.evaluate(values, SQUAD.scorer.truth(rows), threshold)
         assert result["exact"] == (100 if answer else 0)
 
 
 def test_examples_are_the_first_answers(tmp_path):
     rows = [row(answers=(("dog", 16), ("cat", 4))), row()]
-    assert [example[2:] for example in SPANS.examples(SQUAD, rows)] == [(17, 20), (-1, -1)]
+    assert [example[2:] for example in SQUAD.reader.examples(rows)] == [(17, 20), (-1, -1)]
     assert squad_files.place_of(rows[1]) == (-1, -1, None)
     # What decides what records hold is part of their name.
-    assert SPANS.record_options() != dataclasses.replace(SPANS, doc_stride=64).record_options()
+    assert SQUAD.reader.record_options != \
+        SQUAD.with_options(doc_stride=64).reader.record_options
 
 
 # ---- the official script, version 2.0: its rules, shortened
@@ -453,9 +454,9 @@ def test_scores_are_the_official_script_s_of_the_files_that_are_written():
         if all(one.label for one in rows):
             continue
         data = {one.id: [answer.text for answer in one.label] for one in rows}
-        result = SPANS.evaluate(SQUAD, values, SPANS.truth(SQUAD, rows))
-        files = [json.loads(file.lines[0]) for file in SPANS.prediction_files(SQUAD, rows, values)]
-        answered = json.loads(SPANS.prediction_files(SQUAD, rows, values, 1.0)[0].lines[0])
+        result = SQUAD.scorer.evaluate(values, SQUAD.scorer.truth(rows))
+        files = [json.loads(file.lines[0]) for file in SQUAD.scorer.prediction_files(rows, values)]
+        answered = json.loads(SQUAD.scorer.prediction_files(rows, values, 1.0)[0].lines[0])
         for name, scores in zip(("exact", "f1"), official_scores(data, answered)):
             assert result[name] == pytest.approx(100 * np.mean([
                 not data[id] if files[2][id] > 0.5 else score for id, score in scores.items()]))
@@ -464,6 +465,6 @@ def test_scores_are_the_official_script_s_of_the_files_that_are_written():
             assert result["best_" + name] == pytest.approx(best)
             assert result["best_%s_thresh" % name] == threshold
             if list(files[2].values()).count(threshold) < 2:        # no tie
-                again = SPANS.evaluate(SQUAD, values, SPANS.truth(SQUAD, rows), threshold)
+                again = SQUAD.scorer.evaluate(values, SQUAD.scorer.truth(rows), threshold)
                 # A prediction of an article alone is right, which the script's search leaves out.
                 assert again[name] >= best - 1e-9

@@ -37,14 +37,14 @@ def make_task(directory, train=TRAIN, **more):
 def test_the_train_file_says_tags_scheme_and_column(tmp_path):
     task = make_task(tmp_path)
     assert task.labels == ("O", "B-LOC", "I-LOC", "B-ORG", "I-ORG", "B-PER", "I-PER")
-    assert task.kind.scheme == "iob1" and task.kind.learned_scheme == "bio2"
-    assert task.label == ("2",) and task.kind.is_spaced and task.dev_share == 0.1
-    assert task.kind.words(task) == "entities LOC, ORG, PER, scheme iob1"
+    assert task.options.scheme == "iob1" and task.options.learned_scheme == "bio2"
+    assert task.label == ("2",) and task.options.is_spaced and task.dev_share == 0.1
+    assert task.head.words() == "entities LOC, ORG, PER, scheme iob1"
 
 
 def test_a_script_without_spaces_is_seen(tmp_path):
     task = make_task(tmp_path, "中 B-X\n国 M-X\n人 E-X\n, O\n")
-    assert task.kind.scheme == "bmes" and not task.kind.is_spaced
+    assert task.options.scheme == "bmes" and not task.options.is_spaced
 
 
 def test_a_model_knows_what_the_train_file_said(tmp_path):
@@ -54,7 +54,7 @@ def test_a_model_knows_what_the_train_file_said(tmp_path):
                                     all_pieces=False))
     (tmp_path / "train.txt").unlink()
     found = custom.get_task(settings(tmp_path), stored)
-    assert (found.labels, found.label, found.kind) == (task.labels, task.label, task.kind)
+    assert (found.labels, found.label, found.type) == (task.labels, task.label, task.type)
 
 
 def test_files_are_found_by_a_part_of_their_names(tmp_path):
@@ -117,7 +117,7 @@ def test_a_few_illegal_tags_are_repaired_and_counted(tmp_path, caplog):
 
 def test_a_scheme_that_is_given_repairs_any_file(tmp_path, caplog):
     task = make_task(tmp_path, "a I-X\nb I-X\n\nc I-X\n", scheme="bio2")
-    assert task.kind.scheme == "bio2"
+    assert task.options.scheme == "bio2"
     rows = read(task, tmp_path, "a I-X\n\nb I-X\n\nc I-X\n")
     assert [row.label for row in rows] == [("B-X",)] * 3
     assert "3 of 3 tags are illegal" in caplog.text
@@ -129,7 +129,7 @@ def test_json_lines_have_entities_whatever_the_scheme(tmp_path, scheme, labels):
     write(tmp_path, "train.jsonl", json.dumps(
         {"text": "In New York", "entities": [[3, 11, "LOC"]]}))
     task = custom.get_task(settings(tmp_path / "train.jsonl", scheme=scheme, dev_share=0.0))
-    assert task.kind.scheme == scheme and task.labels == labels
+    assert task.options.scheme == scheme and task.labels == labels
     row, = parsing.read_rows(task, tmp_path, "train")
     assert row.label == ("O", labels[1], "E-LOC" if scheme == "bmes" else "I-LOC")
 
@@ -148,7 +148,7 @@ def answers_of(task, arrays, counts):
     """The `Answers` of a network that says what the records say."""
     tags = np.where(arrays["word_starts"] > 0, arrays["label_ids"] - 1, -1)
     tags = np.stack([tags, tags], axis=2)
-    return task.kind.join(task, dict(values=tags, loss=np.zeros(len(tags), np.float32)), counts)
+    return task.head.join(dict(values=tags, loss=np.zeros(len(tags), np.float32)), counts)
 
 
 @pytest.fixture
@@ -164,28 +164,28 @@ def small(tmp_path):
 
 def test_metrics_and_table(small):
     task, rows, values = small
-    truth = task.kind.truth(task, rows)
-    result = task.kind.evaluate(task, values, truth)
+    truth = task.scorer.truth(rows)
+    result = task.scorer.evaluate(values, truth)
     assert list(result) == ["f1", "precision", "recall", "accuracy"]
     # Found: ORG, PER and one LOC of two words; true: ORG, PER and two LOC.
     assert result["precision"] == pytest.approx(2 / 3) and result["recall"] == 0.5
     assert result["f1"] == pytest.approx(4 / 7) and result["accuracy"] == pytest.approx(5 / 6)
-    table = task.kind.table(task, values, truth, 0.5)
+    table = task.scorer.table(values, truth, 0.5)
     assert table.endswith("repaired 1 of 6 tags") and "micro avg" in table
-    baseline = task.kind.baseline(task, truth)
+    baseline = task.scorer.baseline(truth)
     assert baseline["accuracy"] == pytest.approx(1 / 3) and list(baseline) == list(result)
 
 
 def test_a_constant_answer_is_a_collapse(small):
     task, rows, values = small
-    truth = task.kind.truth(task, rows)
-    assert task.kind.collapsed(task, values, truth) is None
-    assert task.kind.collapsed(task, [0 * one for one in values], truth) == "every word is 'O'"
+    truth = task.scorer.truth(rows)
+    assert task.scorer.collapsed(values, truth) is None
+    assert task.scorer.collapsed([0 * one for one in values], truth) == "every word is 'O'"
 
 
 def test_predictions_are_legal_in_the_scheme_of_the_file(small):
     task, rows, values = small
-    file, = task.kind.prediction_files(task, rows, values)
+    file, = task.scorer.prediction_files(rows, values)
     assert file.extension == "conll" and "".join(file.lines) == (
         "EU I-ORG I-ORG\nsaid O O\n\nPeter I-PER I-PER\nBlackburn I-PER I-PER\n"
         "Paris I-LOC I-LOC\nRome B-LOC I-LOC\n")
@@ -194,7 +194,7 @@ def test_predictions_are_legal_in_the_scheme_of_the_file(small):
 def test_predictions_of_texts_are_characters(tmp_path):
     task = make_task(tmp_path)
     row, = read(task, tmp_path, '{"text": "EU said."}\n', "a.jsonl", need_labels=False)
-    file, = task.kind.prediction_files(task, [row], [np.array([[3, 3], [0, 0], [0, 0]])])
+    file, = task.scorer.prediction_files([row], [np.array([[3, 3], [0, 0], [0, 0]])])
     assert file.extension == "jsonl"
     assert json.loads("".join(file.lines)) == {"text": "EU said.", "predicted": [[0, 2, "ORG"]]}
 
@@ -202,17 +202,17 @@ def test_predictions_of_texts_are_characters(tmp_path):
 def test_answers_for_other_words_are_no_answers(small):
     task, rows, values = small
     with pytest.raises(ValueError, match="other numbers of tags than of words"):
-        task.kind.prediction_files(task, rows, values[::-1])
+        task.scorer.prediction_files(rows, values[::-1])
 
 
 def test_weights_of_tags(small):
     task, rows, _ = small
-    weights = task.kind.class_weights("balanced", task, rows)
+    weights = task.head.class_weights("balanced", rows)
     assert weights[task.labels.index("B-LOC")] == pytest.approx(6 / (7 * 2))
     assert weights[0] == pytest.approx(6 / 7)
-    assert task.kind.class_weights("O:0.5", task, None) == [0.5] + [1.0] * 6
+    assert task.head.class_weights("O:0.5", None) == [0.5] + [1.0] * 6
     with pytest.raises(UserError, match="class_weights: no label 'LOC'; did you mean 'I-LOC'"):
-        task.kind.class_weights("LOC:2", task, None)
+        task.head.class_weights("LOC:2", None)
 
 
 def test_other_programs_tasks(tmp_path):
@@ -231,22 +231,22 @@ REAL = {"conll2003": (11297, 3250, 1696), "msra_ner": (1800, 300, 300),
 def test_real_files(name, caplog):
     folder = DATA / FOLDERS[name]
     task = known.TASKS[name]
-    task = task.kind.from_train_file(task, readers.find_file(folder, task.files["train"]))
-    assert task.kind.scheme == dict(conll2003="iob1", msra_ner="bio2", resume_ner="bmes")[name]
-    assert task.kind.is_spaced is (name == "conll2003")
+    task = task.reader.from_train_file(readers.find_file(folder, task.files["train"]))
+    assert task.options.scheme == dict(conll2003="iob1", msra_ner="bio2", resume_ner="bmes")[name]
+    assert task.options.is_spaced is (name == "conll2003")
     tokenizer = Tokenizer(str(SPIECE))
     for split, count in zip(("train", "dev", "test"), REAL[name]):
         rows = parsing.read_rows(task, folder, split, need_labels=True)
         assert len(rows) == count
-        file, = task.kind.prediction_files(
-            task, rows, [np.zeros([len(row.label), 2], int) for row in rows])
+        file, = task.scorer.prediction_files(
+            rows, [np.zeros([len(row.label), 2], int) for row in rows])
         with open(readers.find_file(folder, task.files[split]), encoding="utf-8") as f:
             original = f.read().rstrip("\n").split("\n")
         assert "".join(file.lines).rstrip("\n").split("\n") == [
             line and line + " O" for line in original]
         rows = sorted(rows, key=lambda row: -len(row.label))[:300]
-        arrays, counts = task.kind.encode(task.kind.examples(task, rows), tokenizer,
-                                          Layout(64, long_document="split"))
-        found = task.kind.decide(task, answers_of(task, arrays, counts).values)
-        assert found == [row.label for row in task.kind.truth(task, rows)]
+        arrays, counts = task.reader.encode(task.reader.examples(rows), tokenizer,
+                                            Layout(64, long_document="split"))
+        found = task.scorer.decide(answers_of(task, arrays, counts).values)
+        assert found == [row.label for row in task.scorer.truth(rows)]
     assert ("4 of 58989 tags are illegal" in caplog.text) is (name == "resume_ner")

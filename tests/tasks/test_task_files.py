@@ -9,7 +9,7 @@ import pytest
 from xlnet.errors import UserError
 from xlnet.tasks.files import parsing
 from xlnet.tasks.types.known import GLUE, TASKS
-from xlnet.tasks.types.registry import KINDS
+from xlnet.tasks.types.registry import TASK_TYPES
 from xlnet.tasks.types.task import Row, Task
 
 
@@ -60,7 +60,7 @@ def test_scores(tmp_path):
     write(tmp_path, "dev.tsv", "sentence1\tsentence2\tscore", "a\tb\t2.5", "a\tb\t0")
     rows = parsing.read_rows(GLUE["sts-b"], tmp_path, "dev")
     assert [row.label for row in rows] == [2.5, 0.0]
-    assert GLUE["sts-b"].kind.label_array(GLUE["sts-b"], rows).dtype == np.float32
+    assert GLUE["sts-b"].reader.label_array(rows).dtype == np.float32
 
 
 def test_labels_may_be_absent_or_odd_where_they_are_not_needed(tmp_path):
@@ -384,12 +384,13 @@ FASTTEXT = ("__label__pos __label__new_one I like it.", "__label__neg No, not at
 
 def test_fasttexts_lines(tmp_path):
     write(tmp_path, "lines.txt", *FASTTEXT[:2])
-    several = Task("mine", ("t",), (), ("l",), (), ("micro_f1",), KINDS["multi_label"], id=None)
+    several = Task("mine", ("t",), (), ("l",), (), ("micro_f1",), TASK_TYPES["multi_label"],
+                   id=None)
     for read in (parsing.read_to_predict, lambda *a: parsing.read_file(*a, need_labels=True)):
         assert read(several, str(tmp_path / "lines.txt")) == [
             Row("0", (("I like it.", None),), ("new_one", "pos")),
             Row("1", (("No, not at all", None),), ("neg",))]
-    one = dataclasses.replace(several, kind=KINDS["classification"])
+    one = dataclasses.replace(several, type=TASK_TYPES["classification"])
     with pytest.raises(UserError, match="lines.txt:1: column 'l' has 2 labels: pos, new_one; "):
         parsing.read_file(one, str(tmp_path / "lines.txt"), True)
     write(tmp_path, "lines.txt", *FASTTEXT[1:])

@@ -40,11 +40,11 @@ def test_every_task_is_sound():
     for name, task in TASKS.items():
         assert task.name == name and known.find_task(name) is task
         names = {metric.partition("@")[0] for metric in task.metrics}
-        assert names <= {*task.kind.metrics, *(ranking.MEASURES if task.query else ())}
+        assert names <= {*task.scorer.metrics, *(ranking.MEASURES if task.query else ())}
         assert all(isinstance(each, tuple) for each in (task.text_a, task.text_b, task.label))
         assert "dev" in (*task.files, *task.groups) or task.dev_share or task.trained_as
         assert not task.labels or len(set(task.labels)) == len(task.labels) > 1
-        assert task.labels != () or task.kind.name == "tagging"     # the train file has them
+        assert task.labels != () or task.type.name == "tagging"     # the train file has them
 
 
 @pytest.mark.parametrize("name, kind, count", [
@@ -56,7 +56,7 @@ def test_every_task_is_sound():
     ("xnli-zh", "classification", 3), ("sts-b", "regression", None)])
 def test_kinds_of_tasks(name, kind, count):
     task = TASKS[name]
-    assert task.kind.name == kind and (task.labels and len(task.labels)) == count
+    assert task.type.name == kind and (task.labels and len(task.labels)) == count
 
 
 def test_all_of_glue():
@@ -65,7 +65,7 @@ def test_all_of_glue():
     assert {t.name for t in GLUE.values() if t.is_regression} == {"sts-b"}
     for task in GLUE.values():
         assert task.labels is None or list(task.labels) == sorted(task.labels)
-        assert set(task.metrics) <= set(task.kind.metrics)
+        assert set(task.metrics) <= set(task.scorer.metrics)
         assert set(task.submissions) <= set(task.files)
 
 
@@ -82,8 +82,8 @@ def test_regression_flag_against_labels():
 
 
 def test_output_layers():
-    assert GLUE["sts-b"].head == "regression_sts-b"
-    assert GLUE["mnli"].head == GLUE["ax"].head == "classification_mnli"
+    assert GLUE["sts-b"].head.scope() == "regression_sts-b"
+    assert GLUE["mnli"].head.scope() == GLUE["ax"].head.scope() == "classification_mnli"
 
 
 def test_splits():
@@ -107,10 +107,10 @@ def test_own_files(tmp_path):
     write(tmp_path, "dev.tsv", "name\tfirst\tsecond\tclass", "y1\ta\tb\tarts")
     chosen = dict(text_a_column="first", text_b_column="second", label_column="class")
     task = custom.get_task(settings(tmp_path, id_column="name", **chosen))
-    assert task.labels == ("arts", "sport") and task.head == "classification_custom"
+    assert task.labels == ("arts", "sport") and task.head.scope() == "classification_custom"
     rows = parsing.read_rows(task, tmp_path, "train")
     assert rows[0] == Row("x1", (("a", "b"),), "sport")
-    assert task.kind.label_array(task, rows).tolist() == [1, 0, 1]
+    assert task.reader.label_array(rows).tolist() == [1, 0, 1]
     unnamed = custom.get_task(settings(tmp_path, **chosen))
     assert [row.id for row in parsing.read_rows(unnamed, tmp_path, "train")] == ["0", "1", "2"]
 
@@ -119,7 +119,7 @@ def test_own_scores(tmp_path):
     write(tmp_path, "train.tsv", "text_a\tlabel", "a\t1.5")
     write(tmp_path, "dev.tsv", "text_a\tlabel", "a\t1.5")
     task = custom.get_task(settings(tmp_path, is_regression=True))
-    assert task.is_regression and task.head == "regression_custom"
+    assert task.is_regression and task.head.scope() == "regression_custom"
     assert parsing.read_rows(task, tmp_path, "train")[0].label == 1.5
 
 
@@ -223,10 +223,10 @@ def test_several_labels_in_a_cell(tmp_path):
     write(tmp_path, "train.tsv", "text_a\tlabel", "x\tsad|old", "y\t", "z\told | old")
     write(tmp_path, "dev.tsv", "text_a\tlabel", "x\tsad", "y\tnew")
     task = own(tmp_path, multi_label=True, label_separator="|")
-    assert task.kind.name == "multi_label" and task.labels == ("old", "sad")
+    assert task.type.name == "multi_label" and task.labels == ("old", "sad")
     rows = parsing.read_rows(task, str(tmp_path), "train")
     assert [row.label for row in rows] == [("old", "sad"), (), ("old",)]
-    assert task.kind.label_array(task, rows).tolist() == [[1, 1], [0, 0], [1, 0]]
+    assert task.reader.label_array(rows).tolist() == [[1, 1], [0, 0], [1, 0]]
     with pytest.raises(UserError, match="dev.tsv:3: unknown label 'new'"):
         parsing.read_rows(task, str(tmp_path), "dev")
 
@@ -252,7 +252,7 @@ def test_answers_to_choose_from(tmp_path, labels, names, caplog):
     write(tmp_path, "train.csv", "text_a,q,c1,c2,c3,label",
           *("story,It is _ !,one,two,three,%s" % label for label in labels))
     task = own(tmp_path, text_b_column="q", choice_columns="c1,c2,c3")
-    assert task.kind.name == "multiple_choice" and task.labels == names and task.cut_first
+    assert task.type.name == "multiple_choice" and task.labels == names and task.cut_first
     assert ("taken as numbered from 1" in caplog.text) == (set(labels) <= {"1", "2"})
     row = parsing.read_rows(task, str(tmp_path), "train")[0]
     assert row.pairs == (("story", "It is _ ! one"), ("story", "It is _ ! two"),
@@ -262,8 +262,8 @@ def test_answers_to_choose_from(tmp_path, labels, names, caplog):
 def test_gaps_are_those_of_the_data_sets_that_have_some(tmp_path):
     """get_name and str are not get str name."""
     race = known.find_task("race")
-    assert race.kind.parse_pairs(race, "t", "It is __ !", [["one", "two", "", "x"]])[1]
-    pairs, _ = race.kind.parse_pairs(race, "t", "It is __ !", [["one", "two", "x", "y"]])
+    assert race.reader.parse_pairs("t", "It is __ !", [["one", "two", "", "x"]])[1]
+    pairs, _ = race.reader.parse_pairs("t", "It is __ !", [["one", "two", "x", "y"]])
     assert pairs[0] == ("t", "It is one !")
     # A model of before there was the option; a model of now keeps what its data set says.
     write(tmp_path, "train.csv", "text_a,q,c1,c2,label", "t,get_name,str,int,A", "t,x,y,z,B")
@@ -271,8 +271,8 @@ def test_gaps_are_those_of_the_data_sets_that_have_some(tmp_path):
     row = parsing.read_rows(task, str(tmp_path), "train")[0]
     assert row.pairs == (("t", "get_name str"), ("t", "get_name int"))
     for stored, fills in ((dict(labels=["A", "B"]), True), (dict(
-            labels=["A", "B"], kind_options=dataclasses.asdict(task.kind)), False)):
-        assert task.kind.from_model(task, stored).kind.fills_gaps is fills
+            labels=["A", "B"], kind_options=dataclasses.asdict(task.options)), False)):
+        assert task.reader.from_model(stored).options.fills_gaps is fills
 
 
 def test_answers_in_one_column_of_json_lines(tmp_path):
@@ -286,7 +286,7 @@ def test_answers_in_one_column_of_json_lines(tmp_path):
     rows = parsing.read_rows(task, str(tmp_path), "train")
     assert [row.pairs for row in rows] == [(("s", "x"), ("s", "y")),
                                            (("s", "x"), ("s", "y"), ("s", "z"))]
-    assert [len(example.choices) for example in task.kind.examples(task, rows)] == [3, 3]
+    assert [len(example.choices) for example in task.reader.examples(rows)] == [3, 3]
     for split, message in (("dev", "dev.jsonl:1: 4 answers, expected at most 3"),
                            ("test", "test.jsonl:1: label '2', but the row has 2 answers")):
         with pytest.raises(UserError, match=message):
@@ -302,9 +302,9 @@ def test_a_right_answer_is_given_as_its_text(tmp_path, caplog):
     assert "column 'label' has the texts of the right answers" in caplog.text
     rows = parsing.read_rows(task, str(tmp_path), "train")
     assert [row.label for row in rows] == ["c1", "c2", "c3"] == list(task.labels)
-    assert task.kind.label_array(task, rows).tolist() == [0, 1, 2]
-    stored = dict(labels=list(task.labels), kind_options=dataclasses.asdict(task.kind))
-    assert task.kind.from_model(task, stored) == task
+    assert task.reader.label_array(rows).tolist() == [0, 1, 2]
+    stored = dict(labels=list(task.labels), kind_options=dataclasses.asdict(task.options))
+    assert task.reader.from_model(stored) == task
     for answers, message in (("x,x", "is the text of 2 answers"),
                              ("y,z", "is the text of 0 answers")):
         write(tmp_path, "train.csv", "text_a,c1,c2,label", "s,%s,x" % answers)

@@ -94,7 +94,7 @@ def test_a_sentence_without_tokens_leaves_no_trace():
 @pytest.mark.parametrize("content, message", [
     (b"1 2\n3 x4\n", "line 2: 'x4' is not a token id"),
     (b"1 -2\n", "line 1: '-2' is not a token id"),
-    (b"5 1000\n", "line 1: '1000' is not a token id, expected whole numbers from 0 to 999"),
+    (b"5 1000\n", "line 1: '1000' is not a token id"),
 ])
 def test_bad_ids_are_refused_with_their_line_or_skipped(tmp_path, content, message):
     path = tmp_path / "a.txt"

@@ -14,11 +14,11 @@ from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSe
 from xlnet.settings.network import XLNetConfig
 from xlnet.tasks.files import schemes
 from xlnet.tasks.types import custom, known
-from xlnet.tasks.types.registry import KINDS
-from xlnet.tasks.types.spans import Spans
+from xlnet.tasks.types.registry import TASK_TYPES
+from xlnet.tasks.types.task import Task
 from xlnet.tokenization.tokenizer import Tokenizer
 
-# Our kinds of tasks in their terms: output layer, what it is trained for.
+# Our task types in their terms: output layer, what it is trained for.
 _THEIRS = {
     "classification": (weights.SEQUENCE, config_json.ONE_LABEL),
     "multi_label": (weights.SEQUENCE, config_json.MANY_LABELS),
@@ -28,11 +28,11 @@ _THEIRS = {
     "tagging": (weights.TOKENS, config_json.ONE_LABEL),
     "spans": (weights.SPANS, config_json.ONE_LABEL),
 }
-_BEAMS = ("start_n_top", "end_n_top")     # of SPANS: options of the kind here, entries there
-_KINDS = {theirs: kind for kind, theirs in _THEIRS.items() if kind != "ranking"}
-# Of spans the output layer is an option of the kind.
+_BEAMS = ("start_n_top", "end_n_top")     # of SPANS: options of the task type here, entries there
+_TYPES = {theirs: name for name, theirs in _THEIRS.items() if name != "ranking"}
+# Of spans the output layer is an option of the task type.
 _SPAN_HEADS = {weights.SPANS: "joint", weights.SIMPLE_SPANS: "separate"}
-_KINDS[weights.SIMPLE_SPANS, config_json.ONE_LABEL] = "spans"
+_TYPES[weights.SIMPLE_SPANS, config_json.ONE_LABEL] = "spans"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,20 +45,20 @@ class Columns:
     max_seq_length: Optional[int] = None
 
 
-def find_kind(model: config_json.Model) -> Optional[str]:
-    """The name of our kind of task for their model; None where it has no task, or none of ours."""
-    return _KINDS.get((model.head, model.problem))
+def find_type(model: config_json.Model) -> Optional[str]:
+    """The name of our task type for their model; None where it has no task, or none of ours."""
+    return _TYPES.get((model.head, model.problem))
 
 
 def scope(model: config_json.Model) -> str:
     """The name that our output layer gets."""
-    name = find_kind(model)
+    name = find_type(model)
     if not name:
         return ""
-    kind = KINDS[name]
+    task = Task(known.CUSTOM, (), (), (), None, (), TASK_TYPES[name])
     if model.head in _SPAN_HEADS:
-        kind = Spans(span_head=_SPAN_HEADS[model.head])
-    return kind.head_scope(known.CUSTOM)
+        task = task.with_options(span_head=_SPAN_HEADS[model.head])
+    return task.head.scope()
 
 
 def names_of(model: config_json.Model, outputs: int) -> Optional[tuple[str, ...]]:
@@ -84,7 +84,7 @@ def names_of(model: config_json.Model, outputs: int) -> Optional[tuple[str, ...]
 
 def why_not(model: config_json.Model) -> Optional[str]:
     """Why no program of ours can go on with their model, in words; None if one can."""
-    if not find_kind(model):
+    if not find_type(model):
         return "%s has no task of ours" % model.class_name
     if model.head == weights.TOKENS and not _scheme(model.labels or ()):
         return "its labels are not the tags of a scheme that is learned here, B-X for each I-X " \
@@ -100,7 +100,7 @@ def describe(model: config_json.Model, tokenizer: Tokenizer, columns: Columns,
       max_seq_length: tokens of its texts, whatever `columns` says.
 
     Raises:
-      UserError: the columns do not go with the kind of task.
+      UserError: the columns do not go with the task type.
     """
     columns = dataclasses.replace(columns, max_seq_length=max_seq_length)
     settings = _settings(model, columns, dict(
@@ -167,7 +167,7 @@ def read(directory: str, config: XLNetConfig) -> Optional[tuple[config_json.Mode
     where there is none.
 
     Raises:
-      UserError: it is of a kind of task that Hugging Face's library does not have.
+      UserError: it is of a task type that Hugging Face's library does not have.
     """
     path = os.path.join(directory, task_json.TASK_NAME)
     if not os.path.exists(path):
@@ -189,7 +189,7 @@ def read(directory: str, config: XLNetConfig) -> Optional[tuple[config_json.Mode
 
 
 def _older_kind(stored):
-    """The kind of task of a `task.json` of before it said so."""
+    """The task type of a `task.json` of before it said so."""
     if stored.get("head") == "logits":
         return "multiple_choice"
     return "regression" if stored.get("is_regression") else "classification"

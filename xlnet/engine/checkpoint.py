@@ -276,7 +276,7 @@ def check_type(prefix: str) -> None:
     for name in sorted(places_of(types).values()):
         if types[name] != tf.float32:
             raise UserError("checkpoint %s: %s is of type %s, expected float32; "
-                            "scripts/checkpoint_tools.py cast --dtype=float32 makes it so"
+                            "xlnet checkpoints cast --dtype=float32 makes it so"
                             % (prefix, name, types[name].name))
 
 

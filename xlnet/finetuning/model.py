@@ -12,7 +12,7 @@ from xlnet.models.task_model import TaskModel
 from xlnet.network.noise import fold_in
 from xlnet.settings.network import XLNetConfig
 from xlnet.settings.training import OptimizationSettings
-from xlnet.tasks.types.kind import LossOptions
+from xlnet.tasks.types.contract import LossOptions
 
 
 @dataclasses.dataclass(frozen=True)

@@ -117,7 +117,7 @@ def prepare(settings: SpanSettings, check_task: Callable[[str], None]) -> None:
     for split, read in to_read:
         made = rows.records(split, read)
         _log.info("%s: %s %s, %s records: %s", split, "{:,}".format(len(read)),
-                  task.kind.training_unit(task), "{:,}".format(made.count), made.path)
+                  task.reader.unit, "{:,}".format(made.count), made.path)
 
 
 def _to_prepare(settings, task, rows):

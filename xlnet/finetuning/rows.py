@@ -55,10 +55,9 @@ class Rows:
         return self._settings.eval_steps is not None or self.has(self._settings.eval_split)
 
     def to_train(self) -> Sequence[Row]:
-        """The rows that are trained on: those of the train file, or what the kind makes of them."""
+        """The rows of the train file, or what the reader makes of them to train on."""
         rows = self.of_split("train", need_labels=True)["train"]
-        return self._task.kind.training_rows(self._task, rows, self._settings.seed,
-                                             self._settings.data_dir)
+        return self._task.reader.training_rows(rows, self._settings.seed, self._settings.data_dir)
 
     def to_predict(self) -> dict:
         """Rows to be predicted: of `predict_file` if there is one, or of `predict_split`."""
@@ -79,10 +78,10 @@ class Rows:
         """
         settings, task = self._settings, self._task
         made = encoding.write_records(
-            settings.output_dir, "%s.%s" % (task.name, split), task.kind.examples(task, rows),
+            settings.output_dir, "%s.%s" % (task.name, split), task.reader.examples(rows),
             self._tokenizer, self._layout, label_features=self._label_features(),
-            label_names=task.labels, encode=task.kind.encode, options=task.kind.record_options(),
-            num_choices=max(len(rows[0].pairs), task.kind.num_choices(task, False)),
+            label_names=task.labels, encode=task.reader.encode, options=task.reader.record_options,
+            num_choices=max(len(rows[0].pairs), task.head.num_choices(False)),
             workers=distribution.cores(),
             overwrite=settings.overwrite_data)
         if made.path not in self._warned:
@@ -96,7 +95,7 @@ class Rows:
         `input_pipeline.finetuning_batches`."""
         settings, task, length = self._settings, self._task, self._layout.max_seq_length
         features = feature_spec.finetuning_features(
-            length, self._label_features(), task.kind.num_choices(task, is_training))
+            length, self._label_features(), task.head.num_choices(is_training))
         padding = layout.of_padding(settings, task)
         multiple = length if settings.padding == "fixed" else padding.multiple
         return input_pipeline.finetuning_batches(
@@ -104,4 +103,4 @@ class Rows:
             token_features=padding.token_features, **how)
 
     def _label_features(self):
-        return self._task.kind.label_features(self._task, self._layout.max_seq_length)
+        return self._task.head.features(self._layout.max_seq_length)

@@ -101,7 +101,7 @@ class Run:
         if settings.freeze_layers > self._config.n_layer:
             raise UserError("freeze_layers is %d, but the network has %d layers"
                             % (settings.freeze_layers, self._config.n_layer))
-        if settings.label_smoothing and not self._task.kind.smooths_labels:
+        if settings.label_smoothing and not self._task.head.smooths_labels:
             raise UserError("label_smoothing: task %s has no classes" % self._task.name)
         if settings.do_train:
             self._devices.check_divides(settings.train_batch_size, settings.grad_accum_steps)
@@ -173,7 +173,7 @@ class Run:
             return None
         rows = self._rows.of_split("train", need_labels=True)["train"] if settings.do_train \
             else None
-        return task.kind.class_weights(settings.class_weights, task, rows)
+        return task.head.class_weights(settings.class_weights, rows)
 
     def _prepare_training(self):
         settings = self._settings
@@ -249,9 +249,9 @@ class Run:
         return {
             "precision": train_step.precision_in_words(self._network, self._devices),
             "task": "%s: %s %s, %s" % (task.name, "{:,}".format(len(rows)),
-                                       task.kind.training_unit(task), _outputs(task)),
-            "labels": task.kind.counts_in_words(
-                task, self._rows.of_split("train", need_labels=True)["train"]),
+                                       task.reader.unit, _outputs(task)),
+            "labels": task.scorer.counts_in_words(
+                self._rows.of_split("train", need_labels=True)["train"]),
             "length": "%d tokens, %s" % (settings.max_seq_length, settings.long_document),
             "text": self._train_records.seen.in_words(),
             "epochs": self._epochs_in_words(),
@@ -268,10 +268,10 @@ class Run:
     # -- evaluation
 
     def _answer(self, split, rows, prefix):
-        """The checkpoint `prefix`'s `Answers` to the rows of a split."""
+        """The checkpoint `prefix`'s `Predictions` for the rows of a split."""
         made = self._rows.records(split, rows)
         outputs = self._answering.all_records(made, prefix, "%s %s" % (self._task.name, split))
-        return self._task.kind.join(self._task, outputs, made.windows)
+        return self._task.head.join(outputs, made.windows)
 
     def evaluate(self) -> None:
         """Prints the task's metrics for each file of `eval_split` and each checkpoint asked for.
@@ -330,5 +330,5 @@ class _OnTheWay:
 
 def _outputs(task):
     """What the answers are and whether dev is part of the training file, in words."""
-    return task.kind.words(task) + ("; %g %% of the file held out as dev" % (100 * task.dev_share)
-                                    if task.dev_share else "")
+    return task.head.words() + ("; %g %% of the file held out as dev" % (100 * task.dev_share)
+                                if task.dev_share else "")

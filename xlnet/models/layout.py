@@ -21,7 +21,7 @@ def of_records(settings: FineTuningSettings, task: Task) -> encoding.Layout:
 
 class Padding(NamedTuple):
     """What batches do without. side: "left" or "right", where padding is. token_features: those of
-    a kind's features [T] that are cut like the ids. multiple: batches that are as long as their
+    a head's features [T] that are cut like the ids. multiple: batches that are as long as their
     longest text are multiples of it [tokens]."""
     side: str
     token_features: tuple[str, ...]
@@ -33,4 +33,4 @@ def of_padding(settings: FineTuningSettings, task: Task) -> Padding:
     that, stays whole."""
     if settings.long_document == "memory":
         return Padding("left", (), settings.max_seq_length)
-    return Padding(task.kind.pads, tuple(task.kind.token_features), _ROUND_TO)
+    return Padding(task.reader.pads, tuple(task.head.token_features), _ROUND_TO)

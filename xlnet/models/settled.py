@@ -21,7 +21,7 @@ from xlnet.settings.finetuning import TaskSettings
 from xlnet.settings.network import CONFIG_NAME, XLNetConfig
 from xlnet.settings.training import BEST
 from xlnet.tasks.types import known
-from xlnet.tasks.types.registry import KINDS
+from xlnet.tasks.types.registry import TASK_TYPES
 from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer, descriptions_beside
 
 TASK_NAME = "task.json"
@@ -94,7 +94,7 @@ def _of_model(settings):
 
 def _with_kept(settings, given, path):
     described = files.read_json(path, "model_dir")
-    trained = KINDS.get(str(described.get("kind")))
+    trained = TASK_TYPES.get(str(described.get("kind")))
     if trained and trained.program != settings.program:
         raise UserError("model_dir: the model of %s was trained with %s; ask it with that"
                         % (path, trained.program))

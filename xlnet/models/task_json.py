@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import logging
 import os
-from typing import Optional
 
 from xlnet import files
 from xlnet.engine import checkpoint
@@ -20,26 +19,20 @@ from xlnet.tokenization.tokenizer import Tokenizer
 _log = logging.getLogger(__name__)
 
 
-def head_scope(task: Task, cls_scope: Optional[str] = None) -> str:
-    """Name of the output layer in a checkpoint: "classification_<task>" or "regression_<task>";
-    `cls_scope` stands in for the task's name."""
-    return task.kind.head_scope(cls_scope) if cls_scope else task.head
-
-
 def describe(settings: FineTuningSettings, task: Task, tokenizer: Tokenizer) -> dict:
     """What `task.json` says: all, beside the architecture, that predictions depend on."""
     return {
         "task": task.trained_as or task.name,
         "labels": None if task.labels is None else list(task.labels),
         "is_regression": task.is_regression,
-        "head": head_scope(task, settings.cls_scope),
+        "head": task.head.scope(settings.cls_scope),
         "uncased": tokenizer.uncased,
         "keep_accents": tokenizer.keep_accents,
         "summary_type": settings.summary_type,
         "use_summ_proj": settings.use_summ_proj,
         "spiece_sha256": tokenizer.sha256,
-        "kind": task.kind.name,
-        "kind_options": dataclasses.asdict(task.kind),
+        "kind": task.type.name,
+        "kind_options": dataclasses.asdict(task.options),
         "columns": {name: getattr(task, name) for name in _COLUMNS},
         "settings": dict(settled.kept_by_model(settings), is_regression=(
             settings.is_regression if task.name == known.CUSTOM else task.is_regression)),
@@ -78,7 +71,7 @@ def check(model_dir: str, wanted: dict, settings: FineTuningSettings) -> None:
     different = ["%s %s, not %s" % (name, _words(stored.get(name)), _words(value))
                  for name, value in wanted.items()
                  if name not in _MAY_DIFFER and stored.get(name) != value
-                 and not (name == "kind" and name not in stored)]   # of before there were kinds
+                 and not (name == "kind" and name not in stored)]   # of before it said so
     if different:
         raise UserError("model_dir: %s has %s" % (path, "; ".join(different)))
 
@@ -99,7 +92,7 @@ def find_task(settings: FineTuningSettings) -> Task:
     file are enough to predict.
     """
     home = settled.home_of(settings.model_dir)
-    if settings.do_train or not home or not custom.find_kind(settings).has_labels:
+    if settings.do_train or not home or not custom.find_type(settings).has_labels:
         return custom.get_task(settings)
     path = os.path.join(home, TASK_NAME)
     stored = files.read_json(path, "model_dir")

@@ -15,7 +15,7 @@ from xlnet.network import heads, modeling
 from xlnet.network.noise import fold_in
 from xlnet.settings.finetuning import FineTuningSettings
 from xlnet.settings.network import NetworkSettings, RunConfig, XLNetConfig
-from xlnet.tasks.types.kind import LossOptions
+from xlnet.tasks.types.contract import LossOptions
 from xlnet.tasks.types.task import Task
 
 
@@ -30,17 +30,17 @@ class TaskModel:
     scope: str
 
     def predictions(self, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """What the kind of task answers: dict of tensors [B, ...]. No label is read."""
+        """The outputs of the task's head: dict of tensors [B, ...]. No label is read."""
         with self._scope():
             nn, logits = self._logits(features, None)
-            return self.task.kind.answers(nn, self.task, logits)
+            return self.task.head.outputs(nn, logits)
 
     def answers(self, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """The same with the `loss` of each record, and its `index` and `is_real_example`, [B]."""
         with self._scope():
             nn, logits = self._logits(features, None)
-            return dict(self.task.kind.answers(nn, self.task, logits),
-                        loss=self.task.kind.loss(nn, self.task, logits, features, None),
+            return dict(self.task.head.outputs(nn, logits),
+                        loss=self.task.head.loss(nn, logits, features, None),
                         index=features["index"], is_real_example=features["is_real_example"])
 
     def training_loss(self, features: dict[str, tf.Tensor], seed: tf.Tensor,
@@ -49,7 +49,7 @@ class TaskModel:
         see `RunConfig`."""
         with train_step.model_scope():
             nn, logits = self._logits(features, seed, device)
-            return self.task.kind.loss(nn, self.task, logits, features, options)
+            return self.task.head.loss(nn, logits, features, options)
 
     def _scope(self):
         """The variable scope of those who do not train."""
@@ -57,12 +57,12 @@ class TaskModel:
 
     def _logits(self, features, seed, device=None):
         """(`heads.Layers`, the output layer's logits); seed None: no training."""
-        settings, task, is_training = self.settings, self.task, seed is not None
+        settings, head, is_training = self.settings, self.task.head, seed is not None
         run = self.network.run_config(
             is_training, device=device,
             mem_len=settings.max_seq_length if settings.long_document == "memory" else None)
-        nn = self._layers(run, task.kind.num_choices(task, is_training), features, seed)
-        return nn, task.kind.logits(nn, task, features, is_training)
+        nn = self._layers(run, head.num_choices(is_training), features, seed)
+        return nn, head.logits(nn, features, is_training)
 
     def _layers(self, run, count, features, seed):
         """The network up to the output layer: `heads.Layers` of [B*C,T,D]; count: C."""

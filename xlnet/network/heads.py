@@ -157,7 +157,7 @@ def _softmax_cross_entropy(logits: tf.Tensor, labels: tf.Tensor,
 
 
 class Layers:
-    """What the output layer of a task is built from: `nn` in `tasks.types.kind.Kind`.
+    """What the output layer of a task is built from: `nn` in `tasks.types.contract.Head`.
 
     Args:
       run: `RunConfig`. scope: name of the output layer's variables.

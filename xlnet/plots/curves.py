@@ -41,7 +41,7 @@ def read(model_dir: str) -> Curves:
 
 def _rows(path, delimiter, columns):
     """float [rows,columns], of the named columns of a file."""
-    files.require_file(path, "runs")
+    files.require_file(path, "input")
     with open(path, newline="", encoding="utf-8") as f:
         reader = csv.DictReader(f, delimiter=delimiter)
         missing = [name for name in columns if name not in (reader.fieldnames or ())]

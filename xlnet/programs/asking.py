@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 class AskingSettings(Settings):
     """Texts from one of three places."""
     text: Optional[str] = setting(None, "the text")
-    input_file: Optional[str] = setting(None, "file of texts, one a line; \"-\": standard input")
+    input: Optional[str] = setting(None, "file of texts, one a line; \"-\": standard input",
+                                   aliases=("input_file",))
     encoding: Optional[str] = as_in(InputSettings, "encoding")
     interactive: bool = setting(False, "ask for a text, answer, and ask again")
     output: Optional[str] = setting(None, "file of JSON lines to write the answers to instead of "
@@ -31,23 +32,22 @@ class AskingSettings(Settings):
     def check(self) -> None:
         from xlnet.tokenization.tokenizer import is_text
         super().check()
-        given = [name for name in ("text", "input_file", "interactive")
+        given = [name for name in ("text", "input", "interactive")
                  if getattr(self, name) not in (None, False)]
         if len(given) != 1:
-            raise UserError("%s, expected exactly one of text, input_file and interactive" % (
+            raise UserError("%s, expected exactly one of text, input and interactive" % (
                 " and ".join(given) + " are given" if given else "no text is given"))
         if self.encoding is not None:
             encodings.check(self.encoding)
         if self.text is not None and not is_text(self.text):
             raise UserError("text: found %.80r, expected UTF-8" % self.text)
         if self.interactive and self.output:
-            raise UserError("output: interactive answers are shown; give text or input_file with "
-                            "it")
+            raise UserError("output: interactive answers are shown; give text or input with it")
 
     def texts(self) -> Iterator[str]:
         """The texts of a flag or a file; blank lines are passed over."""
-        return iter([self.text or ""]) if self.input_file is None else texts_of(
-            self.input_file, self.encoding)
+        return iter([self.text or ""]) if self.input is None else texts_of(
+            self.input, self.encoding)
 
 
 def texts_of(path: str, encoding: Optional[str] = None) -> Iterator[str]:
@@ -57,10 +57,10 @@ def texts_of(path: str, encoding: Optional[str] = None) -> Iterator[str]:
       UserError: there is no such file, or a line is not of this encoding; None: UTF-8.
     """
     if path != "-":
-        files.require_file(path, "input_file")
+        files.require_file(path, "input")
     with contextlib.nullcontext(sys.stdin.buffer) if path == "-" else open(path, "rb") as f:
         for number, line in enumerate(f, 1):
-            text = files.utf8(line, "input_file %s, line %d" % (path, number),
+            text = files.utf8(line, "input %s, line %d" % (path, number),
                               encoding=encoding).strip()
             if text:
                 yield text

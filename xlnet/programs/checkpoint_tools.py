@@ -17,31 +17,32 @@ _TARGET = "directory to write, new or empty"
 @dataclasses.dataclass(frozen=True)
 class InspectSettings(Settings):
     """inspect: names, shapes, norms, counts, and the architecture."""
-    checkpoint: str = required(_CHECKPOINT)
+    model_dir: str = required(_CHECKPOINT, aliases=("checkpoint",))
     slots: bool = setting(False, "list what is no weight, too: the optimizer's slots and the like")
 
 
 @dataclasses.dataclass(frozen=True)
 class StripSettings(Settings):
     """strip: from what, to where."""
-    checkpoint: str = required(_CHECKPOINT)
-    target: str = required(_TARGET)
+    model_dir: str = required(_CHECKPOINT, aliases=("checkpoint",))
+    output: str = required(_TARGET, aliases=("target",))
 
 
 @dataclasses.dataclass(frozen=True)
 class AverageSettings(Settings):
     """average: of what, to where."""
-    target: str = required(_TARGET)
-    checkpoints: Optional[str] = setting(None, "those to average, with commas between")
+    output: str = required(_TARGET, aliases=("target",))
+    input: Optional[str] = setting(None, "those to average, with commas between",
+                                   aliases=("checkpoints",))
     model_dir: Optional[str] = setting(None, "or a run's directory, and",
-                                       instead_of="checkpoints")
+                                       instead_of="input")
     last: Optional[int] = setting(None, "how many of its checkpoints, counted from the newest",
                                   minimum=2)
 
     def check(self) -> None:
         super().check()
-        if bool(self.model_dir) != bool(self.last) or not (self.checkpoints or self.model_dir):
-            raise UserError("give checkpoints, or model_dir and last")
+        if bool(self.model_dir) != bool(self.last) or not (self.input or self.model_dir):
+            raise UserError("give input, or model_dir and last")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,8 +56,8 @@ class CompareSettings(Settings):
 @dataclasses.dataclass(frozen=True)
 class CastSettings(Settings):
     """cast: from what, to what, to where."""
-    checkpoint: str = required(_CHECKPOINT)
-    target: str = required(_TARGET)
+    model_dir: str = required(_CHECKPOINT, aliases=("checkpoint",))
+    output: str = required(_TARGET, aliases=("target",))
     dtype: str = required("type of the weights", choices=("float32", "float16", "bfloat16"))
 
 
@@ -69,7 +70,7 @@ def library() -> tuple[Any, Any]:
 
 def inspect(settings: InspectSettings) -> None:
     checkpoint, tools = library()
-    prefix = checkpoint.resolve(settings.checkpoint, "checkpoint")
+    prefix = checkpoint.resolve(settings.model_dir, "model_dir")
     contents = tools.inspect(prefix)
     print("%s%s" % (prefix, "" if contents.step is None else ", step %d" % contents.step))
     print_config(os.path.dirname(prefix))
@@ -103,10 +104,10 @@ def print_variables(what: str, variables: Sequence[Any], are_listed: bool) -> No
 
 def strip(settings: StripSettings) -> None:
     checkpoint, tools = library()
-    prefix = checkpoint.resolve(settings.checkpoint, "checkpoint")
-    tools.strip(prefix, settings.target)
-    print("%s -> %s, %s to %s" % (prefix, settings.target, size(prefix), size(os.path.join(
-        settings.target, os.path.basename(prefix)))))
+    prefix = checkpoint.resolve(settings.model_dir, "model_dir")
+    tools.strip(prefix, settings.output)
+    print("%s -> %s, %s to %s" % (prefix, settings.output, size(prefix), size(os.path.join(
+        settings.output, os.path.basename(prefix)))))
 
 
 def size(prefix: str) -> str:
@@ -120,10 +121,10 @@ def size(prefix: str) -> str:
 def average(settings: AverageSettings) -> None:
     checkpoint, tools = library()
     prefixes = tools.last(settings.model_dir, settings.last) if settings.model_dir else [
-        checkpoint.resolve(path.strip(), "checkpoints")
-        for path in (settings.checkpoints or "").split(",")]
-    tools.average(prefixes, settings.target)
-    print("mean of %s -> %s" % (", ".join(prefixes), settings.target))
+        checkpoint.resolve(path.strip(), "input")
+        for path in (settings.input or "").split(",")]
+    tools.average(prefixes, settings.output)
+    print("mean of %s -> %s" % (", ".join(prefixes), settings.output))
 
 
 def compare(settings: CompareSettings) -> None:
@@ -148,23 +149,23 @@ def compare(settings: CompareSettings) -> None:
 
 def cast(settings: CastSettings) -> None:
     checkpoint, tools = library()
-    prefix = checkpoint.resolve(settings.checkpoint, "checkpoint")
-    tools.cast(prefix, settings.target, settings.dtype)
-    print("%s -> %s, %s" % (prefix, settings.target, settings.dtype))
+    prefix = checkpoint.resolve(settings.model_dir, "model_dir")
+    tools.cast(prefix, settings.output, settings.dtype)
+    print("%s -> %s, %s" % (prefix, settings.output, settings.dtype))
 
 
 VERBS = {
     "inspect": cli.Verb(inspect, InspectSettings, "shows what a checkpoint holds",
-                        ("--checkpoint=model/best --slots",)),
+                        ("--model_dir=model/best --slots",)),
     "strip": cli.Verb(strip, StripSettings, "writes its weights without the optimizer's slots",
-                      ("--checkpoint=model/latest --target=stripped",)),
+                      ("--model_dir=model/latest --output=stripped",)),
     "average": cli.Verb(average, AverageSettings, "writes the mean of several",
-                        ("--model_dir=model --last=3 --target=mean",)),
+                        ("--model_dir=model --last=3 --output=mean",)),
     "compare": cli.Verb(compare, CompareSettings, "shows the largest difference of each weight",
                         ("--first=model/best --second=model/latest",)),
     "cast": cli.Verb(cast, CastSettings, "writes its weights in another type, for export; the "
                                          "programs here take float32 alone",
-                     ("--checkpoint=model/best --target=small --dtype=float16",)),
+                     ("--model_dir=model/best --output=small --dtype=float16",)),
 }
 
 

@@ -11,7 +11,7 @@ from xlnet.settings.fields import as_in, required, setting
 from xlnet.settings.finetuning import ClassifierSettings
 
 ABOUT = """turns a folder that Hugging Face's library saved into a checkpoint of ours, and the
-other way. Which way is decided by the source: a folder with a config.json is theirs.
+other way. Which way is decided by the input: a folder with a config.json is theirs.
 
 Neither that library nor PyTorch is needed. A fine-tuned model becomes a model directory, with which
 run_classifier.py --do_predict needs no other file; the columns are those of the files to predict.
@@ -20,16 +20,17 @@ run_classifier.py --do_predict needs no other file; the columns are those of the
 
 @dataclasses.dataclass(frozen=True)
 class ConversionSettings(TextSettings):
-    """convert_checkpoint.py: from where, to where."""
-    source: str = required("that library's folder; or a checkpoint's prefix or directory: of a "
-                           "model directory the best one, of DIRECTORY/latest the newest")
-    target: str = required("directory to write, new or empty")
+    """xlnet convert: from where, to where."""
+    input: str = required("that library's folder; or a checkpoint's prefix or directory: of a "
+                          "model directory the best one, of DIRECTORY/latest the newest",
+                          aliases=("source",))
+    output: str = required("directory to write, new or empty", aliases=("target",))
     dtype: str = setting("float32", "to theirs: type of the weights in the file",
                          choices=("float32", "float16", "bfloat16"))
     max_shard_size: str = setting("5GB", "to theirs: size of a file with weights, as 5GB, 500MB or "
                                          "2GiB; a larger model is several files and an index")
     spiece_model_file: Optional[str] = setting(
-        None, "SentencePiece model, if it does not lie beside the source")
+        None, "SentencePiece model, if it is not next to the input")
     text_a_column: str = as_in(ClassifierSettings, "text_a_column",
                                help="to ours: column of the text; a,b joins two")
     text_b_column: Optional[str] = as_in(ClassifierSettings, "text_b_column",
@@ -49,14 +50,14 @@ def main(settings: ConversionSettings) -> None:
     train_step.set_up_process()
     vocabulary = (settings.spiece_model_file, settings.uncased, settings.keep_accents)
     of_ours = [field.name for field in dataclasses.fields(described.Columns)]
-    if conversion.is_theirs(settings.source):
+    if conversion.is_theirs(settings.input):
         refuse(["dtype"], "a checkpoint of ours is float32")
         refuse(["max_shard_size"], "a checkpoint of ours is one file")
         columns = described.Columns(**{name: getattr(settings, name) for name in of_ours})
-        conversion.from_huggingface(settings.source, settings.target, columns, *vocabulary)
+        conversion.from_huggingface(settings.input, settings.output, columns, *vocabulary)
     else:
         refuse(of_ours, "a folder of theirs does not have it")
-        conversion.to_huggingface(settings.source, settings.target, settings.dtype, *vocabulary,
+        conversion.to_huggingface(settings.input, settings.output, settings.dtype, *vocabulary,
                                   max_shard_size=settings.max_shard_size)
 
 
@@ -68,8 +69,8 @@ def refuse(flags: Iterable[str], why: str) -> None:
 
 
 EXAMPLES = (
-    "--source=folder_of_hugging_face --target=model",
-    "--source=model --target=folder_for_hugging_face",
+    "--input=folder_of_hugging_face --output=model",
+    "--input=model --output=folder_for_hugging_face",
 )
 
 

@@ -14,7 +14,7 @@ MOST_TOKENS = 40         # in a picture; more would be too small to read
 
 @dataclasses.dataclass(frozen=True)
 class AttentionSettings(Settings):
-    """draw_attention.py: of which text, which layers and heads, to which files."""
+    """xlnet plot attention: of which text, which layers and heads, to which files."""
     text: str = required("the text, of at most %d pieces" % MOST_TOKENS)
     layers: Optional[str] = setting(None, "numbers of layers, from 1 on, with commas; all if not "
                                           "given")
@@ -23,13 +23,14 @@ class AttentionSettings(Settings):
                                    "query stream all but itself",
                          choices=("random", "left_to_right", "none"))
     seed: int = setting(0, "seed of a random order", minimum=0)
-    png: Optional[str] = setting(None, "picture to write")
-    html: Optional[str] = setting(None, "page to write, for a browser; it needs no network")
+    output: str = required("file to write: .png, an image; .html, a page for a browser, which "
+                           "needs no network; several with commas", aliases=("png", "html"))
 
     def check(self) -> None:
         super().check()
-        if not self.png and not self.html:
-            raise UserError("neither png nor html is given, expected at least one of them")
+        for path in self.output.split(","):
+            if not path.endswith((".png", ".html")):
+                raise UserError("output: '%s', expected a name that ends in .png or .html" % path)
 
 
 def main(model_settings: LoadSettings, settings: AttentionSettings) -> None:
@@ -39,12 +40,12 @@ def main(model_settings: LoadSettings, settings: AttentionSettings) -> None:
         heads = numbers("heads", settings.heads, model.n_head)
         found = model.attention(settings.text, layers=layers, order=settings.order,
                                 seed=settings.seed, most_tokens=MOST_TOKENS)
-        if settings.png:
-            attention.draw_attention(settings.png, found, heads)
-            print("picture: %s" % settings.png)
-        if settings.html:
-            attention.write_page(settings.html, found, settings.text)
-            print("page: %s" % settings.html)
+        for path in settings.output.split(","):
+            if path.endswith(".png"):
+                attention.draw_attention(path, found, heads)
+            else:
+                attention.write_page(path, found, settings.text)
+            print("written: %s" % path)
 
 
 def numbers(flag: str, text: Optional[str], most: int) -> list[int]:
@@ -60,7 +61,7 @@ def numbers(flag: str, text: Optional[str], most: int) -> list[int]:
 
 EXAMPLES = (
     "--model_dir=model --text='A name is bound in a block.' --layers=1,2 "
-    "--html=attention.html",
+    "--output=attention.html",
 )
 
 

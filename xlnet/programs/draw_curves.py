@@ -10,19 +10,19 @@ from xlnet.settings.fields import Settings, required, setting
 
 @dataclasses.dataclass(frozen=True)
 class CurvesSettings(Settings):
-    """draw_curves.py: which runs, to which picture."""
-    runs: str = required("model directories, with commas; a name for the picture may stand before "
-                         "one, as in base=model,wide=model2")
-    png: str = required("picture to write")
+    """xlnet plot curves: which runs, to which picture."""
+    input: str = required("model directories, with commas; a name for the legend may precede one, "
+                          "as in base=model,wide=model2", aliases=("runs",))
+    output: str = required("image to write, .png", aliases=("png",))
     smoothing: int = setting(1, "lines that the training loss is the running mean of", minimum=1)
 
 
 def main(settings: CurvesSettings) -> None:
     quiet.import_tensorflow()
     from xlnet.plots import curves
-    curves.draw(settings.png, {name: curves.read(path) for name, path in named(settings.runs)},
+    curves.draw(settings.output, {name: curves.read(path) for name, path in named(settings.input)},
                 settings.smoothing)
-    print("picture: %s" % settings.png)
+    print("written: %s" % settings.output)
 
 
 def named(runs: str) -> list[tuple[str, str]]:
@@ -35,13 +35,13 @@ def named(runs: str) -> list[tuple[str, str]]:
     names = [name for name, _ in pairs]
     for name in names:
         if names.count(name) > 1:
-            raise UserError("runs: '%s' stands for %d runs; give them names, as in a=%s"
+            raise UserError("input: '%s' stands for %d runs; give them names, as in a=%s"
                             % (name, names.count(name), pairs[0][1]))
     return pairs
 
 
 EXAMPLES = (
-    "--runs=base=model,wide=model2 --png=curves.png",
+    "--input=base=model,wide=model2 --output=curves.png",
 )
 
 

@@ -18,9 +18,10 @@ the mean of the last layer over its tokens.
 
 @dataclasses.dataclass(frozen=True)
 class ExportSettings(Settings):
-    """export.py: from where, to where."""
+    """xlnet export: from where, to where."""
     model_dir: str = required("model directory, or directory or prefix of a checkpoint")
-    export_dir: str = required("directory to write to: its next free number, 1 at first")
+    output: str = required("directory to write to: its next free number, 1 at first",
+                           aliases=("export_dir",))
     signatures: Optional[str] = setting(
         None, "those to write, with commas: ids, text, vectors; if not given ids and text of a "
               "fine-tuned model, vectors of any other")
@@ -34,7 +35,7 @@ class ExportSettings(Settings):
 def main(settings: ExportSettings) -> None:
     quiet.import_tensorflow()
     from xlnet.serving.export.exporter import export
-    export(settings.model_dir, settings.export_dir,
+    export(settings.model_dir, settings.output,
            names=settings.signatures.split(",") if settings.signatures else None,
            dtype=settings.dtype, use_checkpoint=settings.use_checkpoint,
            model_config_path=settings.model_config_path,
@@ -42,8 +43,8 @@ def main(settings: ExportSettings) -> None:
 
 
 EXAMPLES = (
-    "--model_dir=model --export_dir=exported",
-    "--model_dir=model --export_dir=exported --dtype=bfloat16 --signatures=ids",
+    "--model_dir=model --output=exported",
+    "--model_dir=model --output=exported --dtype=bfloat16 --signatures=ids",
 )
 
 

@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     Vectors = tuple[str, np.ndarray, dict[str, list[Any]]]
 
 ABOUT = """writes embeddings as a folder for TensorBoard's projector: those of the vocabulary's
-pieces, or, with --input_file, vectors of texts. tensorboard --logdir=OUT_DIR shows them.
+pieces, or, with --input, vectors of texts. tensorboard --logdir=OUTPUT shows them.
 """
 
 
 @dataclasses.dataclass(frozen=True)
 class ProjectorSettings(Settings):
-    """export_projector.py: which vectors, where to."""
-    out_dir: str = required("directory to write, new or empty")
-    input_file: Optional[str] = setting(None, "file of texts, one a line; the pieces of the "
-                                              "vocabulary if not given")
+    """xlnet plot projector: which vectors, where to."""
+    output: str = required("directory to write, new or empty", aliases=("out_dir",))
+    input: Optional[str] = setting(None, "file of texts, one a line; the pieces of the vocabulary "
+                                         "if not given", aliases=("input_file",))
     layer: int = setting(-1, "layer of the vectors of texts; 0: embeddings, -1: the last one")
     most: int = setting(10000, "pieces or texts at most, the first ones; the projector takes some "
                                "10,000", minimum=2)
@@ -36,11 +36,11 @@ class ProjectorSettings(Settings):
 def main(model_settings: LoadSettings, settings: ProjectorSettings) -> None:
     with asking.load(model_settings) as model:
         from xlnet.plots import projector
-        name, vectors, columns = (of_texts if settings.input_file else of_pieces)(model, settings)
-        projector.write(settings.out_dir, name, vectors, columns)
+        name, vectors, columns = (of_texts if settings.input else of_pieces)(model, settings)
+        projector.write(settings.output, name, vectors, columns)
         count, width = vectors.shape
         print("%d vectors of width %d: tensorboard --logdir=%s"
-              % (count, width, settings.out_dir))
+              % (count, width, settings.output))
 
 
 def of_pieces(model: "Model", settings: ProjectorSettings) -> "Vectors":
@@ -56,16 +56,16 @@ def of_pieces(model: "Model", settings: ProjectorSettings) -> "Vectors":
 
 
 def of_texts(model: "Model", settings: ProjectorSettings) -> "Vectors":
-    texts = list(asking.texts_of(settings.input_file or ""))[:settings.most]
+    texts = list(asking.texts_of(settings.input or ""))[:settings.most]
     if len(texts) < 2:
-        raise UserError("input_file %s: %d texts, expected at least 2"
-                        % (settings.input_file, len(texts)))
+        raise UserError("input %s: %d texts, expected at least 2"
+                        % (settings.input, len(texts)))
     return "texts", model.vectors(texts, layers=settings.layer), {"text": texts}
 
 
 EXAMPLES = (
-    "--model_dir=model --out_dir=projector",
-    "--model_dir=model --input_file=texts.txt --out_dir=projector",
+    "--model_dir=model --output=projector",
+    "--model_dir=model --input=texts.txt --output=projector",
 )
 
 

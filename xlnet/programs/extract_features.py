@@ -21,11 +21,12 @@ run that was stopped goes on where it was, if it is started again with the same 
 
 @dataclasses.dataclass(frozen=True)
 class FeatureSettings:
-    """extract_features.py: which model, which texts, which vectors."""
-    model: str = required("model directory, directory of a released checkpoint, or its prefix")
-    input_file: str = required("texts: .txt (a text a line, tabs between a pair), .tsv, .csv or "
-                               ".jsonl; - is the standard input, as .txt")
-    output_file: str = required("file to write: .jsonl, .npy or .tfrecord")
+    """xlnet features: which model, which texts, which vectors."""
+    model_dir: str = required("model directory, directory of a released checkpoint, or its prefix",
+                              aliases=("model",))
+    input: str = required("texts: .txt (a text a line, tabs between a pair), .tsv, .csv or "
+                          ".jsonl; - is the standard input, as .txt", aliases=("input",))
+    output: str = required("file to write: .jsonl, .npy or .tfrecord", aliases=("output",))
     text_a_column: str = as_in(ClassifierSettings, "text_a_column",
                                help="tables: column of the text; a,b joins two")
     text_b_column: Optional[str] = as_in(ClassifierSettings, "text_b_column",
@@ -53,12 +54,12 @@ def main(settings: FeatureSettings) -> None:
     quiet.import_tensorflow()
     from xlnet.serving import features
     layers = _layers(settings.layers)
-    features.check_output(settings.output_file, settings.pooling)
+    features.check_output(settings.output, settings.pooling)
     rows = _rows(settings)
-    with xlnet.load(settings.model, **{name: getattr(settings, name) for name in (
+    with xlnet.load(settings.model_dir, **{name: getattr(settings, name) for name in (
             "model_config_path", "spiece_model_file", "use_checkpoint", "batch_size", "device",
             "precision")}) as model:
-        features.extract(model, rows, settings.output_file, layers, settings.pooling,
+        features.extract(model, rows, settings.output, layers, settings.pooling,
                          settings.rows_per_part)
 
 
@@ -79,13 +80,13 @@ def _rows(settings):
         task_name="custom", data_dir="", model_dir="", is_regression=True,
         **{name: getattr(settings, name) for name in (
             "text_a_column", "text_b_column", "id_column", "encoding")}))
-    return parsing.read_to_predict(task, settings.input_file)
+    return parsing.read_to_predict(task, settings.input)
 
 
 EXAMPLES = (
-    "--model=model --input_file=texts.txt --output_file=vectors.npy",
-    "--model=model --input_file=news.csv --text_a_column=title,text --layers=-1,-2 "
-    "--output_file=vectors.jsonl",
+    "--model_dir=model --input=texts.txt --output=vectors.npy",
+    "--model_dir=model --input=news.csv --text_a_column=title,text --layers=-1,-2 "
+    "--output=vectors.jsonl",
 )
 
 

@@ -27,7 +27,7 @@ def main(model_settings: LoadSettings, settings: asking.AskingSettings,
 
 EXAMPLES = (
     "--model_dir=model --text='Return the ___ of the ___.' --order=2,1",
-    "--model_dir=model --input_file=texts.txt --output=fillings.jsonl",
+    "--model_dir=model --input=texts.txt --output=fillings.jsonl",
 )
 
 

@@ -27,7 +27,7 @@ GONE = {
     "mixout": "--freeze_layers and --lr_layer_decay_rate keep weights near the pretrained ones",
     "parallel_ops": "operations run side by side without it",
     "use_checkpoint": "the best checkpoint is used, or the newest one where there is no best",
-    "do_export": "scripts/export.py writes the model for TensorFlow Serving",
+    "do_export": "xlnet export writes the model for TensorFlow Serving",
     "export_dir": "see do_export",
     "data_workers": "each core that the process may use tokenizes; taskset -c 0 gives it one",
 }

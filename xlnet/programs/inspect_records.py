@@ -25,8 +25,9 @@ MOST_TOKENS = 40         # in a picture; more would be too small to read
 
 @dataclasses.dataclass(frozen=True)
 class InspectionSettings:
-    """inspect_records.py: which windows, what about them, which pictures."""
-    record_info_dir: str = required("directory made by data_utils.py (its manifest is read)")
+    """xlnet data inspect: which windows, what about them, which pictures."""
+    input: str = required("directory made by data_utils.py (its manifest is read)",
+                          aliases=("record_info_dir",))
     verify: bool = setting(False, "read all records, compare them with the checksums of the "
                                   "manifest, and show nothing else")
     stream: int = setting(0, "the stream whose windows are shown", minimum=0)
@@ -34,7 +35,8 @@ class InspectionSettings:
     num_windows: int = setting(2, "windows shown as text", minimum=0)
     count_windows: int = setting(2000, "about as many windows are counted, the first of every "
                                        "stream; 0: none", minimum=0)
-    masks_png: Optional[str] = setting(None, "picture to write: who sees whom in both streams")
+    output: Optional[str] = setting(None, "image to write, .png: the attention masks of both "
+                                          "streams", aliases=("masks_png",))
     histograms_png: Optional[str] = setting(None, "picture to write: the counts")
     sentence: Optional[str] = setting(None, "text of the masks picture, all of it predicted unless "
                                             "num_predict is smaller; the first tokens of the "
@@ -57,14 +59,14 @@ def main(settings: InspectionSettings) -> None:
     from xlnet.records.manifest import Manifest
     if hasattr(sys.stdout, "reconfigure"):      # any text can be shown, if need be by its codes
         sys.stdout.reconfigure(errors="backslashreplace")
-    if legacy.is_in(settings.record_info_dir):
-        raise UserError("record_info_dir: %s has records of the reference's program, which "
+    if legacy.is_in(settings.input):
+        raise UserError("input: %s has records of the reference's program, which "
                         "train_gpu.py reads; only those of data_utils.py can be shown"
-                        % settings.record_info_dir)
-    manifest = Manifest.read(settings.record_info_dir)
+                        % settings.input)
+    manifest = Manifest.read(settings.input)
     if settings.verify:
-        manifest.verify(settings.record_info_dir)
-        print("records in %s agree with their checksums" % settings.record_info_dir)
+        manifest.verify(settings.input)
+        print("records in %s agree with their checksums" % settings.input)
         return
     check(settings, manifest)
     quiet.import_tensorflow()
@@ -75,10 +77,10 @@ def check(settings: InspectionSettings, manifest: "Manifest") -> None:
     """Raises UserError for windows and pictures that are not there or cannot be."""
     if settings.stream >= manifest.num_streams:
         raise UserError("stream is %d, the records in %s have streams 0 to %d" % (
-            settings.stream, settings.record_info_dir, manifest.num_streams - 1))
+            settings.stream, settings.input, manifest.num_streams - 1))
     if settings.window + max(settings.num_windows, 1) > manifest.windows_per_stream:
         raise UserError("window is %d and num_windows %d, the streams in %s have windows 0 to %d"
-                        % (settings.window, settings.num_windows, settings.record_info_dir,
+                        % (settings.window, settings.num_windows, settings.input,
                            manifest.windows_per_stream - 1))
     if settings.picture_tokens > MOST_TOKENS:
         raise UserError("picture_tokens is %d, expected at most %d"
@@ -86,11 +88,11 @@ def check(settings: InspectionSettings, manifest: "Manifest") -> None:
     if settings.picture_memory > MOST_TOKENS:
         raise UserError("picture_memory is %d, expected at most %d"
                         % (settings.picture_memory, MOST_TOKENS))
-    if settings.sentence is not None and not settings.masks_png:
-        raise UserError("sentence: it is shown in the masks picture; give --masks_png=FILE too")
+    if settings.sentence is not None and not settings.output:
+        raise UserError("sentence: it is shown in the masks picture; give --output=FILE too")
     if settings.histograms_png and not settings.count_windows:
         raise UserError("histograms_png: count_windows is 0, expected at least 1")
-    for name in ("masks_png", "histograms_png"):
+    for name in ("output", "histograms_png"):
         path = getattr(settings, name)
         if path is not None and not path.endswith(".png"):
             raise UserError("%s: %s, expected a name that ends in .png" % (name, path))
@@ -106,12 +108,12 @@ class Inspection:
         self._manifest = manifest
         self._permutation = sources.choose_permutation(
             cast(PretrainingSettings, settings), manifest)     # all of it that is read
-        self._tokenizer = Tokenizer(os.path.join(settings.record_info_dir, manifest.sp_model),
+        self._tokenizer = Tokenizer(os.path.join(settings.input, manifest.sp_model),
                                     manifest.uncased, manifest.keep_accents)
 
     def show(self) -> None:
         settings = self._settings
-        excerpt = self._excerpt() if settings.masks_png else None    # refused before all output
+        excerpt = self._excerpt() if settings.output else None    # refused before all output
         if settings.num_windows:
             self._show_windows()
         if settings.count_windows:
@@ -122,7 +124,7 @@ class Inspection:
     def _read(self, stream, first, count):
         from xlnet.plots import inspection
         return inspection.read_windows(
-            self._settings.record_info_dir, self._manifest, stream=stream, first=first,
+            self._settings.input, self._manifest, stream=stream, first=first,
             count=count, epoch=self._settings.epoch, seed=self._settings.seed,
             permutation=self._permutation,
             special_ids=[self._tokenizer.sep_id, self._tokenizer.cls_id],
@@ -173,7 +175,7 @@ class Inspection:
 
     def _draw_masks(self, excerpt):
         from xlnet.plots import pictures
-        path = self._settings.masks_png or ""
+        path = self._settings.output or ""
         unshown = pictures.draw_masks(path, excerpt, self._settings.picture_memory)
         print("masks: %s" % path)
         for id, piece in sorted(unshown):
@@ -191,8 +193,8 @@ def columns() -> int:
 
 
 EXAMPLES = (
-    "--record_info_dir=records --num_predict=85 --num_windows=2",
-    "--record_info_dir=records --num_predict=85 --masks_png=masks.png --sentence='A name "
+    "--input=records --num_predict=85 --num_windows=2",
+    "--input=records --num_predict=85 --output=masks.png --sentence='A name "
     "is bound in a block.'",
 )
 

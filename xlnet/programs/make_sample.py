@@ -41,15 +41,15 @@ Docstring = collections.namedtuple("Docstring", "module text")
 
 @dataclasses.dataclass(frozen=True)
 class SampleSettings:
-    """make_sample.py: where to, and the seed of the split."""
-    save_dir: str = required("directory for the sample")
+    """xlnet sample: where to, and the seed of the split."""
+    output: str = required("directory for the sample", aliases=("save_dir",))
     seed: int = setting(0, "seed of the choice and order of the rows")
 
 
 def main(settings: SampleSettings) -> None:
     docstrings = read_docstrings(sysconfig.get_paths()["stdlib"])
-    write_pretraining(documents(docstrings), os.path.join(settings.save_dir, "pretrain"))
-    write_classification(labelled(docstrings), os.path.join(settings.save_dir, "classify"),
+    write_pretraining(documents(docstrings), os.path.join(settings.output, "pretrain"))
+    write_classification(labelled(docstrings), os.path.join(settings.output, "classify"),
                          random.Random(settings.seed))
 
 
@@ -200,7 +200,7 @@ def _write_tsv(path, header, rows):
 
 
 EXAMPLES = (
-    "--save_dir=text",
+    "--output=text",
 )
 
 

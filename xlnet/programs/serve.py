@@ -1,59 +1,90 @@
-"""Serves an exported model over HTTP: JSON in, JSON out. An example, for trials and small use."""
+"""Serves a model over HTTP: JSON in, JSON out, and a page for people."""
 
 import dataclasses
 import os
 import signal
 import sys
 import urllib.parse
-from typing import Optional
+from typing import Any, Optional
 
 from xlnet import cli, quiet
-from xlnet.settings.fields import Settings, required, setting
+from xlnet.errors import UserError
+from xlnet.settings.devices import DeviceSettings
+from xlnet.settings.fields import Settings, as_in, setting
+from xlnet.settings.network import NetworkSettings
 
-ABOUT = """serves a model that scripts/export.py wrote, over HTTP. Requests are those of TensorFlow
-Serving: POST /v1/models/NAME:predict with {"instances": [{"text_a": "..."}]}; GET /health,
-/metrics and /v1/models/NAME say how it is. Requests that arrive together are answered together.
+ABOUT = """serves a trained model over HTTP: a model directory (--model_dir), with long texts,
+infilling and text generation, or an exported SavedModel (--model), of which new versions are
+loaded as they appear. http://HOST:PORT/ is a page to try it. Requests are those of TensorFlow
+Serving: POST /v1/models/NAME:predict with {"instances": [{"text_a": "..."}]}; GET /health, /metrics
+and /v1/models/NAME report its state. Requests that arrive together are computed together.
 A SavedModel is a program of TensorFlow's: serve those that you, or people you trust, exported.
 """
 
 
 @dataclasses.dataclass(frozen=True)
 class ServingSettings(Settings):
-    """serve.py: what is served, where, and how much of it."""
-    model: str = required("directory that scripts/export.py wrote; of several versions the newest")
-    name: Optional[str] = setting(None, "name in the address; that of the directory if not given")
-    host: str = setting("127.0.0.1", "address to listen at; 0.0.0.0 for other machines too: "
-                                     "there is no encryption, and everybody may ask")
+    """xlnet serve: what is served, where, and how much of it."""
+    model_dir: Optional[str] = setting(None, "model directory to serve")
+    model: Optional[str] = setting(None, "exported model to serve, of several versions the newest")
+    device: str = as_in(DeviceSettings, "device")
+    precision: str = as_in(NetworkSettings, "precision", default="fp32")
+    name: Optional[str] = setting(None, "name in the address; default: that of the directory")
+    host: str = setting("127.0.0.1", "address to listen at; 0.0.0.0, or :: for IPv6 too, for other "
+                                     "machines: there is no encryption, and everybody may ask")
     port: int = setting(8501, "port to listen at; 0: any free one", minimum=0)
-    max_batch: int = setting(32, "rows computed together", minimum=1)
-    wait_ms: float = setting(2.0, "wait for more rows before fewer are computed [ms]", minimum=0.0)
-    max_rows: int = setting(128, "rows of a request", minimum=1)
-    max_values: int = setting(4096, "values of a list in a row, such as ids", minimum=1)
+    budget: int = setting(32 * 512 ** 2, "examples x tokens^2 computed together, to which memory "
+                                         "is proportional; larger requests are split", minimum=1)
+    max_batch: int = setting(32, "examples of several requests computed together", minimum=1)
+    wait_ms: float = setting(2.0, "wait for more examples before fewer are computed [ms]",
+                             minimum=0.0)
+    max_rows: int = setting(128, "examples of a request", minimum=1)
     max_characters: int = setting(100_000, "characters of a text", minimum=1)
     max_body: int = setting(1 << 20, "size of a request [bytes]", minimum=1)
-    max_waiting: int = setting(1024, "rows that may wait; more are refused", minimum=1)
+    max_waiting: int = setting(1024, "examples that may wait; more are refused", minimum=1)
+    max_connections: int = setting(256, "connections open at a time; others wait", minimum=1)
+    max_arrival: int = setting(30, "time within which a request must arrive [s]", minimum=1)
+
+    def check(self) -> None:
+        super().check()
+        if bool(self.model) == bool(self.model_dir):
+            raise UserError("expected --model_dir=DIRECTORY, a model directory, or --model=EXPORT, "
+                            "an exported model; exactly one of them")
 
 
 def main(settings: ServingSettings) -> None:
     quiet.import_tensorflow()
     from xlnet.serving.server import http_server
+    from xlnet.serving.server.model_directory import ModelDirectory
     from xlnet.serving.server.saved_model import SavedModel
-    model = SavedModel(settings.model)
-    model.warm_up()
-    name = settings.name or os.path.basename(os.path.abspath(settings.model))
+    path = settings.model_dir or settings.model or ""
+    model: Any
+    if settings.model_dir:
+        model = ModelDirectory(path, settings.budget, DeviceSettings(device=settings.device),
+                               network=NetworkSettings(precision=settings.precision))
+    else:
+        model = SavedModel(path)
+        model.warm_up()
+    name = settings.name or os.path.basename(os.path.abspath(path))
     server = http_server.Server(model, name, (settings.host, settings.port), http_server.Limits(
-        body=settings.max_body, rows=settings.max_rows, values=settings.max_values,
-        characters=settings.max_characters, waiting=settings.max_waiting,
-        batch=settings.max_batch, wait=settings.wait_ms / 1000))
+        body=settings.max_body, rows=settings.max_rows, characters=settings.max_characters,
+        waiting=settings.max_waiting, batch=settings.max_batch, budget=settings.budget,
+        wait=settings.wait_ms / 1000, connections=settings.max_connections,
+        arrival=settings.max_arrival))
+    if settings.model and path != model.path:
+        http_server.follow(server, path)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    host = "[%s]" % settings.host if ":" in settings.host else settings.host
     print("serving %s at http://%s:%d/v1/models/%s (signatures %s)" % (
-        model.path, settings.host, server.server_port, urllib.parse.quote(name),
-        ", ".join(model.names)), flush=True)
-    http_server.serve(server)
+        model.path, host, server.port, urllib.parse.quote(name), ", ".join(model.names)),
+        flush=True)
+    print("a page to try it: http://%s:%d/" % (host, server.port), flush=True)
+    server.run()
 
 
 EXAMPLES = (
-    "--model=exported --port=8501",
+    "--model_dir=model --port=8501",
+    "--model=exported",
 )
 
 

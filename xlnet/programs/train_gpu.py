@@ -28,7 +28,7 @@ NO_LONGER_NEEDED = {
     "parallel_ops": "operations run side by side without it",
     "eval_mem_len": "it has no effect any more; held-out evaluation has the memory of training",
     "keep_every": "it has no effect any more; --max_save=0 keeps all checkpoints",
-    "verify_records": "scripts/inspect_records.py --verify compares records with their checksums",
+    "verify_records": "xlnet data inspect --verify compares records with their checksums",
     "d_embed": "embeddings are as wide as d_model",
     "iterations": "it is a TPU loop's length",
     "max_seq_length": "the manifest has the window length",

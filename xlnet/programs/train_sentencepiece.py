@@ -50,8 +50,8 @@ _SECONDS_BETWEEN_LINES = 30
 
 @dataclasses.dataclass(frozen=True)
 class VocabularySettings(InputSettings):
-    """train_sentencepiece.py: text to a SentencePiece model."""
-    sp_path: str = required("the SentencePiece model to write")
+    """xlnet data vocabulary: text to a SentencePiece model."""
+    sp_path: str = required("the SentencePiece model to write", aliases=("output",))
     vocab_size: Optional[int] = setting(
         None, "pieces, special symbols included; of characters at most; if not given 32000, or as "
               "many as the text allows")

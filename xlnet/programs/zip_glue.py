@@ -18,31 +18,32 @@ ROWS = {"CoLA.tsv": 1063, "SST-2.tsv": 1821, "MRPC.tsv": 1725, "STS-B.tsv": 1379
 
 @dataclasses.dataclass(frozen=True)
 class ZipSettings:
-    """zip_glue.py: where the prediction files are."""
-    predictions_glob: str = required("files that run_classifier.py --do_predict=True wrote: "
-                                     "'model/*/*.tsv'; others among them are passed over")
-    zip_file: str = setting("submission.zip", "the submission")
+    """xlnet zip-glue: where the prediction files are."""
+    input: str = required("files that run_classifier.py --do_predict=True wrote: "
+                          "'model/*/*.tsv'; others among them are passed over",
+                          aliases=("predictions_glob",))
+    output: str = setting("submission.zip", "the submission", aliases=("zip_file",))
 
 
 def main(settings: ZipSettings) -> None:
     from xlnet.text import reading
     found: dict[str, str] = {}      # by official name
-    for path in reading.find_files(settings.predictions_glob, "predictions_glob"):
+    for path in reading.find_files(settings.input, "input"):
         name = os.path.basename(path)
         if name in found:
-            raise UserError("predictions_glob: both %s and %s; expected one of them"
+            raise UserError("input: both %s and %s; expected one of them"
                             % (found[name], path))
         if name in ROWS:
             check(path)
             found[name] = path
     if not found:
-        raise UserError("predictions_glob: no file for the GLUE server (%s)" % ", ".join(ROWS))
-    with files.replacing(settings.zip_file) as temporary:
+        raise UserError("input: no file for the GLUE server (%s)" % ", ".join(ROWS))
+    with files.replacing(settings.output) as temporary:
         with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
             for name in ROWS:
                 if name in found:
                     archive.write(found[name], name)
-    print("%s: %s" % (settings.zip_file, ", ".join(name for name in ROWS if name in found)))
+    print("%s: %s" % (settings.output, ", ".join(name for name in ROWS if name in found)))
     missing = [name for name in ROWS if name not in found]
     if missing:
         print("note: missing: %s; the server wants all files" % ", ".join(missing),
@@ -85,7 +86,7 @@ def _is_answer(text, labels):
 
 
 EXAMPLES = (
-    "--predictions_glob='model/*/*.tsv'",
+    "--input='model/*/*.tsv'",
 )
 
 

@@ -122,15 +122,15 @@ def check_output(output: str, pooling: str) -> None:
     """Raises UserError unless vectors of this `pooling` can become the file `output`."""
     form = FORMS.get(os.path.splitext(output)[1])
     if not form:
-        raise UserError("output_file: %s, expected a name that ends in %s" % (
+        raise UserError("output: %s, expected a name that ends in %s" % (
             output, ", ".join(FORMS)))
     if pooling == "none" and not form.has_tokens:
-        raise UserError("output_file: %s holds vectors of texts; with pooling none each text has "
+        raise UserError("output: %s holds vectors of texts; with pooling none each text has "
                         "as many as tokens: expected .jsonl or .tfrecord" % output)
     if os.path.exists(output):
-        raise UserError("output_file: %s is there already; remove it, or give another name"
+        raise UserError("output: %s is there already; remove it, or give another name"
                         % output)
-    files.require_writable(os.path.dirname(os.path.abspath(output)), "output_file")
+    files.require_writable(os.path.dirname(os.path.abspath(output)), "output")
 
 
 def extract(model: Model, rows: Sequence[Row], output: str, layers: Any, pooling: str,
@@ -180,10 +180,10 @@ def _keep(directory, about):
     if not os.path.exists(path):
         files.write_json(path, about)
         return
-    before = files.read_json(path, "output_file")
+    before = files.read_json(path, "output")
     different = [name for name, value in about.items() if before.get(name) != value]
     if different:
-        raise UserError("output_file: the parts in %s were made with other %s; remove them, or "
+        raise UserError("output: the parts in %s were made with other %s; remove them, or "
                         "give another name" % (directory, ", ".join(different)))
 
 

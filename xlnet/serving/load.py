@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Optional
+import os
+from typing import TYPE_CHECKING, Optional, Union
 
 from xlnet import quiet
 from xlnet.settings.devices import DeviceSettings
@@ -11,9 +12,11 @@ from xlnet.settings.network import NetworkSettings
 if TYPE_CHECKING:
     from xlnet.serving.model import Model
 
+Path = Union[str, "os.PathLike[str]"]
 
-def load(path: str, *, model_config_path: Optional[str] = None,
-         spiece_model_file: Optional[str] = None, use_checkpoint: str = "best",
+
+def load(path: Path, *, model_config_path: Optional[Path] = None,
+         spiece_model_file: Optional[Path] = None, use_checkpoint: str = "best",
          batch_size: int = 32, device: str = "auto", precision: str = "fp32") -> Model:
     """Loads a trained model.
 
@@ -39,7 +42,9 @@ def load(path: str, *, model_config_path: Optional[str] = None,
     from xlnet.serving.model import Model
     devices = DeviceSettings(device=device)
     devices.check()
-    found = loaded.read(path, model_config_path=model_config_path,
-                        spiece_model_file=spiece_model_file, use_checkpoint=use_checkpoint,
+    config, vocabulary = (None if each is None else os.fspath(each)
+                          for each in (model_config_path, spiece_model_file))
+    found = loaded.read(os.fspath(path), model_config_path=config,
+                        spiece_model_file=vocabulary, use_checkpoint=use_checkpoint,
                         network=NetworkSettings(precision=precision))
     return Model(found, devices, batch_size)

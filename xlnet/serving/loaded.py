@@ -24,7 +24,7 @@ from xlnet.settings.finetuning import (
 )
 from xlnet.settings.network import CONFIG_NAME, NetworkSettings, XLNetConfig
 from xlnet.settings.pretraining import PRETRAINING_NAME, PretrainingSettings
-from xlnet.tasks.types.registry import KINDS
+from xlnet.tasks.types.registry import TASK_TYPES
 from xlnet.tasks.types.task import Task
 from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer
 
@@ -111,13 +111,13 @@ def _as_written(path):
 def _settings(path, given):
     """The settings with which a run would predict with the model of a `task.json`."""
     stored = files.read_json(path, "task")
-    kind = KINDS.get(stored.get("kind", "classification"))
-    if not kind:
+    its_type = TASK_TYPES.get(stored.get("kind", "classification"))
+    if not its_type:
         raise UserError("%s: kind is %r, expected one of %s" % (path, stored["kind"],
-                                                                ", ".join(KINDS)))
-    if kind.has_labels and not _are_names(stored.get("labels")) and "kind" in stored:
+                                                                ", ".join(TASK_TYPES)))
+    if its_type.has_labels and not _are_names(stored.get("labels")) and "kind" in stored:
         raise UserError("%s: labels is %r, expected a list of names" % (path, stored["labels"]))
-    settings = _SETTINGS[kind.program](do_predict=True, predict_file="-", **given)
+    settings = _SETTINGS[its_type.program](do_predict=True, predict_file="-", **given)
     return settled.settled(settings, [name for name, value in given.items() if value])
 
 

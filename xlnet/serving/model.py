@@ -37,7 +37,7 @@ Texts = Union[Text, Sequence[Text], np.ndarray]
 Stop = Union[None, str, Sequence[str]]
 
 _ROWS_AT_ONCE = 1000     # that are encoded before the network sees the first one
-_MAX_SEQ_LENGTH = 512    # of a model that is pretrained alone: that of its pretraining [tokens]
+MAX_SEQ_LENGTH = 512    # of a model that is pretrained alone: that of its pretraining [tokens]
 
 
 class Model:
@@ -67,14 +67,14 @@ class Model:
         self._batch_size = batch_size
         tuned = loaded.tuned
         self.task: Optional[str] = tuned.task.name if tuned else None
-        self.verb: Optional[str] = tuned.task.kind.verb if tuned else None
+        self.verb: Optional[str] = tuned.task.type.verb if tuned else None
         self.labels: Optional[tuple[str, ...]] = tuned.task.labels if tuned else None
         self.tokenizer: Tokenizer = loaded.tokenizer
         self.n_layer: int = loaded.config.n_layer
         self.n_head: int = loaded.config.n_head
         self.cut = 0
         self._lock = threading.Lock()
-        self.max_seq_length: int = tuned.settings.max_seq_length if tuned else _MAX_SEQ_LENGTH
+        self.max_seq_length: int = tuned.settings.max_seq_length if tuned else MAX_SEQ_LENGTH
         self._restored: Optional[session.Restored] = session.Restored(loaded.prefix, device)
         self._speaks: Optional[LanguageModel] = None
         try:        # what is asked for first is built now, so that its first answer does not wait
@@ -95,7 +95,7 @@ class Model:
     def __repr__(self) -> str:
         tuned = self._loaded.tuned
         what = "pretrained" if tuned is None else "%s, %s(): %s" % (
-            self.task, self.verb, tuned.task.kind.words(tuned.task))
+            self.task, self.verb, tuned.task.head.words())
         return "<xlnet model %s: %s>" % (self._loaded.prefix, what)
 
     @property
@@ -331,7 +331,7 @@ class Model:
 
     def _results(self, verb: str, asked: Sequence[Asked],
                  threshold: Optional[float] = None) -> list:
-        """What the kind of task says of each row that is asked about."""
+        """What the task type says of each row that is asked about."""
         tuned = self._tuned(verb)
         threshold = tuned.settings.predict_threshold if threshold is None else threshold
         if not 0 <= threshold <= 1:
@@ -340,7 +340,7 @@ class Model:
         found: list[Any] = []
         for begin in range(0, len(rows), _ROWS_AT_ONCE):
             part = rows[begin:begin + _ROWS_AT_ONCE]
-            found += tuned.task.kind.results(tuned.task, part, self._values(tuned, part), threshold)
+            found += tuned.task.scorer.results(part, self._values(tuned, part), threshold)
         return found
 
     def _tuned(self, verb: str) -> TunedFor:
@@ -348,16 +348,16 @@ class Model:
         if tuned is None:
             raise UserError("%s: the model is pretrained alone, expected one that was fine-tuned; "
                             "it has encode, vectors, fill and generate" % verb)
-        if tuned.task.kind.verb != verb:
+        if tuned.task.type.verb != verb:
             raise UserError("%s: the model was trained for %s (%s), its method is %s" % (
-                verb, tuned.task.kind.name, tuned.task.name, tuned.task.kind.verb))
+                verb, tuned.task.type.name, tuned.task.name, tuned.task.type.verb))
         return tuned
 
     def _values(self, tuned: TunedFor, rows: list[Row]) -> Any:
-        """The `kind.Answers.values` of some rows."""
-        task, kind = tuned.task, tuned.task.kind
+        """The `contract.Predictions.values` for some rows."""
+        task, reader = tuned.task, tuned.task.reader
         how = layout.of_records(tuned.settings, task)
-        records, windows = kind.encode(list(kind.examples(task, rows)), self.tokenizer, how)
+        records, windows = reader.encode(list(reader.examples(rows)), self.tokenizer, how)
         self._note_cut(records)
         padding = layout.of_padding(tuned.settings, task)
         shape = batches.Shape(how.max_seq_length, padding.side,
@@ -368,7 +368,7 @@ class Model:
             outputs.append(self._run(part, {name: name for name in part.names}, batch))
         joined = batches.in_order(numbers, outputs)
         joined["loss"] = np.zeros(len(records["input_ids"]), np.float32)    # without labels
-        return kind.join(task, joined, windows if encoding.has_windows(how) else None).values
+        return task.head.join(joined, windows if encoding.has_windows(how) else None).values
 
     def _task_part(self, tuned):
         def build():
@@ -432,7 +432,7 @@ def _together(*lists):
 
 
 def _row(tuned, number, asked):
-    row, fault = tuned.task.kind.row(tuned.task, str(number), asked)
+    row, fault = tuned.task.reader.row(str(number), asked)
     if fault:
         raise UserError("text %d: %s" % (number, fault))
     return row

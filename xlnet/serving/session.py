@@ -32,10 +32,10 @@ def placeholders(tuned: TunedFor) -> Tensors:
     task = tuned.task
     length = layout.of_records(tuned.settings, task).max_seq_length
     features = feature_spec.finetuning_features(
-        length, task.kind.label_features(task, length), task.kind.num_choices(task, False))
+        length, task.head.features(length), task.head.num_choices(False))
     inputs = {}
     for name, shape, dtype in features:
-        if name not in ("is_real_example", *task.kind.targets):
+        if name not in ("is_real_example", *task.head.targets):
             sizes = [None if name in IDS or size == length else size for size in shape]
             inputs[name] = tf.placeholder(_DTYPES[dtype], [None, *sizes], name)
     return inputs

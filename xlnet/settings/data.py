@@ -29,7 +29,7 @@ class InputSettings(Settings):
     input_glob: str = required(
         "text: comma-separated files, glob patterns and directories (their *.txt, *.jsonl, "
         "*.ndjson and *.gz); JSON lines or lists, CSV and WikiExtractor's articles are recognized "
-        "by content; all else is text_format", need=Need.TEXT)
+        "by content; all else is text_format", aliases=("input",), need=Need.TEXT)
     text_format: str = setting(
         "lines", "lines: a sentence a line, a blank line between documents; paragraphs: the same "
                  "with a paragraph a line, cut into sentences; wikitext: WikiText's files, cut "
@@ -65,7 +65,8 @@ class InputSettings(Settings):
 @dataclasses.dataclass(frozen=True)
 class CorpusSettings(InputSettings, TextSettings):
     """data_utils.py: text to pretraining records."""
-    save_dir: str = required("directory for the records and their manifest", need=Need.RECORDS)
+    save_dir: str = required("directory for the records and their manifest",
+                             aliases=("output",), need=Need.RECORDS)
     sp_path: str = required("SentencePiece model", need=Need.TEXT)
     seq_len: int = setting(512, "length of a window [tokens]", minimum=1,
                            need=Need.RECORDS, on_resume="any")

@@ -73,13 +73,13 @@ class TaskSettings(RunSettings, TextSettings):
                                  need=Need.PREDICTION, on_resume="any")
     predict_file: Optional[str] = setting(None, "any file to be predicted in place of "
                                                 "predict_split, labelled or not; - is the "
-                                                "standard input",
+                                                "standard input", aliases=("input",),
                                           need=Need.PREDICTION, on_resume="any")
     predict_dir: Optional[str] = setting(None, "directory for predictions; model_dir if not given",
                                          need=Need.PREDICTION, on_resume="any")
     predict_output: Optional[str] = setting(
         None, "file for the predictions alone, in place of predict_dir; - is the standard output",
-        is_result=True, need=Need.PREDICTION, on_resume="any")
+        aliases=("output",), is_result=True, need=Need.PREDICTION, on_resume="any")
 
     max_seq_length: int = of_model(128, "tokens of an example, special ones included",
                                    need=Need.LENGTH)

@@ -1,8 +1,9 @@
 """The architecture, which is part of a checkpoint, and how the network runs, which is not."""
 
 import dataclasses
+import os
 from collections.abc import Mapping
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
 from xlnet import files, presets
 from xlnet.errors import UserError, did_you_mean
@@ -42,7 +43,8 @@ class XLNetConfig:
     untie_r: bool = required("each layer has its own attention biases r_w, r_r and r_s")
     n_token: int = required("vocabulary size; as a flag: from the data if not given", minimum=1)
 
-    def __init__(self, FLAGS: Any = None, json_path: Optional[str] = None, **values: Any) -> None:
+    def __init__(self, FLAGS: Any = None,
+                 json_path: Union[str, os.PathLike[str], None] = None, **values: Any) -> None:
         if (FLAGS is not None) + (json_path is not None) + bool(values) != 1:
             raise UserError("XLNetConfig: give FLAGS, json_path or keywords, exactly one of them")
         source = "XLNetConfig"
@@ -50,8 +52,8 @@ class XLNetConfig:
             values = {key: getattr(FLAGS, key) for key in ARCHITECTURE_KEYS}
         elif json_path is not None:
             source = "model config %s" % json_path
-            values = files.read_json(presets.find(json_path, "model config", presets.MODEL),
-                                     "model config")
+            values = files.read_json(presets.find(
+                os.fspath(json_path), "model config", presets.MODEL), "model config")
         _check_architecture(values, source)
         for key in ARCHITECTURE_KEYS:
             object.__setattr__(self, key, values[key])
@@ -59,9 +61,9 @@ class XLNetConfig:
     def to_dict(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
 
-    def to_json(self, path: str) -> None:
+    def to_json(self, path: Union[str, os.PathLike[str]]) -> None:
         """Writes the architecture as JSON to `path`."""
-        files.write_json(path, dict(sorted(self.to_dict().items())))
+        files.write_json(os.fspath(path), dict(sorted(self.to_dict().items())))
 
 
 ARCHITECTURE_KEYS = tuple(field.name for field in dataclasses.fields(XLNetConfig))

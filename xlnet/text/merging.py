@@ -28,7 +28,7 @@ def merge(save_dir: str) -> Manifest:
     """
     folders = sorted(glob.glob(os.path.join(glob.escape(save_dir), "task-*-of-*")))
     if not folders:
-        raise UserError("save_dir: no task-...-of-... in %s; make them with data_utils.py --task=K "
+        raise UserError("input: no task-...-of-... in %s; make them with data_utils.py --task=K "
                         "--num_task=N" % save_dir)
     manifests = [Manifest.read(folder) for folder in folders]
     _check_tasks(folders, manifests)
@@ -56,12 +56,12 @@ def _check_tasks(folders, manifests):
     found = [manifest.made_from["task"] for manifest in manifests]
     missing = sorted(set(range(count)) - set(found))
     if missing:
-        raise UserError("save_dir: task %d of %d is missing" % (missing[0], count))
+        raise UserError("input: task %d of %d is missing" % (missing[0], count))
     for folder, manifest in zip(folders, manifests):
         for name, value in manifests[0].made_from.items():
             other = manifest.made_from.get(name)
             if name not in preparation.OF_ONE_TASK and other != value:
-                raise UserError("save_dir: %s %s in %s, %s in %s; regenerate the tasks with equal "
+                raise UserError("input: %s %s in %s, %s in %s; regenerate the tasks with equal "
                                 "settings" % (name, value, folders[0], other, folder))
 
 
@@ -71,7 +71,7 @@ def _check_lengths(folders, manifests):
     kept = min(lengths) * sum(manifest.num_streams for manifest in manifests)
     if made - kept > MOST_LEFT_OUT * made:
         shortest, longest = lengths.index(min(lengths)), lengths.index(max(lengths))
-        raise UserError("save_dir: streams of %s have %d windows, those of %s %d: %d %% would be "
+        raise UserError("input: streams of %s have %d windows, those of %s %d: %d %% would be "
                         "left out; regenerate the tasks with the same --num_streams and more even "
                         "files (a .gz file is not split)" % (
                             folders[shortest], min(lengths), folders[longest], max(lengths),

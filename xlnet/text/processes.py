@@ -40,7 +40,7 @@ def in_processes(work: Callable[[int], _Result], indices: Sequence[int],
         count, multiprocessing.get_context("spawn"), _start_worker, (os.getpid(), work))
     try:
         with errors.explained(fewer="give fewer --num_workers; what is finished is kept, and the "
-                                      "same command goes on from it"):
+                              "same command goes on from it"):
             futures = {pool.submit(_do, index): index for index in indices}
             for future in concurrent.futures.as_completed(futures):
                 yield futures[future], future.result()

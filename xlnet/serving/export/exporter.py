@@ -66,8 +66,8 @@ def export(model_dir: str, export_dir: str, *, names: Optional[Sequence[str]] = 
             raise UserError("signatures: no signature '%s'%s (there are %s)" % (
                 name, did_you_mean(name, signatures.NAMES), ", ".join(signatures.NAMES)))
     if os.path.exists(export_dir) and not os.path.isdir(export_dir):
-        raise UserError("export_dir: %s is a file, expected a directory" % export_dir)
-    files.require_writable(export_dir, "export_dir")
+        raise UserError("output: %s is a file, expected a directory" % export_dir)
+    files.require_writable(export_dir, "output")
     train_step.set_up_process()
     model = loaded.read(model_dir, use_checkpoint=use_checkpoint,
                         network=NetworkSettings(precision=DTYPES[dtype]), **given)
@@ -147,7 +147,7 @@ def _request(inputs, model):
     """One row for a signature: dict of arrays [1, ...]."""
     count = 1
     if model.tuned:
-        count = model.tuned.task.kind.num_choices(model.tuned.task, False)
+        count = model.tuned.task.head.num_choices(False)
     request = {}
     for name, tensor in inputs.items():
         shape = [_TOKENS * count if size is None else size for size in tensor.shape.as_list()[1:]]

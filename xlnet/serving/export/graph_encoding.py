@@ -1,6 +1,6 @@
 """Texts to the features of a record in a TensorFlow graph, as `features.encoding` makes them.
 
-What a kind of task builds its input from, in place of a tokenizer, is `GraphEncoder`. Batches are
+What a task type builds its input from, in place of a tokenizer, is `GraphEncoder`. Batches are
 as long as their longest text.
 
 Shape letters: N texts or rows, M windows of them, C choices, T tokens of the longest text, W words.

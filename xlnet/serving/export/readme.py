@@ -119,7 +119,7 @@ def _about(model):
     if not model.tuned:
         return "A pretrained XLNet: a vector for each text."
     task = model.tuned.task
-    return "An XLNet for the task %s (%s): %s." % (task.name, task.kind.name, task.kind.words(task))
+    return "An XLNet for the task %s (%s): %s." % (task.name, task.type.name, task.head.words())
 
 
 def _extra(model):

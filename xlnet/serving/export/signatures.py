@@ -25,6 +25,8 @@ _VECTOR_TOKENS = 512            # of a text, for models that do not say how long
 
 NAMES = ("ids", "text", "vectors")
 
+GROUP = 32 * 512 ** 2           # windows x tokens² that the network sees together
+
 # inputs, outputs: dicts of tensors by name.
 Signature = collections.namedtuple("Signature", "inputs outputs")
 
@@ -67,18 +69,23 @@ class Signatures:
         task = tuned.task
         encoder = GraphEncoder(self._tokenizer, layout.of_records(tuned.settings, task),
                                task.replacements)
-        choices = [task.kind.num_choices(task, False)]
-        texts = {name: tf.placeholder(tf.string, [None] + choices * (name == "choices"), name)
-                 for name in task.kind.texts_of_row(task)}
-        return Signature(texts, self._answers(task.kind.graph_features(encoder, task, texts)))
+        texts: dict[str, tf.Tensor] = {}
+
+        def text(name, *shape):
+            texts[name] = tf.placeholder(tf.string, [None, *shape], name)
+            return texts[name]
+
+        return Signature(texts, self._answers(task.reader.graph_features(encoder, text)))
 
     def _answers(self, features):
         tuned = self._tuned()
-        kind = tuned.task.kind
-        answers = self._loaded.task_model().predictions(features)
+        head = tuned.task.head
+        network = self._loaded.task_model().predictions
         if WINDOW_OF in features:
-            answers = kind.graph_join(tf, answers, features[WINDOW_OF])
-        return kind.served(tf, tuned.task, answers, features, tuned.settings.predict_threshold)
+            outputs = head.graph_join(tf, _in_groups(network, features), features[WINDOW_OF])
+        else:
+            outputs = network(features)
+        return head.served(tf, outputs, features, tuned.settings.predict_threshold)
 
     def _of_vectors(self):
         """The mean of the last layer over the tokens of a text, <sep> and <cls> among them."""
@@ -95,3 +102,27 @@ class Signatures:
         vector = heads.summarize(config, run, sequence, summary_type="mean", padding=padding,
                                  use_proj=False)
         return Signature({"text_a": texts}, {"vector": vector})
+
+
+def _in_groups(network, features):
+    """`network` of the features of M windows, some at a time: memory is that of one group, however
+    long the texts are."""
+    features = {name: value for name, value in features.items()
+                if name not in (WINDOW_OF, "context")}
+    count, length = (tf.shape(features["input_ids"])[axis] for axis in (0, 1))
+    size = tf.maximum(GROUP // length ** 2, 1)
+    with tf.Graph().as_default():           # for the names and shapes of the answers alone
+        shapes = network({name: tf.placeholder(value.dtype, value.shape)
+                          for name, value in features.items()})
+    found = {name: tf.TensorArray(value.dtype, -(-count // size), infer_shape=False,
+                                  element_shape=[None, *value.shape[1:]])
+             for name, value in shapes.items()}
+
+    def step(number, found):
+        part = network({name: value[number * size:(number + 1) * size]
+                        for name, value in features.items()})
+        return number + 1, {name: array.write(number, part[name]) for name, array in found.items()}
+    _, found = tf.while_loop(lambda number, found: number * size < count, step, (0, found),
+                             parallel_iterations=1)
+    return {name: tf.ensure_shape(array.concat(), [None, *shapes[name].shape[1:]])
+            for name, array in found.items()}

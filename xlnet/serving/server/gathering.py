@@ -1,4 +1,4 @@
-"""Requests that arrive together, answered together."""
+"""Requests that arrive together, computed together."""
 
 from __future__ import annotations
 
@@ -6,50 +6,59 @@ import collections
 import concurrent.futures
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
-Arrays = Mapping[str, np.ndarray]         # [rows, ...] by name
+Arrays = Mapping[str, np.ndarray]         # [B, ...] by name
 
 
 class Busy(Exception):
-    """More rows wait than may."""
+    """More examples wait than may."""
 
 
-class _Request(NamedTuple):
-    key: Any                 # of those that may be in one batch: signature and shapes of a row
+class _Part(NamedTuple):
+    """Examples of a request that are computed together."""
+    key: Any                 # of those that may be in one batch: call and shapes of an example
     arrays: Arrays
-    rows: int
+    size: int                # examples
+    tokens: int              # of its longest example
     arrived: float           # [s]
     future: concurrent.futures.Future
 
 
 class Gathering:
-    """Runs a function on the rows of several requests at once.
+    """Runs a function on the examples of several requests at once, within one budget.
 
-    One thread takes what waits: the oldest request, and those like it, as many as fit, so that all
-    that arrive while a batch is computed are the next one. Only where it finds fewer rows than fit
-    does it wait for more, `wait` seconds from the oldest one's arrival.
+    One thread takes what waits: the oldest part and those like it, as many as fit, so that all
+    that arrive while a batch is computed are the next one. Only where it finds fewer examples than
+    fit does it wait for more, `wait` seconds from the oldest one's arrival. A request above the
+    budget is split into parts that are not.
 
     Args:
-      run: function from (signature, arrays [rows, ...] by name) to such arrays.
-      max_rows: rows of a batch, unless a single request has more.
-      wait: for more rows [s].
-      max_waiting: rows that may wait.
+      run: function from (call, arrays [B, ...] by name) to a list of B answers.
+      max_batch: examples of a batch, unless one request has more.
+      budget: examples x tokens² of a batch, to which the memory of attention is proportional.
+      wait: for more examples [s].
+      max_waiting: examples that may wait.
+      on_batch: called before each batch.
+
+    Attributes:
+      answered: time of the last answer, by `time.monotonic` [s].
     """
 
-    def __init__(self, run: Callable[[str, Arrays], Arrays], *, max_rows: int, wait: float,
-                 max_waiting: int):
+    def __init__(self, run: Callable[[Any, Arrays], list], *, max_batch: int, budget: int,
+                 wait: float, max_waiting: int, on_batch: Callable[[], object] = lambda: None):
         self._run = run
-        self._max_rows = max_rows
+        self._max_batch, self._budget = max_batch, budget
         self._wait = wait
         self._max_waiting = max_waiting
-        self._waiting: collections.deque[_Request] = collections.deque()
+        self._on_batch = on_batch
+        self._waiting: collections.deque[_Part] = collections.deque()
         self._changed = threading.Condition()
         self._is_closed = False
-        self.batches = 0            # computed
+        self.answered = float("-inf")
         self._thread = threading.Thread(target=self._work, name="batches", daemon=True)
         self._thread.start()
 
@@ -58,22 +67,34 @@ class Gathering:
         with self._changed:
             return self._count()
 
-    def ask(self, signature: str, arrays: Arrays) -> Arrays:
-        """The answers to some rows, once they are there.
+    def ask(self, call: Hashable, arrays: Arrays, tokens: np.ndarray,
+            timeout: float | None = None) -> list:
+        """The answers to some examples.
+
+        Args:
+          tokens: of each example, int [B].
+          timeout: for all answers [s]; None: no limit.
 
         Raises:
-          Busy: too many rows wait. What `run` raises.
+          Busy: too many examples wait. TimeoutError: no answer in time. What `run` raises.
         """
-        count = len(next(iter(arrays.values())))
-        key = signature, tuple((name, value.shape[1:]) for name, value in arrays.items())
-        request = _Request(key, arrays, count, time.monotonic(), concurrent.futures.Future())
+        key = call, tuple((name, value.shape[1:]) for name, value in arrays.items())
+        now = time.monotonic()
+        parts = [_Part(key, {name: value[begin:end] for name, value in arrays.items()},
+                       end - begin, int(tokens[begin:end].max()), now, concurrent.futures.Future())
+                 for begin, end in self._slices(tokens)]
         with self._changed:
-            if self._is_closed or self._count() and self._count() + count > self._max_waiting:
-                raise Busy("%d rows wait already, at most %d may" % (
-                    self._count(), self._max_waiting))
-            self._waiting.append(request)
+            waiting = self._count()
+            if self._is_closed or waiting and waiting + len(tokens) > self._max_waiting:
+                raise Busy("%d examples wait already, at most %d may" % (
+                    waiting, self._max_waiting))
+            self._waiting.extend(parts)
             self._changed.notify()
-        return request.future.result()
+        try:
+            return [answer for part in parts for answer in part.future.result(timeout)]
+        finally:                        # of a request that failed nothing else is computed
+            for part in parts:
+                part.future.cancel()
 
     def close(self) -> None:
         """Answers what waits, and takes no more."""
@@ -82,8 +103,21 @@ class Gathering:
             self._changed.notify()
         self._thread.join()
 
+    def fits(self, count: int, tokens: int) -> bool:
+        """Whether as many examples of so many tokens are within the budget."""
+        return count * tokens ** 2 <= self._budget
+
+    def _slices(self, tokens):
+        """Yields (begin, end) of the parts of a request."""
+        begin = 0
+        for end in range(1, len(tokens)):
+            if not self.fits(end + 1 - begin, int(tokens[begin:end + 1].max())):
+                yield begin, end
+                begin = end
+        yield begin, len(tokens)
+
     def _count(self):
-        return sum(request.rows for request in self._waiting)
+        return sum(part.size for part in self._waiting)
 
     def _work(self):
         while True:
@@ -93,42 +127,44 @@ class Gathering:
                     return
                 until = self._waiting[0].arrived + self._wait
                 self._changed.wait_for(
-                    lambda: self._count() >= self._max_rows or self._is_closed,
+                    lambda: self._count() >= self._max_batch or self._is_closed,
                     timeout=max(until - time.monotonic(), 0))
                 batch = self._taken()
-            self._answer(batch)
+            self._answer([part for part in batch if part.future.set_running_or_notify_cancel()])
 
     def _taken(self):
-        """The oldest request and those like it that fit, taken from those that wait."""
-        batch: list[_Request] = []
-        left: collections.deque[_Request] = collections.deque()
-        rows = 0
-        for request in self._waiting:
-            if not batch or (request.key == batch[0].key
-                             and rows + request.rows <= self._max_rows):
-                batch.append(request)
-                rows += request.rows
+        """The oldest part and those like it that fit, taken from those that wait."""
+        batch: list[_Part] = []
+        left: collections.deque[_Part] = collections.deque()
+        count = tokens = 0
+        for part in self._waiting:
+            most = max(tokens, part.tokens)
+            if not batch or (
+                    part.key == batch[0].key and count + part.size <= self._max_batch
+                    and self.fits(count + part.size, most)):
+                batch.append(part)
+                count, tokens = count + part.size, most
             else:
-                left.append(request)
+                left.append(part)
         self._waiting = left
         return batch
 
     def _answer(self, batch):
-        signature = batch[0].key[0]
-        arrays = {name: np.concatenate([request.arrays[name] for request in batch])
+        if not batch:
+            return
+        call = batch[0].key[0]
+        arrays = {name: np.concatenate([part.arrays[name] for part in batch])
                   for name in batch[0].arrays}
-        self.batches += 1
+        self._on_batch()
         try:
-            answers = self._run(signature, arrays)
-        except Exception as e:          # told to the one who asked, and to nobody else
+            answers = iter(self._run(call, arrays))
+        except Exception as e:          # reported to the one who asked, and to nobody else
             if len(batch) == 1:
                 batch[0].future.set_exception(e)
             else:
-                for request in batch:
-                    self._answer([request])
+                for part in batch:
+                    self._answer([part])
             return
-        first = 0
-        for request in batch:
-            request.future.set_result({name: value[first:first + request.rows]
-                                       for name, value in answers.items()})
-            first += request.rows
+        self.answered = time.monotonic()
+        for part in batch:
+            part.future.set_result([next(answers) for _ in range(part.size)])

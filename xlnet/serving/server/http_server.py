@@ -1,162 +1,265 @@
-"""A small HTTP server for an exported model: JSON in, JSON out.
+"""A model over HTTP: JSON in, JSON out, and a page for people.
 
-Its requests are those of TensorFlow Serving, so that what asks the one can ask the other:
-`POST /v1/models/NAME:predict` with {"signature_name": ..., "instances": [row, ...]} is answered by
-{"predictions": [row, ...]}, where the rows of a signature with one output are its values. It is an
-example for trials and small use; it has neither encryption nor users, so it listens where it is
-told to and nowhere else.
+The requests are those of TensorFlow Serving's REST API, so that a client of the one can query the
+other: `POST /v1/models/NAME:predict` with {"signature_name": ..., "instances": [example, ...]} is
+answered by {"predictions": [answer, ...]}, where the answers of a signature with one output are its
+values. It has neither encryption nor users.
 """
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import http
-import http.server
 import json
 import logging
-import socket
+import mimetypes
+import pathlib
+import re
 import threading
 import time
-import urllib.parse
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any, Optional
-
-import numpy as np
 
 from xlnet.errors import UserError
 from xlnet.serving.server import saved_model
 from xlnet.serving.server.gathering import Busy, Gathering
-from xlnet.serving.server.saved_model import BadRequest, SavedModel
+from xlnet.serving.server.saved_model import BadRequest
+
+try:
+    import prometheus_client
+
+    from xlnet.serving.server.connections import Listening
+except ModuleNotFoundError as e:
+    raise UserError("the server needs the package %s: pip install 'xlnet[serve]', or '.[serve]' in "
+                    "a checkout" % e.name) from None
 
 _log = logging.getLogger(__name__)
 
-_SECONDS_OF_SILENCE = 30        # after which a connection that sends nothing is closed
-
 # Upper bounds of the histogram of answers' times [s].
-_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+
+_FRESH = 5.0                # an answer that is no older shows that the model answers [s]
+
+_HEADERS = [
+    ("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; "
+     "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
+     "frame-ancestors 'none'"),
+    ("X-Content-Type-Options", "nosniff"), ("Referrer-Policy", "no-referrer"),
+    ("Cache-Control", "no-cache")]
+
+_PAGE = pathlib.Path(__file__).parent / "page"
+_REST = re.compile(r"(?:/versions/(?P<version>\d+))?(?P<what>/metadata|:[a-z]+)?")
 
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """body: bytes of a request. rows: of a request. values: of a list in a row, such as ids, as
-    attention's memory grows with their square. characters: of a text. waiting: rows that wait for
-    an answer. batch: rows computed together. wait: for more rows [s]."""
+    """body: bytes of a request. rows: of a request. characters: of a text. waiting: examples that
+    wait for an answer. batch: examples computed together. budget: examples x tokens² computed
+    together. wait: for more examples [s]. connections: open at a time. arrival: within which a
+    request must have arrived [s]."""
     body: int = 1 << 20
     rows: int = 128
-    values: int = 4096
     characters: int = 100_000
     waiting: int = 1024
     batch: int = 32
+    budget: int = 32 * 512 ** 2
     wait: float = 0.002
+    connections: int = 256
+    arrival: int = 30
 
 
 class Refused(Exception):
     """A request that is not answered: (HTTP status, why)."""
 
 
-class Counts:
-    """What was asked and how long it took, in Prometheus's text form."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._requests: collections.Counter[int] = collections.Counter()     # by status
-        self._buckets = [0] * (len(_BUCKETS) + 1)
-        self._seconds, self._rows = 0.0, 0
-
-    def add(self, status: int, seconds: float, rows: int) -> None:
-        with self._lock:
-            self._requests[status] += 1
-            self._rows += rows
-            if rows:
-                self._buckets[int(np.searchsorted(_BUCKETS, seconds))] += 1
-                self._seconds += seconds
-
-    def text(self, batches: int, waiting: int) -> str:
-        with self._lock:
-            lines = ["# TYPE xlnet_requests_total counter"]
-            lines += ['xlnet_requests_total{status="%d"} %d' % item
-                      for item in sorted(self._requests.items())]
-            lines += ["# TYPE xlnet_rows_total counter", "xlnet_rows_total %d" % self._rows,
-                      "# TYPE xlnet_batches_total counter", "xlnet_batches_total %d" % batches,
-                      "# TYPE xlnet_rows_waiting gauge", "xlnet_rows_waiting %d" % waiting,
-                      "# TYPE xlnet_answer_seconds histogram"]
-            totals = np.cumsum(self._buckets).tolist()
-            lines += ['xlnet_answer_seconds_bucket{le="%s"} %d' % item
-                      for item in zip((*map(str, _BUCKETS), "+Inf"), totals)]
-            lines += ["xlnet_answer_seconds_sum %.6f" % self._seconds,
-                      "xlnet_answer_seconds_count %d" % totals[-1]]
-        return "\n".join(lines) + "\n"
-
-
-class Server(http.server.ThreadingHTTPServer):
-    """Serves a model under `/v1/models/<name>`.
+class Server:
+    """Serves a model under `/v1/models/NAME`, and a page for it at `/`.
 
     Args:
-      address: (host, port); port 0 is any free one, then in `server_port`.
+      model: a `saved_model.SavedModel` or a `model_directory.ModelDirectory`.
+      address: (host, port); port 0 is any free one, then in `port`.
 
     Raises:
       UserError: it cannot listen there.
     """
-    daemon_threads = True
-    request_queue_size = 128
 
-    def __init__(self, model: SavedModel, name: str, address: tuple[str, int],
+    def __init__(self, model: Any, name: str, address: tuple[str, int],
                  limits: Optional[Limits] = None):
-        self.model = model
-        self.name = name
+        self.model, self.name = model, name
         self.limits = limits = limits or Limits()
-        self.counts = Counts()
-        self.gathering = Gathering(model.run, max_rows=limits.batch, wait=limits.wait,
-                                   max_waiting=limits.waiting)
+        self._root = "/v1/models/" + name
+        self._registry = registry = prometheus_client.CollectorRegistry()
+        self._requests = prometheus_client.Counter(
+            "xlnet_requests", "requests by HTTP status", ["status"], registry=registry)
+        self._rows = prometheus_client.Counter(
+            "xlnet_rows", "examples that were answered", registry=registry)
+        self._seconds = prometheus_client.Histogram(
+            "xlnet_answer_seconds", "from the request to its answer", buckets=_BUCKETS,
+            registry=registry)
+        batches = prometheus_client.Counter("xlnet_batches", "batches computed", registry=registry)
+        self._gathering = Gathering(
+            lambda call, arrays: call[0].run(call[1], arrays), max_batch=limits.batch,
+            budget=limits.budget, wait=limits.wait, max_waiting=limits.waiting,
+            on_batch=batches.inc)
+        prometheus_client.Gauge(
+            "xlnet_rows_waiting", "examples that wait", registry=registry).set_function(
+            lambda: self._gathering.rows_waiting)
         try:
-            super().__init__(address, _Handler)
-        except (OSError, OverflowError) as e:
-            raise UserError("cannot listen at %s port %d: %s" % (
-                *address, getattr(e, "strerror", None) or e)) from None
+            self._listening = Listening(
+                self._application, address, max_body=limits.body, connections=limits.connections,
+                arrival=limits.arrival, on_error=self._count)
+        except UserError:
+            self._gathering.close()
+            raise
+        self.port = self._listening.port
+        self.stop = self._listening.stop
+        self._static = {"/" + file.name.replace("index.html", ""): (
+            "%s; charset=utf-8" % mimetypes.guess_type(file.name)[0], file.read_bytes(), 0)
+            for file in _PAGE.iterdir()}
 
-    def server_close(self) -> None:
-        super().server_close()
-        self.gathering.close()
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        _log.info("a connection of %s broke off", client_address[0])
-
-    def predict(self, body: bytes) -> tuple[dict[str, Any], int]:
-        """(the answer to a request, its rows).
-
-        Raises:
-          Refused: it is none.
-        """
-        asked = _parsed(body)
-        signature = asked.get("signature_name", saved_model.DEFAULT)
-        rows = asked.get("instances")
-        if not isinstance(signature, str) or not isinstance(rows, list) or not rows:
-            raise Refused(400, 'expected {"signature_name": "...", "instances": [row, ...]}, one '
-                               'row or more')
-        if len(rows) > self.limits.rows:
-            raise Refused(413, "%d rows, at most %d are answered at once" % (
-                len(rows), self.limits.rows))
+    def run(self) -> None:
+        """Answers until the process is signalled to end (Ctrl-C, SIGTERM), or `stop`."""
         try:
-            arrays = self.model.arrays(signature, rows)
+            self._listening.run()
+        finally:
+            self._gathering.close()
+
+    # ---- requests
+
+    def _application(self, environ: dict, start_response: Callable) -> Iterable[bytes]:
+        """WSGI's."""
+        began = time.monotonic()
+        status, form = 200, "application/json"
+        try:
+            form, content, rows = self._answer(environ)
+        except Refused as e:
+            status, content, rows = e.args[0], _json({"error": e.args[1]}), 0
+        except Exception as e:           # of TensorFlow, or an answer that is no number
+            _log.warning("not answered: %s: %s", type(e).__name__, e)
+            status, rows = 500, 0
+            content = _json({"error": "the model failed on this: %s: %s" % (
+                type(e).__name__, str(e).split("\n")[0])})
+        self._count(status)
+        if rows:
+            self._rows.inc(rows)
+            self._seconds.observe(time.monotonic() - began)
+        is_whole = isinstance(content, bytes)
+        start_response("%d %s" % (status, http.HTTPStatus(status).phrase), [
+            ("Content-Type", form), *_HEADERS,
+            *([("Content-Length", str(len(content)))] if is_whole else [])])
+        return [content] if is_whole else content
+
+    def _count(self, status):
+        self._requests.labels(status).inc()
+
+    def _answer(self, environ):
+        """(content type, bytes or an iterator of them, examples that were answered)."""
+        method = environ["REQUEST_METHOD"]
+        path = environ["PATH_INFO"].encode("latin-1").decode(errors="replace")
+        rest = _REST.fullmatch(path[len(self._root):]) if path.startswith(self._root) else None
+        parts = rest.groupdict() if rest else {}
+        version, what = parts.get("version"), parts.get("what") or ""
+        verb = what.partition(":")[2]
+        other = {"/health": self._health, "/metrics": self._metrics, "/v1/models": self._models}
+        if not rest and path not in self._static and path not in other:
+            raise Refused(404, "no %s; there are /, /health, /metrics, GET %s, GET %s/metadata and "
+                               "POST %s:predict" % (path, *[self._root] * 3))
+        if method not in (("POST",) if verb else ("GET", "HEAD")):
+            raise Refused(405, "%s %s, expected %s" % (method, path, "POST" if verb else "GET"))
+        if path in self._static:
+            return self._static[path]
+        if path in other:
+            return (*other[path](), 0)
+        if version and version != self.model.version:
+            raise Refused(404, "no version %s of %s; version %s is served" % (
+                version, self.name, self.model.version))
+        if verb:
+            return self._post(verb, environ)
+        return "application/json", _json(self._metadata() if what else self._status()), 0
+
+    def _health(self):
+        """Says that the model answers, once it does."""
+        model = self.model
+        try:
+            if time.monotonic() - self._gathering.answered > _FRESH:
+                call, example = model.example(model.default)
+                self._gathering.ask((model, call), example, model.tokens(call, example), _FRESH)
+        except Exception as e:
+            raise Refused(503, "the model does not answer: %s: %s" % (type(e).__name__, e)
+                          ) from None
+        return "text/plain", b"ok\n"
+
+    def _metrics(self):
+        return "text/plain; version=0.0.4", prometheus_client.generate_latest(self._registry)
+
+    def _models(self):
+        return "application/json", _json({"models": [{"name": self.name}]})
+
+    def _status(self):
+        model = self.model
+        return {"model_version_status": [{
+            "version": model.version, "state": "AVAILABLE",
+            "status": {"error_code": "OK", "error_message": ""}}],
+            "about": model.about, "labels": model.labels, "default_signature": model.default,
+            "signatures": {name: sorted(model.inputs(name)) for name in model.names}}
+
+    def _metadata(self):
+        model = self.model
+        return {"model_spec": {"name": self.name, "signature_name": "", "version": model.version},
+                "metadata": {"signature_def": {"signature_def": model.signature_def()}}}
+
+    def _post(self, verb, environ):
+        if environ.get("HTTP_ORIGIN", "null").split("//")[-1] != environ.get("HTTP_HOST") and \
+                "HTTP_ORIGIN" in environ:
+            raise Refused(403, "the page of another site asks: %s" % environ["HTTP_ORIGIN"])
+        model = self.model
+        asked = _parsed(environ["wsgi.input"].read())
+        signature = asked.get("signature_name", model.default)
+        parameters = asked.get("parameters", {})
+        by_column = "inputs" in asked
+        try:
+            rows = saved_model.rows_of_columns(asked["inputs"]) if by_column else asked.get(
+                "instances" if verb == "predict" else "examples")
+            if verb not in ("predict", "classify", "regress"):
+                raise Refused(404, "no :%s; there are :predict, :classify and :regress" % verb)
+            if not isinstance(signature, str) or not isinstance(parameters, dict) or not (
+                    isinstance(rows, list) and rows):
+                raise Refused(400, 'expected {"signature_name": "...", "%s": [example, ...]}, one '
+                                   'example or more' % (
+                                       "instances" if verb == "predict" else "examples"))
+            if len(rows) > self.limits.rows:
+                raise Refused(413, "%d rows, at most %d are answered at once (--max_rows)" % (
+                    len(rows), self.limits.rows))
+            if signature == saved_model.DEFAULT and signature not in model.names:
+                signature = model.default
+            arrays = saved_model.arrays(model.inputs(signature), rows)
             self._check_lengths(arrays)
-            answers = self.gathering.ask(signature, arrays)
-        except BadRequest as e:
+            call = model.call(signature, parameters)
+            if asked.get("stream") is True and hasattr(model, "stream"):
+                return "application/x-ndjson", _lines(model.stream(call, arrays)), len(rows)
+            tokens = model.tokens(call, arrays)
+            if not self._gathering.fits(1, int(tokens.max())):
+                raise Refused(413, "an example of up to %d tokens, at most %d are computed "
+                                   "(--budget)" % (tokens.max(), self.limits.budget ** .5))
+            answers = self._gathering.ask((model, call), arrays, tokens)
+        except (BadRequest, UserError) as e:
             raise Refused(400, str(e)) from None
         except Busy as e:
             raise Refused(503, str(e)) from None
-        return {"predictions": saved_model.as_rows(answers)}, len(rows)
+        answer = {"outputs": saved_model.as_columns(answers)} if by_column else {
+            "predictions": answers} if verb == "predict" else {
+            "results": [_result(verb, model.labels, each) for each in answers]}
+        if verb == "predict" and _has_probabilities(answers[0], model.labels):
+            answer["labels"] = model.labels
+        return "application/json", _json(answer), len(rows)
 
     def _check_lengths(self, arrays):
         for name, values in arrays.items():
-            if values.ndim > 1 and values.shape[1] > self.limits.values:
-                raise Refused(413, "'%s' has %d values, at most %d are taken (--max_values)" % (
-                    name, values.shape[1], self.limits.values))
-            if values.dtype == object:
-                longest = max((len(text) for text in values.ravel()), default=0)
-                if longest > 4 * self.limits.characters or longest > self.limits.characters and max(
-                        len(text.decode()) for text in values.ravel()) > self.limits.characters:
-                    raise Refused(413, "'%s' has more than %d characters" % (
-                        name, self.limits.characters))
+            if values.dtype == object and max(
+                    len(text.decode(errors="replace")) for text in values.ravel()
+            ) > self.limits.characters:
+                raise Refused(413, "'%s' has more than %d characters (--max_characters)" % (
+                    name, self.limits.characters))
 
 
 def _parsed(body):
@@ -169,97 +272,60 @@ def _parsed(body):
     return asked
 
 
-class _Handler(http.server.BaseHTTPRequestHandler):
-    server: Server
-    protocol_version = "HTTP/1.1"
-    server_version = "xlnet"
-    sys_version = ""
-    timeout = _SECONDS_OF_SILENCE
-    # Headers and content go out together and at once: sent apart, TCP would hold the second back
-    # until the first is acknowledged, 40 ms later.
-    wbufsize = -1
-    disable_nagle_algorithm = True
+def _json(value):
+    return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
 
-    def do_GET(self) -> None:
-        server = self.server
-        path = self._path()
-        if path == "/health":
-            self._send(200, b"ok\n", "text/plain")
-        elif path == "/metrics":
-            self._send(200, server.counts.text(
-                server.gathering.batches, server.gathering.rows_waiting).encode(),
-                "text/plain; version=0.0.4")
-        elif path == "/v1/models/" + server.name:
-            self._send_json(200, {"model_version_status": [{"state": "AVAILABLE"}],
-                                  "signatures": {name: sorted(server.model.inputs(name))
-                                                 for name in server.model.names}})
-        else:
-            self._refuse(404, "no %s; there are /health, /metrics, GET /v1/models/%s and POST "
-                              "/v1/models/%s:predict" % (path, server.name, server.name))
 
-    def do_POST(self) -> None:
-        began = time.monotonic()
+def _lines(parts: Generator[Any, None, None]) -> Iterator[bytes]:
+    """Parts of an answer as JSON lines; what fails before the first part is raised here."""
+    first = next(parts)
+
+    def lines():
         try:
-            answer, rows = self.server.predict(self._body())
-            content = json.dumps(answer, ensure_ascii=False, allow_nan=False).encode()
-        except Refused as e:
-            return self._refuse(*e.args)
-        except Exception as e:           # of TensorFlow, or an answer that is no number
-            _log.warning("not answered: %s: %s", type(e).__name__, e)
-            return self._refuse(500, "the model failed on this: %s" % str(e).split("\n")[0])
-        self._send(200, content, "application/json")
-        self.server.counts.add(200, time.monotonic() - began, rows)
-        return None
-
-    def _body(self):
-        path, length = self._path(), self.headers.get("Content-Length", "")
-        if path != "/v1/models/%s:predict" % self.server.name:
-            raise Refused(404, "no %s; there is /v1/models/%s:predict" % (path, self.server.name))
-        if not length.isdecimal():
-            raise Refused(411, "expected the header Content-Length")
-        # Python makes no number of more than 4,300 digits.
-        if len(length) > 20 or int(length) > self.server.limits.body:
-            raise Refused(413, "%.20s bytes, at most %d are read" % (
-                length, self.server.limits.body))
-        try:
-            return self.rfile.read(int(length))
-        except socket.timeout:      # TimeoutError from Python 3.10 on
-            raise Refused(408, "nothing came for %d s" % self.timeout) from None
-
-    def _path(self):
-        """The path asked for: `http.server` reads its bytes as Latin-1."""
-        path = self.path.split("?")[0].encode("latin-1")
-        return urllib.parse.unquote_to_bytes(path).decode(errors="replace")
-
-    def _refuse(self, status, why):
-        self.close_connection = True            # what is left of the request is not read
-        self.server.counts.add(status, 0.0, 0)
-        self._send_json(status, {"error": why})
-
-    def _send_json(self, status, value):
-        self._send(status, json.dumps(value, ensure_ascii=False).encode(), "application/json")
-
-    def _send(self, status, content, form):
-        self.send_response(status)
-        self.send_header("Content-Type", form)
-        self.send_header("Content-Length", str(len(content)))
-        if self.close_connection:
-            self.send_header("Connection", "close")
-        self.end_headers()
-        self.wfile.write(content)
-
-    def send_error(self, code: int, message: Optional[str] = None,
-                   explain: Optional[str] = None) -> None:
-        """What the standard library refuses, such as methods that there are not, as JSON too."""
-        self._refuse(code, message or http.HTTPStatus(code).phrase)
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Nothing for each request; /metrics counts them."""
+            yield _json(first) + b"\n"
+            for part in parts:
+                yield _json(part) + b"\n"
+        except Exception as e:
+            _log.warning("not answered to the end: %s: %s", type(e).__name__, e)
+            yield _json({"error": "%s: %s" % (type(e).__name__, e)}) + b"\n"
+        finally:
+            parts.close()
+    return lines()
 
 
-def serve(server: Server) -> None:
-    """Answers until the process is told to stop (Ctrl-C, SIGTERM)."""
-    try:
-        server.serve_forever()
-    finally:
-        server.server_close()
+def _has_probabilities(answer, labels):
+    return isinstance(answer, dict) and labels and "probabilities" in answer
+
+
+def _result(verb, labels, answer):
+    """An answer as TensorFlow Serving's classify and regress have it."""
+    if verb == "classify" and _has_probabilities(answer, labels):
+        return [list(each) for each in zip(labels, answer["probabilities"])]
+    if verb == "regress" and isinstance(answer, (int, float)):
+        return answer
+    raise Refused(400, "this signature has no %s; use :predict" % (
+        "labels" if verb == "classify" else "score"))
+
+
+def follow(server: Server, path: str, seconds: float = 5.0) -> None:
+    """Serves the newest version of an export as it appears, from a thread of its own.
+
+    Args:
+      path: of a directory with versions. seconds: between two looks.
+    """
+    def look():
+        said = ""
+        while True:
+            time.sleep(seconds)
+            try:
+                if saved_model.newest_version(path) == server.model.path:
+                    continue
+                model = saved_model.SavedModel(path)
+                model.warm_up()
+                server.model = model
+                _log.info("serving %s", model.path)
+            except Exception as e:          # half a copy: the next look may find all of it
+                if str(e) != said:
+                    said = str(e)
+                    _log.warning("%s is still served: %s", server.model.path, e)
+    threading.Thread(target=look, name="versions", daemon=True).start()

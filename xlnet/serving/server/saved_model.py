@@ -1,18 +1,20 @@
-"""Exported models in a session: what they can be asked, from JSON and back.
+"""Exported models in a session: their signatures, from JSON and back.
 
 Only TensorFlow is needed, and tensorflow-text for models that take raw text.
-Shape letters: B rows.
+Shape letters: B examples.
 """
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Optional
 
 import numpy as np
 import tensorflow.compat.v1 as tf
+from google.protobuf import json_format
 
 from xlnet import errors, files
 from xlnet.errors import UserError
@@ -21,12 +23,15 @@ from xlnet.serving.export.graph_tokenizer import require_tensorflow_text
 DEFAULT = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 
 # What a value of a row, and a list of such, is called.
-_WORDS = {"U": ("text", "texts"), "i": ("a whole number", "whole numbers"),
+_WORDS = {"U": ("text", "texts"), "i": ("an integer", "integers"),
           "f": ("a number", "numbers")}
 
-
-# Beside the graph: what wrote it, and its checksum. Weights have their own.
+# In the directory of the graph: what wrote it, with its checksum.
 GRAPH_NAME, EXTRA, VERSIONS_NAME = "saved_model.pb", "assets.extra", "versions.json"
+_TASK_NAME = "task.json"
+
+_B64 = "b64"            # key of bytes in JSON
+_VECTOR_TOKENS = 512    # of a text in the signature of pretrained models
 
 
 class BadRequest(UserError):
@@ -47,12 +52,19 @@ class SavedModel:
       path: of the directory with `saved_model.pb`, or of one that has such as numbers, of which
         the highest is taken.
 
+    Attributes:
+      version: its number. about: what it is, in a line. labels: names in the order of the
+        probabilities; None: it has none. names: of the signatures. default: the one of these that
+        is meant where none is named.
+
     Raises:
       UserError: there is none, it is damaged, or this process lacks an operation of it.
     """
 
     def __init__(self, path: str):
         self.path = newest_version(path)
+        name = os.path.basename(os.path.abspath(self.path))
+        self.version = name if name.isdecimal() else "1"
         tf.logging.set_verbosity(tf.logging.ERROR)
         with contextlib.suppress(UserError):    # its operations, if there are any in the graph
             require_tensorflow_text()
@@ -69,58 +81,134 @@ class SavedModel:
                 raise UserError("model %s: %s; %s" % (self.path, why, hint)) from None
         self._signatures = loaded.signature_def
         named = [name for name in self._signatures if name != DEFAULT and name[:2] != "__"]
-        self.names = sorted(named) or [DEFAULT]
+        usual = self._signatures.get(DEFAULT)
+        self.default = next((name for name in named if usual in (None, self._signatures[name])),
+                            DEFAULT)
+        self.names = sorted({*named, self.default})
+        task = self._extra(_TASK_NAME) or {}
+        self.labels: Optional[list[str]] = task.get("labels")
+        self.about = "task %s (%s)" % (task["task"], task.get("kind", "classification")) \
+            if "task" in task else "an exported model"
+        self._max_tokens = task.get("settings", {}).get(     # of a text; 0: not known
+            "max_seq_length", _VECTOR_TOKENS * bool(self._extra(VERSIONS_NAME)))
+
+    def _extra(self, name):
+        path = os.path.join(self.path, EXTRA, name)
+        return files.read_json(path, "model") if os.path.exists(path) else None
 
     def inputs(self, signature: str) -> dict[str, Input]:
-        """What a row of a signature has, by name.
+        """What an example of a signature has, by name.
 
         Raises:
           BadRequest: there is no such signature.
         """
-        if signature not in self._signatures:
-            raise BadRequest("no signature '%s' (there are %s)" % (
-                signature, ", ".join(self.names)))
         return {name: Input(info.name, np.dtype(tf.as_dtype(info.dtype).as_numpy_dtype),
                             tuple(dim.size for dim in info.tensor_shape.dim[1:]))
-                for name, info in sorted(self._signatures[signature].inputs.items())}
+                for name, info in sorted(self._signature(signature).inputs.items())}
 
-    def run(self, signature: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Answers: arrays [B, ...] by name for arrays [B, ...] by name.
+    def _signature(self, name):
+        if name not in self._signatures:
+            raise BadRequest("no signature '%s' (there are %s)" % (name, ", ".join(self.names)))
+        return self._signatures[name]
+
+    def signature_def(self) -> dict[str, Any]:
+        """All signatures as TensorFlow Serving describes them."""
+        return {name: json_format.MessageToDict(
+            self._signatures[name], preserving_proto_field_name=True) for name in self.names}
+
+    def call(self, signature: str, parameters: Mapping[str, Any]) -> Any:
+        """What `run` takes for a signature and the parameters of a request.
+
+        Raises:
+          BadRequest: it has no such parameters.
+        """
+        refuse_parameters(signature, parameters)
+        return signature
+
+    def example(self, signature: str) -> tuple[str, dict[str, np.ndarray]]:
+        """What `run` takes for the shortest example of a signature."""
+        return signature, {name: np.full([1, *map(abs, kind.shape)],
+                                         b"a" if kind.dtype == object else 0, kind.dtype)
+                           for name, kind in self.inputs(signature).items()}
+
+    def warm_up(self) -> None:
+        """Runs each signature once, as a first answer takes longer than those after it."""
+        for signature in self.names:
+            self.run(*self.example(signature))
+
+    def tokens(self, call: str, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
+        """At most how many tokens each example has, int [B]: a piece has a byte or more. 0 where
+        the model does not say how it cuts its texts."""
+        if all(value.dtype != object for value in arrays.values()):
+            return np.full(*max(((len(value), value.shape[-1] if value.ndim > 1 else 1)
+                                 for value in arrays.values()), key=lambda each: each[1]))
+        return np.minimum(self._max_tokens, 3 + sum(text_sizes(value) for value in arrays.values()
+                                                    if value.dtype == object))
+
+    def run(self, call: str, arrays: Mapping[str, np.ndarray]) -> list[Any]:
+        """The answers to B examples, as `json` can write them.
 
         Raises:
           BadRequest: the network has no answer to them, such as to ids beyond its vocabulary.
         """
-        inputs = self.inputs(signature)
+        inputs = self.inputs(call)
         try:
-            return self._session.run(
-                {name: info.name for name, info in self._signatures[signature].outputs.items()},
-                {inputs[name].tensor: value for name, value in arrays.items()})
+            return as_rows(self._session.run(
+                {name: info.name for name, info in self._signatures[call].outputs.items()},
+                {inputs[name].tensor: value for name, value in arrays.items()}))
         except tf.errors.InvalidArgumentError as e:
             raise BadRequest(_reason(e.message)) from None
 
-    def warm_up(self) -> None:
-        """Asks each signature once, as a first answer takes longer than those after it."""
-        for signature in self.names:
-            self.run(signature, {
-                name: np.full([1, *map(abs, kind.shape)], "a" if kind.dtype == object else 0,
-                              kind.dtype)
-                for name, kind in self.inputs(signature).items()})
 
-    def arrays(self, signature: str, rows: Sequence[Any]) -> dict[str, np.ndarray]:
-        """Rows as JSON has them: dicts by name, or, of a signature with one input, its values.
+def refuse_parameters(signature: str, parameters: Mapping[str, Any]) -> None:
+    """Raises BadRequest if there are any."""
+    if parameters:
+        raise BadRequest("signature '%s' takes no parameters, found %s" % (
+            signature, ", ".join(map(str, parameters))))
 
-        Raises:
-          BadRequest: a row does not fit.
-        """
-        inputs = self.inputs(signature)
-        rows = [row if isinstance(row, dict) else _alone(number, row, inputs)
-                for number, row in enumerate(rows)]
-        for number, row in enumerate(rows):
-            if set(row) != set(inputs):
-                raise BadRequest("row %d has %s, expected %s" % (
-                    number, ", ".join(map(str, row)) or "nothing", ", ".join(inputs)))
-        return {name: _column(name, kind, [row[name] for row in rows])
-                for name, kind in inputs.items()}
+
+def text_sizes(texts: np.ndarray) -> np.ndarray:
+    """Bytes of the texts of each example: object [B, ...] -> int [B]."""
+    return np.array([sum(map(len, row)) for row in texts.reshape(len(texts), -1)], int)
+
+
+def arrays(inputs: Mapping[str, Input], rows: Sequence[Any]) -> dict[str, np.ndarray]:
+    """Examples as JSON has them: dicts by name, or, of a signature with one input, its values.
+
+    Raises:
+      BadRequest: an example does not fit.
+    """
+    rows = [row if isinstance(row, dict) and (set(row) != {_B64} or _B64 in inputs)
+            else _alone(number, row, inputs) for number, row in enumerate(rows)]
+    for number, row in enumerate(rows):
+        if set(row) != set(inputs):
+            raise BadRequest("row %d has %s, expected %s" % (
+                number, ", ".join(map(str, row)) or "nothing", ", ".join(inputs)))
+    return {name: _column(name, kind, [row[name] for row in rows])
+            for name, kind in inputs.items()}
+
+
+def rows_of_columns(columns: Any) -> list[Any]:
+    """The examples of TensorFlow Serving's column format: a dict of lists by name, or one list.
+
+    Raises:
+      BadRequest: it is neither, or the lists have different lengths.
+    """
+    if isinstance(columns, list):
+        return columns
+    if not isinstance(columns, dict) or not all(isinstance(each, list)
+                                                for each in columns.values()):
+        raise BadRequest('expected "inputs": {"name": [value, ...], ...}, or a list of values')
+    if len({len(each) for each in columns.values()}) > 1:
+        raise BadRequest("inputs have lists of %s, expected as many of each" % ", ".join(
+            "%d (%s)" % (len(each), name) for name, each in columns.items()))
+    return [dict(zip(columns, values)) for values in zip(*columns.values())]
+
+
+def as_columns(rows: Sequence[Any]) -> Any:
+    """Answers in TensorFlow Serving's column format."""
+    return {name: [row[name] for row in rows] for name in rows[0]} if isinstance(
+        rows[0], dict) else list(rows)
 
 
 def _reason(message):
@@ -160,12 +248,13 @@ def _column(name, kind, values):
     is_text = kind.dtype == object
     expected = "U" if is_text else kind.dtype.kind
     arrays: list[np.ndarray] = []
+    values = [_decoded(name, value) for value in values] if is_text else values
     for number, value in enumerate(values):
         try:                                            # of texts, each as long as the longest
             array = np.array(value, object if is_text else None)
         except ValueError:
             array = np.zeros(0, object)                 # lists of different lengths
-        fits = (all(isinstance(each, str) for each in array.ravel()) if is_text
+        fits = (all(isinstance(each, (str, bytes)) for each in array.ravel()) if is_text
                 else array.dtype.kind in ("if" if expected == "f" else expected))
         if array.ndim != len(kind.shape) or not fits:
             one, several = _WORDS[expected]
@@ -193,9 +282,23 @@ def _within(number, name, array, dtype):
     return result
 
 
+def _decoded(name, value):
+    """A text, or a list of texts, with the bytes of those that are {"b64": ...}."""
+    if isinstance(value, list):
+        return [_decoded(name, each) for each in value]
+    if isinstance(value, dict) and set(value) == {_B64} and isinstance(value[_B64], str):
+        try:
+            return base64.b64decode(value[_B64], validate=True)
+        except ValueError as e:
+            raise BadRequest("'%s' is not base64: %s" % (name, e)) from None
+    return value
+
+
 def _encoded(name, value):
     if isinstance(value, list):
         return [_encoded(name, each) for each in value]
+    if isinstance(value, bytes):
+        return value
     try:
         return value.encode()
     except UnicodeEncodeError:
@@ -236,5 +339,5 @@ def newest_version(path: str) -> str:
     versions = [name for name in (os.listdir(path) if os.path.isdir(path) else ())
                 if name.isdecimal() and os.path.exists(os.path.join(path, name, "saved_model.pb"))]
     if not versions:
-        raise UserError("model: no saved_model.pb in %s; scripts/export.py writes one" % path)
+        raise UserError("model: no saved_model.pb in %s; xlnet export writes one" % path)
     return os.path.join(path, max(versions, key=int))

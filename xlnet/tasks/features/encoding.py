@@ -254,7 +254,7 @@ def write_records(directory: str, name: str, examples: Collection[Any], tokenize
       label_names: what the labels' ids mean; None: labels are scores.
       encode: function of (examples, tokenizer, layout), with the result of `arrays_of`; `CUT` may
         be missing where nothing is ever cut.
-      options: what else decides what `encode` makes: `Kind.record_options`.
+      options: what else `encode` depends on: `Reader.record_options`.
       num_choices: C of each example.
       workers: processes that tokenize; 1 for none beside this one.
       overwrite: write the file even if it is there.

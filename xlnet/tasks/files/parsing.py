@@ -1,4 +1,4 @@
-"""Rows of a task from its files, whose forms `readers` knows; what a label is, its kind says.
+"""Rows of a task from its files, whose forms `readers` knows; what a label is, its `Reader` says.
 
 A file is read and checked whole before anything is done with it; all of its faults are listed.
 """
@@ -118,7 +118,7 @@ def read_file(task: Task, path: str, need_labels: bool, header: Optional[Sequenc
     Args:
       path: file or directory; "-" is the standard input.
       header: column names, for a file without a line of them.
-      form: a key of `readers.FORMS`, or one of the kind's own; from the extension if not given.
+      form: a key of `readers.FORMS` or `Reader.forms`; from the extension if not given.
       skips: rows with a fault are left out; where no labels are needed they are kept, without
         texts, so that predictions stay in line with the file. A warning counts them. Otherwise a
         fault ends the whole. `task.skips_faults` says the same.
@@ -126,21 +126,22 @@ def read_file(task: Task, path: str, need_labels: bool, header: Optional[Sequenc
     Returns:
       The `Row`s; many of them are kept on disk.
     """
-    skips = skips or task.skips_faults
-    rows = task.kind.read_rows(task, path, need_labels, form)
-    if rows is None:
-        seen: dict = {}
-        parts: list[Sequence[Row]] = []
-        for each in readers.each_path(path):
-            parts.append(_read_table(task, each, need_labels, header, form, skips, seen,
-                                     sum(len(part) for part in parts)))
-        rows = parts[0] if len(parts) == 1 else kept(itertools.chain.from_iterable(parts))
-    task.kind.note_faults(task, path, rows)
-    return rows
+    return task.reader.read(path, need_labels, header, form, skips)
+
+
+def read_tables(task: Task, path: str, need_labels: bool, header: Optional[Sequence[str]],
+                form: Optional[str], skips: bool) -> Sequence[Row]:
+    """The same of files that are tables."""
+    seen: dict = {}
+    parts: list[Sequence[Row]] = []
+    for each in readers.each_path(path):
+        parts.append(_read_table(task, each, need_labels, header, form, skips or task.skips_faults,
+                                 seen, sum(map(len, parts))))
+    return parts[0] if len(parts) == 1 else kept(itertools.chain.from_iterable(parts))
 
 
 def _read_table(task, path, need_labels, header, form, skips, seen, first):
-    """The rows of one file, whose numbers begin with `first`; seen: as for `Kind.check_row`."""
+    """The rows of one file, whose numbers begin with `first`; seen: as for `Reader.check_row`."""
     table = readers.read_table(task, path, header, form, skips)
     columns = _find_columns(task, path, table.columns, need_labels)
     tally = _Tally()
@@ -171,7 +172,7 @@ def _checked_rows(task, columns, table, need_labels, skips, tally, seen, first):
         row, fault = (None, values) if isinstance(values, str) else _parse_row(
             task, columns, values, i, need_labels)
         if row and row is not _LEFT_OUT and not fault:
-            fault = task.kind.check_row(task, row, seen)
+            fault = task.reader.check_row(row, seen)
             if table.sources:
                 row = row._replace(source=table.sources.pop(row.query, None))
         if fault:
@@ -188,7 +189,7 @@ def read_to_predict(task: Task, path: str, form: Optional[str] = None,
                     skips: bool = False) -> Sequence[Row]:
     """Reads any file that is to be predicted, labelled or not; arguments as in `read_file`.
 
-    Without a form the standard input and .txt files have the kind's `plain_form`: texts alone, a
+    Without a form the standard input and .txt files have the reader's `plain_form`: texts alone, a
     line each, for most.
     """
     form = form_to_predict(task, path, form)
@@ -201,7 +202,7 @@ def read_to_predict(task: Task, path: str, form: Optional[str] = None,
 def form_to_predict(task: Task, path: str, form: Optional[str]) -> Optional[str]:
     """The form of a file to be predicted, as in `read_to_predict`; None: from its extension."""
     if form is None and (path == "-" or readers.extension(path) == "txt"):
-        return task.kind.plain_form
+        return task.reader.plain_form
     return form
 
 
@@ -256,7 +257,7 @@ def _parse_row(task, columns, values, index, need_labels):
         pairs, fault = _checked_characters(pairs)
     if fault:
         return None, fault
-    label, fault = task.kind.parse_label(task, [values[position] for position in (
+    label, fault = task.reader.parse_label([values[position] for position in (
         *columns.label, *(columns.choices if columns.label else ()))])
     if label in task.skipped_labels:
         return _LEFT_OUT, None
@@ -300,9 +301,9 @@ def parse_texts(task: Task, text_a: str, text_b: Optional[str], choices: list) -
 def _checked_pairs(task, text_a, text_b, choices):
     if not text_a.strip():
         return None, "column '%s' is empty" % " ".join(task.text_a)
-    if text_b is not None and not text_b.strip() and not task.kind.takes_empty_text_b:
+    if text_b is not None and not text_b.strip() and not task.reader.takes_empty_text_b:
         return None, "column '%s' is empty" % " ".join(task.text_b)
-    return task.kind.parse_pairs(task, text_a, text_b, choices)
+    return task.reader.parse_pairs(text_a, text_b, choices)
 
 
 def _checked_characters(pairs):

@@ -1,5 +1,5 @@
-"""Tables from files of every form: TSV, CSV, JSON lines, plain lines, fastText's lines, TREC's
-files, directories.
+"""Tables from files of every form: TSV, CSV, JSON lines, plain lines, fastText's lines,
+directories. Forms that only one task type has are with its reader.
 
 What a form's columns mean is in a `Task`; `parsing` makes rows of tables. Bytes become text in
 `decoding`.
@@ -19,7 +19,7 @@ import os
 import re
 import sys
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Optional
 
 from xlnet import files, tables
@@ -32,7 +32,6 @@ _log = logging.getLogger(__name__)
 _FASTTEXT_MARK = "__label__"                # before each label of a line
 _FASTTEXT_LABEL = re.compile(r"(?<!\S)%s(\S*)\s*" % _FASTTEXT_MARK)
 _NAMES_SHOWN = 20                           # of what a directory has
-_JUDGEMENT = "query 0 document grade"       # a line of TREC's qrels
 
 # columns: names. rows: (place, values) of each, gone through once; values are a list aligned with
 # the columns (None: the row has none; a list in JSON), or a str: the fault of a row that cannot be
@@ -143,7 +142,7 @@ def read_table(task: Task, path: str, header: Optional[Sequence[str]] = None,
       skips: what cannot be read of a row becomes its fault, in place of ending the whole.
     """
     if path != "-" and os.path.isdir(path) and task.tree:
-        return _TREES[task.tree](task, path)
+        return {**TREES, **task.reader.trees}[task.tree](task, path)
     form = form or extension(path)
     file = _opened(path, "task %s" % task.name)
     form = _STARTS.get(file.read(4), form)
@@ -153,7 +152,7 @@ def read_table(task: Task, path: str, header: Optional[Sequence[str]] = None,
                             path, form, _PANDAS % (path, stem(path))))
     if form == "parquet":
         return _read_parquet(path, file)
-    forms = {**FORMS, **task.kind.forms()}
+    forms = {**FORMS, **task.reader.forms}
     if form not in forms:
         raise UserError("%s: unknown form '%s'; expected one of %s" % (
             path, form, ", ".join(forms)))
@@ -306,8 +305,8 @@ def _table(task, path, header, rows, skips):
         faults.refuse([("%s:%d" % (path, line), cells)])
     header = header or _known_header(task, path, cells)
     if header:
-        return Table(header, itertools.chain([(line, cells)], rows), _by_line(path))
-    return Table(_names(cells), rows, _by_line(path))
+        return Table(header, itertools.chain([(line, cells)], rows), by_line(path))
+    return Table(_names(cells), rows, by_line(path))
 
 
 def _without_blank(path, rows, skips):
@@ -327,7 +326,8 @@ def _without_blank(path, rows, skips):
         _note(path, "without %d empty row(s), the first one in line %d" % (count, first))
 
 
-def _by_line(path):
+def by_line(path: str) -> Callable[[int], str]:
+    """A `Table.where`, whose places are lines."""
     return lambda line: "%s:%d" % (path, line)
 
 
@@ -341,7 +341,7 @@ def _known_header(task, path, first):
     for names in task.headers.values():
         label = [first[names.index(name)] for name in task.label
                  if name in names and len(names) == len(first)]
-        if label and not (label[0].strip() and task.kind.parse_label(task, label)[1]):
+        if label and not (label[0].strip() and task.reader.parse_label(label)[1]):
             _note(path, "without a line of names; columns are %s" % ", ".join(names))
             return names
     return None
@@ -404,7 +404,7 @@ def _read_json(task, path, lines, header, skips):
     if lines.start().startswith("["):
         return _table_of_values(functools.partial(_items, path, lines),
                                 lambda i: "%s: item %d" % (path, i))
-    return _table_of_values(functools.partial(_line_values, lines, skips), _by_line(path))
+    return _table_of_values(functools.partial(_line_values, lines, skips), by_line(path))
 
 
 def _table_of_values(values, where):
@@ -449,7 +449,7 @@ def _line_values(lines, skips):
     rows with a fault stay in their places."""
     for number, line in enumerate(lines, 1):
         if line.strip():
-            yield number, _parse_json(line)
+            yield number, parse_object(line)
         elif skips:
             yield number, "expected a JSON object, found an empty line"
 
@@ -474,7 +474,8 @@ def not_json(path: str, lines: decoding.Lines, error: ValueError, after: str = "
         path, error, ", after " + after if after else ""))
 
 
-def _parse_json(line):
+def parse_object(line: str) -> Any:
+    """A JSON object with plain keys; a str, the fault, for anything else."""
     try:
         return _flat(files.parse_json(line))
     except ValueError as e:
@@ -506,14 +507,11 @@ def _flat(value, depth=1):
 
 def _read_plain(task, path, lines, header, skips):
     """A text on each line; tabs part the texts of a pair, or the answers of a choice. Or fastText's
-    lines, an article of RACE, JSON lines or a table that name the columns."""
+    lines, JSON lines or a table that name the columns."""
     if _is_fasttext(lines):
         return _read_fasttext(task, path, lines)
-    if task.tree == "race" and lines.start().startswith("{"):
-        return Table(_race_columns(task), [(path, row) for row in _race_questions(
-            path, "\n".join(lines))], str)
     start = next(filter(str.strip, lines))
-    if start.startswith("{") and _has_texts(task, _parse_json(start)):
+    if start.startswith("{") and _has_texts(task, parse_object(start)):
         _note(path, "as JSON lines")
         return FORMS["jsonl"](task, path, lines, header, skips)
     for delimiter in _DELIMITERS:
@@ -530,7 +528,7 @@ def _read_plain(task, path, lines, header, skips):
             cells = line.split("\t")
             yield number, cells + [None] * len(joined) if len(cells) == len(columns) else \
                 "%d column(s), expected %d" % (len(cells), len(columns))
-    return Table(columns + joined, rows(), _by_line(path))
+    return Table(columns + joined, rows(), by_line(path))
 
 
 def _is_fasttext(lines):
@@ -545,170 +543,45 @@ def _read_fasttext(task, path, lines):
     """Labels, each with a mark before it, anywhere in a line of text: `__label__pos Fine.`"""
     return Table([*task.label[:1], *task.text_a[:1]],
                  ((number, _fasttext_cells(line)) for number, line in enumerate(lines, 1)),
-                 _by_line(path))
+                 by_line(path))
 
 
 def _fasttext_cells(line):
     return [_FASTTEXT_LABEL.findall(line), _FASTTEXT_LABEL.sub("", line).strip()]
 
 
-# --- TREC's files: judgements or the documents to be ranked, and texts elsewhere
-
-def _read_qrels(task, path, lines, header, skips):
-    """Judgements, `query 0 document grade` on each line."""
-    return _join_texts(task, path, [_split(line, _JUDGEMENT) for line in lines],
-                       lambda cells: cells[3], {})
-
-
-def _read_run(task, path, lines, header, skips):
-    """Documents to be ranked, `query Q0 document rank score name` on each line.
-
-    Grades are those of the judgements in the file of its name with .qrels; what was not judged
-    has grade 0. Without them there are no grades. The first row of a query has, as `Row.source`,
-    the grades of the relevant documents that are not in the file, which measures count too.
-    """
-    qrels, grades = stem(path) + ".qrels", None
-    if path != "-" and os.path.exists(qrels):
-        judged = [_split(line, _JUDGEMENT)
-                  for line in read_lines(qrels, "judgements", task.encoding)]
-        faults.refuse([("%s:%d" % (qrels, i), cells) for i, cells in enumerate(judged, 1)
-                       if isinstance(cells, str)])
-        grades = {(cells[0], cells[2]): cells[3] for cells in judged}
-    rows = [_split(line, "query Q0 document rank score name") for line in lines]
-    retrieved = {(cells[0], cells[2]) for cells in rows if isinstance(cells, list)}
-    missing: dict[str, list[float]] = {}
-    for (query, document), text in (grades or {}).items():
-        grade, fault = task.kind.parse_score(task, text)
-        if not fault and grade > 0 and (query, document) not in retrieved:
-            missing.setdefault(query, []).append(grade)
-    return _join_texts(
-        task, path, rows,
-        lambda cells: None if grades is None else grades.get((cells[0], cells[2]), "0"), missing)
-
-
-def _split(line, expected):
-    """The cells of a line between spaces, or its fault."""
-    cells, count = line.split(), len(expected.split())
-    return cells if len(cells) == count else "%d column(s), expected %d: %s" % (
-        len(cells), count, expected)
-
-
-def _join_texts(task, path, rows, grade, sources):
-    """The `Table` of a ranking: lines that name query and document, with the texts of both.
-
-    Texts are in NAME.queries.tsv or queries.tsv, and in documents.tsv, beside the file NAME.
-    grade: function of a line's cells.
-    """
-    columns = [task.query, *task.text_a, task.id, *task.text_b, *task.label]
-    if len(columns) != 5 or None in columns:
-        raise UserError("%s: TREC's files are for rankings whose queries, documents and their "
-                        "names have a column each" % path)
-    directory = "" if path == "-" else os.path.dirname(path)
-    places = [find_file(directory, (os.path.basename(stem(path)) + ".queries.tsv",
-                                    "queries.tsv")), os.path.join(directory, "documents.tsv")]
-    texts = [_read_texts(place, {cells[column] for cells in rows if isinstance(cells, list)})
-             for place, column in zip(places, (0, 2))]
-
-    def join(cells):
-        if isinstance(cells, str):
-            return cells
-        for what, name, known, place in zip(("query", "document"), cells[::2], texts, places):
-            if name not in known:
-                return "%s '%s' is not in %s" % (what, name, place)
-        query, document = cells[0], cells[2]
-        return [query, texts[0][query], document, texts[1][document], grade(cells)]
-
-    return Table(columns, enumerate(map(join, rows), 1), _by_line(path), sources)
-
-
-def _read_texts(path, wanted):
-    """The texts of the names `wanted` from a file of `name<TAB>text`, which may be a collection
-    larger than the memory."""
-    files.require_file(path, "ranking")
-    found: dict[str, str] = {}
-    bad = []
-    with open(path, "rb") as f:
-        for number, line in enumerate(f, 1):
-            start, tab, text = line.rstrip(b"\r\n").partition(b"\t")
-            try:
-                name = start.decode("utf-8-sig" if number == 1 else "utf-8").strip()
-                if not tab and not name:        # an empty line is nobody's
-                    continue
-                fault = None if tab else "expected a name, a tab and a text"
-                if tab and name in wanted:
-                    fault = "duplicate '%s'" % name if name in found else None
-                    found.setdefault(name, text.decode("utf-8").replace("\t", " "))
-            except UnicodeDecodeError as e:
-                fault = "not UTF-8: byte 0x%02x" % e.object[e.start]
-            if fault:
-                bad.append(("%s:%d" % (path, number), fault))
-    faults.refuse(bad)
-    return found
-
-
 # By name, which is also a file's extension; "text" is for texts without anything else.
 FORMS = {"tsv": _read_tsv, "txt": _read_tsv, "csv": _read_csv, "jsonl": _read_json,
-         "ndjson": _read_json, "json": _read_json, "text": _read_plain, "qrels": _read_qrels,
-         "run": _read_run}
+         "ndjson": _read_json, "json": _read_json, "text": _read_plain}
 
 
 # --- Forms of directories
 
 def _read_folders(task, path):
     """A text in each file, its label the name of the folder: LABEL/NAME.txt."""
-    names = [(label, name) for label in task.class_names
-             for name in sorted(_files_in(os.path.join(path, label), task), key=_natural)]
+    found = [(label, file) for label in task.class_names
+             for file in texts_in(os.path.join(path, label), task)]
 
     def rows():
-        for label, name in names:
-            file = os.path.join(path, label, name)
-            yield file, ["%s/%s" % (label, name[:-len(".txt")]), label, _text(file, task)]
+        for label, file in found:
+            name = os.path.basename(file)[:-len(".txt")]
+            yield file, ["%s/%s" % (label, name), label, text_of(file, task)]
     return Table([task.id, *task.label, *task.text_a], rows(), str)
 
 
-def _read_race(task, path):
-    """RACE (https://arxiv.org/abs/1704.04683): articles in JSON files, each with its questions."""
-    folders = [name for name in ("middle", "high") if os.path.isdir(os.path.join(path, name))] \
-        or [""]
-    articles = [os.path.join(path, folder, name) for folder in folders for name in sorted(
-        _files_in(os.path.join(path, folder), task), key=_natural)]
-    return Table(_race_columns(task), (
-        (file, row) for file in articles for row in _race_questions(file, _text(file, task))), str)
+TREES = {"folders": _read_folders}
 
 
-def _race_columns(task):
-    return [task.id, *task.text_a, *task.text_b, *task.choices, *task.label]
-
-
-def _race_questions(path, text):
-    """One row for each question of an article in JSON."""
-    value = _parse_json(text)
-    if isinstance(value, str):
-        return [value]
-    questions, options = value.get("questions"), value.get("options")
-    if not isinstance(questions, list) or not isinstance(options, list) \
-            or len(questions) != len(options):
-        return ["expected article, questions and as many lists of options"]
-    answers = value.get("answers") or [None] * len(questions)
-    return [["%s/%d" % (value.get("id") or os.path.basename(path), i), value.get("article"),
-             question, choices, answer]
-            for i, (question, choices, answer) in enumerate(zip(questions, options, answers))]
-
-
-_TREES = {"folders": _read_folders, "race": _read_race}
-
-
-def _files_in(directory, task):
+def texts_in(directory: str, task: Task) -> list[str]:
+    """The paths of the texts in a directory, numbers in names by their size: 9_1.txt, 10_1.txt."""
     if not os.path.isdir(directory):
         raise UserError("task %s: no such directory: %s" % (task.name, directory))
-    return [name for name in os.listdir(directory) if name.endswith(".txt")]
+    names = (name for name in os.listdir(directory) if name.endswith(".txt"))
+    return [os.path.join(directory, name) for name in sorted(names, key=lambda name: [
+        int(part) if part.isdigit() else part for part in re.split("([0-9]+)", name)])]
 
 
-def _natural(name):
-    """Sorts numbers in names by their size: 9_1.txt before 10_1.txt."""
-    return [int(part) if part.isdigit() else part for part in re.split("([0-9]+)", name)]
-
-
-def _text(path, task):
+def text_of(path: str, task: Task) -> str:
+    """The text of a file."""
     with open(path, "rb") as file:
         return "\n".join(decoding.Lines(path, file, task.encoding))

@@ -1,6 +1,6 @@
 """Metrics over the whole of a split, by scikit-learn and scipy, and those of each label.
 
-Each kind of task lists those that it knows. Shape letters: n rows, L labels.
+Each task type lists those that it knows. Shape letters: n rows, L labels.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What answers are worth: the task's metrics, shown and kept as files."""
+"""How good predictions are: the task's metrics, shown and kept as files."""
 
 from __future__ import annotations
 
@@ -11,38 +11,40 @@ from typing import Any
 import numpy as np
 
 from xlnet import files
-from xlnet.tasks.types.kind import LABELS_SHOWN, Answers
+from xlnet.tasks.types.contract import LABELS_SHOWN, Predictions
 from xlnet.tasks.types.task import Row, Task
 
 _log = logging.getLogger(__name__)
 
 
 class Evaluation:
-    """Evaluates answers to rows of a task.
+    """Evaluates predictions for rows of a task.
 
     Args:
-      directory: where results are kept. threshold: as in `Kind.decide`.
+      directory: where results are kept.
+      threshold: as in `Scorer.decide`.
     """
 
     def __init__(self, task: Task, directory: str, threshold: float):
         self._task = task
-        self._kind = task.kind
         self._directory = directory
         self._threshold = threshold
 
     def baseline(self, split: str, rows: Sequence[Row]) -> dict:
-        """Shows and returns the metrics of an answer that looks at no row, a dict of floats."""
-        result = self._kind.baseline(self._task, self._kind.truth(self._task, rows))
-        self.report(split, self._kind.baseline_words, result, rows)
+        """Shows and returns the metrics of a prediction that looks at no row, a dict of floats."""
+        scorer = self._task.scorer
+        result = scorer.baseline(scorer.truth(rows))
+        self.report(split, scorer.baseline_words, result, rows)
         return result
 
-    def score(self, answers: Answers, rows: Sequence[Row]) -> dict:
-        """The task's metrics and the mean loss of the answers to the whole of a split, a dict of
-        floats; and `collapsed`, in words, if the answer is always the same."""
-        task, truth = self._task, self._kind.truth(self._task, rows)
-        result = self._kind.evaluate(task, answers.values, truth, self._threshold)
-        result["loss"] = self._kind.mean_loss(task, answers, truth)
-        collapsed = self._kind.collapsed(task, answers.values, truth)
+    def score(self, predictions: Predictions, rows: Sequence[Row]) -> dict:
+        """The task's metrics and the mean loss of the predictions for the whole of a split, a dict
+        of floats; and `collapsed`, in words, if the prediction is always the same."""
+        scorer, values = self._task.scorer, predictions.values
+        truth = scorer.truth(rows)
+        result = scorer.evaluate(values, truth, self._threshold)
+        result.setdefault("loss", float(np.mean(predictions.loss, dtype=np.float64)))
+        collapsed = scorer.collapsed(values, truth)
         return dict(result, collapsed=collapsed) if collapsed else result
 
     def mean(self, results: Sequence[dict]) -> dict:
@@ -80,16 +82,16 @@ class Evaluation:
             math.isfinite(result["loss"]), sign * result[self._task.metrics[0]], -result["loss"]))
 
     def keep_tables(self, split: str, rows: Sequence[Row], values: Any) -> None:
-        """Writes what was confused with what, as text and as a picture, where the kind has them.
+        """Writes what was confused with what, as text and as a plot, where the task type has them.
 
         Args:
-          values: as in `kind.Answers`.
+          values: as in `contract.Predictions`.
         """
-        asked = self._task, values, self._kind.truth(self._task, rows), self._threshold
-        text = self._kind.table(*asked)
+        scorer = self._task.scorer
+        text = scorer.table(values, scorer.truth(rows), self._threshold,
+                            os.path.join(self._directory, "confusion_%s.png" % split))
         if text is None:
             return
-        self._kind.draw(os.path.join(self._directory, "confusion_%s.png" % split), *asked)
         files.write_text(os.path.join(self._directory, "eval_table_%s.txt" % split), text + "\n")
         if len(self._task.labels or ()) <= LABELS_SHOWN:
             _log.info("%s", text)

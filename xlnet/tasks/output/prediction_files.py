@@ -1,6 +1,6 @@
 """Prediction files: for people and programs, and for the servers of GLUE and CLUE.
 
-What stands in them says the task's kind; here they are named and written, whole or not at all.
+The task's `Scorer` has their contents; here they are named and written, completely or not at all.
 """
 
 from __future__ import annotations
@@ -26,23 +26,26 @@ PredictionFile = collections.namedtuple("PredictionFile", "extension what lines"
 
 def write(directory: str, task: Task, split: str, rows: Sequence[Row], values: Any, *,
           step: int, threshold: float, is_official: bool, output: Optional[str] = None) -> None:
-    """Writes the answers to the rows of a split in every form that its kind has.
+    """Writes the predictions for the rows of a split in every form that its type has.
 
     Args:
-      rows: n, those without texts, which were skipped, among them. values: as in `kind.Answers`, of
-        the others. step: of the checkpoint. threshold: as in `Kind.decide`.
+      rows: n, those without texts, which were skipped, among them.
+      values: as in `contract.Predictions`, of the others.
+      step: of the checkpoint.
+      threshold: as in `Scorer.decide`.
       is_official: whether the rows are those of the split's official file, which may be submitted.
       output: path of the main file, which then is the only one; "-": the standard output. A table
         whose name ends in .csv has commas between its columns.
     """
+    contents = task.scorer.prediction_files(rows, values, threshold)
     if output:
-        main = task.kind.prediction_files(task, rows, values, threshold)[0]
+        main = contents[0]
         files.write_lines(output, _as_csv(main.lines) if main.extension == "tsv"
                           and output.endswith(".csv") else main.lines)
         _say_predicted(task, split, step, rows, output)
         return
     stem = os.path.join(directory, "predictions_%s_%s" % (task.name, split))
-    for extension, what, lines in task.kind.prediction_files(task, rows, values, threshold):
+    for extension, what, lines in contents:
         path = "%s.%s" % (stem, extension)
         files.write_lines(path, lines)
         if what:
@@ -51,9 +54,19 @@ def write(directory: str, task: Task, split: str, rows: Sequence[Row], values: A
             _say_predicted(task, split, step, rows, path)
     if is_official and split in task.submissions:
         path = os.path.join(directory, task.submissions[split])
-        files.write_lines(path, task.kind.submission(task, rows, values, threshold))
+        files.write_lines(path, _submission(task, rows, values, threshold))
         _log.info("for the %s server: %s", "CLUE" if task.submission_form == "json" else "GLUE",
                   path)
+
+
+def _submission(task, rows, values, threshold):
+    """The lines that the server of the task takes: the columns `index` and `prediction` for GLUE's,
+    JSON for CLUE's."""
+    texts = task.scorer.texts(values, threshold)
+    if task.submission_form == "json":
+        return json_lines({"id": int(row.id) if row.id.isdecimal() else row.id, "label": text}
+                          for row, text in zip(rows, texts))
+    return tsv([("index", (row.id for row in rows)), ("prediction", texts)], rows)
 
 
 def _say_predicted(task, split, step, rows, path):

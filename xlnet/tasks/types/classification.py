@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 import logging
 import math
 import re
@@ -16,7 +17,16 @@ from xlnet.records.feature_spec import CLASS_ID
 from xlnet.tasks.files.readers import to_text
 from xlnet.tasks.metrics import confusion, split_metrics
 from xlnet.tasks.output.results import Label
-from xlnet.tasks.types.kind import THRESHOLD, Kind, LossOptions
+from xlnet.tasks.types.contract import (
+    THRESHOLD,
+    Head,
+    LossOptions,
+    Reader,
+    Scorer,
+    TaskType,
+    checked,
+    constant_baseline,
+)
 from xlnet.tasks.types.task import Row, Task
 
 _log = logging.getLogger(__name__)
@@ -24,40 +34,25 @@ _log = logging.getLogger(__name__)
 SEPARATORS = (",", ";", "|")      # of labels in a cell
 
 
-class Classification(Kind):
-    """A softmax over the labels. An answer is their probabilities, float32 [L]; a decision and the
-    truth are a label's id."""
-    name = "classification"
-    has_labels = True
-    smooths_labels = True
-    default_metrics: ClassVar[tuple[str, ...]] = ("accuracy", "macro_f1", "auc")
-    metrics = {"accuracy": split_metrics.accuracy, "macro_f1": split_metrics.macro_f1,
-               "auc": split_metrics.auc, "matthews": split_metrics.matthews,
-               "micro_f1": split_metrics.micro_f1, "f1": split_metrics.f1}
+class ClassificationReader(Reader):
+    """A label in a row is one of the task's names."""
 
-    def is_asked_for(self, settings: Any) -> bool:
-        return True
-
-    def find_labels(self, task: Task, rows: Sequence[Row], path: str) -> tuple:
+    def from_train_file(self, path: str) -> Task:
         """The names in the file, numbers by size and anything else by letter."""
-        names = one_spelling({row.label for row in rows}, "%s: column '%s'" % (path, task.label[0]))
+        where = "%s: column '%s'" % (path, self.task.label[0])
+        names = one_spelling({row.label for row in self.read(path, True)}, where)
         if len(names) < 2:
-            raise UserError("%s: column '%s' holds a single label, '%s'; expected two or more" % (
-                path, task.label[0], "".join(names)))
+            raise UserError("%s holds a single label, '%s'; expected two or more" % (
+                where, "".join(names)))
         listed = sorted(name for name in names if _is_list(name, names))
         if listed:
-            raise UserError("%s: column '%s' has '%s' beside its parts; several labels in a row "
-                            "are for --multi_label=True; one label is written without %s" % (
-                                path, task.label[0], listed[0], " ".join(SEPARATORS)))
-        return sorted_names(names)
+            raise UserError("%s has '%s' beside its parts; several labels in a row are for "
+                            "--multi_label=True; one label is written without %s" % (
+                                where, listed[0], " ".join(SEPARATORS)))
+        return dataclasses.replace(self.task, labels=sorted_names(names))
 
-    def known_metrics(self, task: Task) -> tuple:
-        return tuple(name for name in self.metrics if name != "f1" or len(task.class_names) == 2)
-
-    # ---- files and records
-
-    def parse_label(self, task: Task, cells: list) -> tuple:
-        cell = cells[0] if cells else None
+    def parse_label(self, cells: list) -> tuple:
+        task, cell = self.task, cells[0] if cells else None
         if isinstance(cell, list) and len(cell) > 1:
             return None, "column '%s' has %d labels: %s; several in a row are for " \
                 "--multi_label=True" % (task.label[0], len(cell), ", ".join(map(to_text, cell)))
@@ -67,23 +62,25 @@ class Classification(Kind):
         name = as_known(task, task.label_names.get(text, text))
         return (None, fault) if (fault := unknown_label(task, name)) else (name, None)
 
-    def label_array(self, task: Task, rows: Sequence[Row]) -> np.ndarray:
+    def label_array(self, rows: Sequence[Row]) -> np.ndarray:
         """int32 [n] ids."""
-        position = {label: id for id, label in enumerate(task.class_names)}
+        position = {label: id for id, label in enumerate(self.task.class_names)}
         return np.array([0 if row.label is None else position[row.label] for row in rows],
                         np.int32)
 
-    def label_features(self, task: Task, length: int) -> tuple:
+
+class ClassificationHead(Head):
+    """A softmax over the labels."""
+    smooths_labels = True
+
+    def features(self, length: int) -> tuple:
         return (CLASS_ID,)
 
-    # ---- the output layer
-
-    def logits(self, nn: Any, task: Task, features: dict, is_training: bool) -> Any:
+    def logits(self, nn: Any, features: dict, is_training: bool) -> Any:
         """[B,L]"""
-        return nn.dense(nn.summary(), len(task.class_names), nn.scope + "/logit")
+        return nn.dense(nn.summary(), len(self.task.class_names), nn.scope + "/logit")
 
-    def loss(self, nn: Any, task: Task, logits: Any, features: dict,
-             options: Optional[LossOptions]) -> Any:
+    def loss(self, nn: Any, logits: Any, features: dict, options: Optional[LossOptions]) -> Any:
         labels = features["label_ids"]                                        # int32 [B]
         options = options or LossOptions()
         loss = nn.softmax_cross_entropy(logits, labels, options.label_smoothing)
@@ -91,81 +88,93 @@ class Classification(Kind):
             loss *= nn.tf.gather(nn.tf.constant(options.class_weights, nn.tf.float32), labels)
         return loss
 
-    def answers(self, nn: Any, task: Task, logits: Any) -> dict:
+    def outputs(self, nn: Any, logits: Any) -> dict:
         return {"values": nn.tf.nn.softmax(logits)}
 
-    def served(self, tf: Any, task: Task, answers: dict, features: dict,
-               threshold: float = THRESHOLD) -> dict:
-        values = answers["values"]
+    def served(self, tf: Any, outputs: dict, features: dict, threshold: float = THRESHOLD) -> dict:
+        values = outputs["values"]
         ids = tf.argmax(values, axis=1)
-        if len(task.class_names) == 2 and threshold != THRESHOLD:
+        if len(self.task.class_names) == 2 and threshold != THRESHOLD:
             ids = tf.cast(values[:, 1] >= threshold, tf.int64)
-        return {"label": tf.gather(tf.constant(task.class_names), ids),
+        return {"label": tf.gather(tf.constant(self.task.class_names), ids),
                 "probabilities": values}
 
-    def class_weights(self, text: str, task: Task, rows: Optional[Sequence[Row]]) -> Optional[list]:
-        """As in `Kind`; text: "balanced" (rows / (L * rows of the label), so that labels count
-        alike), or "label:weight,...", 1 for labels that are not named."""
-        return weights_of(text, task, None if rows is None else collections.Counter(
+    def class_weights(self, text: str, rows: Optional[Sequence[Row]]) -> Optional[list]:
+        return weights_of(text, self.task, None if rows is None else collections.Counter(
             row.label for row in rows))
 
-    # ---- decisions and metrics
 
-    def decide(self, task: Task, values: np.ndarray, threshold: float = THRESHOLD) -> np.ndarray:
+class ClassificationScorer(Scorer):
+    """A prediction is the labels' probabilities, float32 [L]; a decision and the truth are a
+    label's id."""
+    default_metrics: ClassVar[tuple[str, ...]] = ("accuracy", "macro_f1", "auc")
+
+    @property
+    def metrics(self) -> Mapping[str, split_metrics.Metric]:
+        """F1 is about one of two labels."""
+        names = ("accuracy", "macro_f1", "auc", "matthews", "micro_f1", "f1")
+        return {name: getattr(split_metrics, name)
+                for name in names[:6 if len(self.task.class_names) == 2 else 5]}
+
+    @property
+    def probabilities(self) -> Sequence[str]:
+        return self.task.class_names
+
+    def decide(self, values: np.ndarray, threshold: float = THRESHOLD) -> np.ndarray:
         """int [n]"""
         values = np.asarray(values)
-        if len(task.class_names) == 2 and threshold != THRESHOLD:
+        if len(self.task.class_names) == 2 and threshold != THRESHOLD:
             return (values[:, 1] >= threshold).astype(np.int64)
         return values.argmax(axis=1)
 
-    def constant_answer(self, task: Task, truth: np.ndarray) -> np.ndarray:
-        """The most frequent label."""
-        most_frequent = np.bincount(truth).argmax()
-        return (np.arange(len(task.class_names)) == most_frequent).astype(np.float64)
+    def baseline(self, truth: np.ndarray) -> dict:
+        """Of the most frequent label."""
+        is_most_frequent = np.arange(len(self.task.class_names)) == np.bincount(truth).argmax()
+        return constant_baseline(self, is_most_frequent.astype(np.float64), truth)
 
-    def collapsed(self, task: Task, values: Any, truth: Any) -> Optional[str]:
+    def collapsed(self, values: Any, truth: Any) -> Optional[str]:
         """One class for all rows, while the true labels differ."""
-        decisions = self.decide(task, values)
+        decisions = self.decide(values)
         if not differ(truth) or differ(decisions):
             return None
-        return "every row is '%s'" % task.class_names[int(decisions[0])]
+        return "every row is '%s'" % self.task.class_names[int(decisions[0])]
 
-    def table(self, task: Task, values: Any, truth: Any, threshold: float) -> str:
-        decisions = self.decide(task, values, threshold)
-        names = task.class_names
-        return "\n\n".join([split_metrics.class_table(task, decisions, truth), confusion.text(
-            names, truth, decisions)])
+    def table(self, values: Any, truth: Any, threshold: float,
+              plot_path: Optional[str] = None) -> str:
+        decisions, names = self.decide(values, threshold), self.task.class_names
+        if plot_path:
+            confusion.draw(plot_path, names, truth, decisions)
+        return "\n\n".join([split_metrics.class_table(self.task, decisions, truth),
+                            confusion.text(names, truth, decisions)])
 
-    def draw(self, path: str, task: Task, values: Any, truth: Any, threshold: float) -> None:
-        names = task.class_names
-        confusion.draw(path, names, truth, self.decide(task, values, threshold))
+    def texts(self, values: np.ndarray, threshold: float) -> list:
+        return [self.task.class_names[id] for id in self.decide(values, threshold)]
 
-    # ---- from Python
-
-    def results(self, task: Task, rows: Sequence[Row], values: Any,
-                threshold: float = THRESHOLD) -> list:
-        values = self.checked(task, values, len(rows))
-        return [Label(task.class_names[id], float(row[id]), by_label(task, row))
-                for id, row in zip(self.decide(task, values, threshold), values)]
-
-    # ---- prediction files
-
-    def prediction_columns(self, task: Task, rows: Sequence[Row], values: np.ndarray,
-                           threshold: float) -> list:
-        """`id label p_<label> ...`"""
-        return [("id", (row.id for row in rows)),
-                ("label", self.answer_texts(task, values, threshold)),
-                *probability_columns(task, values)]
-
-    def answer_texts(self, task: Task, values: np.ndarray, threshold: float) -> list:
-        return [task.class_names[id] for id in self.decide(task, values, threshold)]
+    def results(self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD) -> list:
+        values = checked(self.task, values, len(rows))
+        names = self.task.class_names
+        return [Label(names[id], float(row[id]), dict(zip(names, row.tolist())))
+                for id, row in zip(self.decide(values, threshold), values)]
 
 
-# ---- what kinds with labels share
+def _always(settings: Any) -> bool:
+    return True
+
+
+CLASSIFICATION = TaskType("classification", ClassificationReader, ClassificationHead,
+                          ClassificationScorer, has_labels=True, is_asked_for=_always)
+
+
+# ---- what types with labels share
 
 def weights_of(text: str, task: Task, counts: Optional[Mapping[str, int]]) -> Optional[list]:
-    """What `Classification.class_weights` returns. counts: how often each label is there; None:
-    not known."""
+    """What `Head.class_weights` returns.
+
+    Args:
+      text: "balanced" (rows / (L * rows of the label), so that labels count alike), or
+        "label:weight,...", 1 for labels that are not named.
+      counts: how often each label is there; None: not known.
+    """
     names = task.class_names
     if text == "balanced":
         if counts is None:
@@ -251,15 +260,3 @@ def sorted_names(names: set) -> tuple:
 def differ(values: Any) -> bool:
     """Whether two rows have different values [n, ...]."""
     return len(values) > 1 and bool(np.ptp(np.asarray(values), axis=0).any())
-
-
-def by_label(task: Task, probabilities: np.ndarray) -> dict[str, float]:
-    """The probabilities [L] of a row by the labels' names."""
-    return dict(zip(task.class_names, probabilities.tolist()))
-
-
-def probability_columns(task: Task, values: np.ndarray) -> list:
-    """A column of probabilities for each label; values [n,L]. The texts are made one by one, so
-    that there are never those of all rows and labels."""
-    return [("p_" + label, map("%.6f".__mod__, column))
-            for label, column in zip(task.class_names, np.asarray(values).T)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import os
+import re
 from typing import Any, Optional
 
 from xlnet import encodings
@@ -12,9 +13,9 @@ from xlnet.errors import UserError
 from xlnet.tasks.files import readers
 from xlnet.tasks.metrics import split_metrics
 from xlnet.tasks.types import known
-from xlnet.tasks.types.kind import Kind
+from xlnet.tasks.types.contract import TaskType
 from xlnet.tasks.types.known import CUSTOM
-from xlnet.tasks.types.registry import KINDS
+from xlnet.tasks.types.registry import TASK_TYPES
 from xlnet.tasks.types.task import Task
 
 _log = logging.getLogger(__name__)
@@ -37,15 +38,15 @@ def get_task(settings: Any, stored: Optional[dict] = None) -> Task:
         raise UserError("task_name: own files are --task_name=custom, whatever their form")
     else:
         task = known.find_task(settings.task_name)
-        if task.kind.program != settings.program:
-            raise UserError("task_name: %s is a task of %s" % (task.name, task.kind.program))
-        task = task.kind.configured(_with_named_files(task, settings), settings)
+        if task.type.program != settings.program:
+            raise UserError("task_name: %s is a task of %s" % (task.name, task.type.program))
+        task = _configured(task, settings)
         if settings.is_regression and not task.is_regression:
             raise UserError("is_regression is True, but task %s has the labels %s"
                             % (task.name, ", ".join(task.class_names)))
     task = _as_written(task, settings)
     if task.labels == () and stored:
-        task = task.kind.from_model(task, stored)
+        task = task.reader.from_model(stored)
     task = complete(task, settings.data_dir)
     if settings.dev_share is not None and "dev" not in (*task.files, *task.groups) \
             and "train" in task.files:
@@ -75,7 +76,7 @@ def complete(task: Task, data_dir: str) -> Task:
     if "train" not in task.files:
         raise UserError("data_dir: no file of split train, which names the labels; give it, or "
                         "--train_file")
-    return task.kind.from_train_file(task, readers.require_file(
+    return task.reader.from_train_file(readers.require_file(
         data_dir, task.files["train"], "train"))
 
 
@@ -84,22 +85,28 @@ def with_metric(task: Task, name: Optional[str]) -> Task:
     None leaves it as it is."""
     names = tuple(_listed(name))
     for each in names:
-        task.kind.check_metric(task, each)
+        task.scorer.check_metric(each)
     return dataclasses.replace(task, metrics=tuple(dict.fromkeys(names + task.metrics)))
 
 
-def find_kind(settings: Any) -> Kind:
-    """The kind that the flags of own files ask for."""
-    return next(kind for kind in KINDS.values() if kind.is_asked_for(settings))
+def find_type(settings: Any) -> TaskType:
+    """The task type that the flags of own files ask for."""
+    return next(each for each in TASK_TYPES.values()
+                if each.is_asked_for and each.is_asked_for(settings))
 
 
 def _own_task(settings):
-    kind = find_kind(settings)
-    columns = kind.own_columns(settings) or _table_columns(settings)
-    found, dev_share = _own_files(settings, kind)
-    task = Task(CUSTOM, labels=() if kind.has_labels else None, metrics=kind.default_metrics,
-                kind=kind, files=found, dev_share=dev_share, **columns)
-    return kind.configured(_with_named_files(task, settings), settings)
+    its_type = find_type(settings)
+    columns = (its_type.own_columns or _table_columns)(settings)
+    found, dev_share = _own_files(settings, its_type.reader)
+    return _configured(Task(
+        CUSTOM, labels=() if its_type.has_labels else None, type=its_type, files=found,
+        metrics=its_type.scorer.default_metrics, dev_share=dev_share, **columns), settings)
+
+
+def _configured(task, settings):
+    task = _with_named_files(task, settings)
+    return task.type.configured(task, settings) if task.type.configured else task
 
 
 def _table_columns(settings):
@@ -114,7 +121,7 @@ def _table_columns(settings):
 
 
 def _check_flags(settings):
-    """Raises UserError where flags ask for two kinds at once, or for less than a kind needs."""
+    """Raises UserError where flags ask for two task types at once, or for less than one needs."""
     for name in ("text_a_column", "label_column", "choice_columns"):
         names = getattr(settings, name)
         if not _listed(names) and (names or name != "choice_columns"):
@@ -152,7 +159,7 @@ _SPLIT_NAMES = {"train": ("train",), "test": ("test", "testb"),
 _DEV_SHARE = 0.1
 
 
-def _own_files(settings, kind):
+def _own_files(settings, reader):
     """({split: path}, fraction of train to hold out): `data_dir` has train.csv or the like, or is
     one file, of which all rows are evaluated or predicted where nothing is trained.
 
@@ -166,23 +173,41 @@ def _own_files(settings, kind):
     there = sorted(os.listdir(data_dir)) if os.path.isdir(data_dir) else []
     found = {}
     for split, names in _SPLIT_NAMES.items():
-        fitting = kind.own_file_names(names, there)
+        fitting = _named(names, there, reader.own_forms)
         if len(fitting) > 1:
             raise UserError("data_dir: %s has %s; expected one of them, or name it with --%s_file"
                             % (data_dir, " and ".join(fitting), split))
         if fitting or split != "dev":
             found[split] = fitting[0] if fitting else tuple(
                 "%s.%s" % (name, form) for name in names
-                for form in kind.own_forms or ("txt", "jsonl"))
+                for form in reader.own_forms or ("txt", "jsonl"))
     if "dev" in found or not isinstance(found["train"], str):
         return found, 0.0 if "dev" in found else _DEV_SHARE
     unread = [name for name in there if name not in found.values() and readers.extension(name) in (
-        *readers.FORMS, "parquet", readers.extension(found["train"]))]
+        *readers.FORMS, *reader.forms, "parquet", readers.extension(found["train"]))]
     if unread and (settings.do_train or settings.do_eval) and settings.dev_share != 0 \
             and "dev" not in settings.named_files:
         _log.warning("note: data_dir: %s is not read; split dev is a part of %s; name a file of it "
                      "with --dev_file", ", ".join(unread), found["train"])
     return found, _DEV_SHARE
+
+
+def _named(names, there, forms):
+    """The files of a split among those that are `there`: train.csv, or else a name of which a part
+    is that of the split, train-v2.0.json and eng.train.
+
+    Args:
+      names: that the split may have.
+      forms: the extensions that are looked for first; (): any.
+    """
+    # What else a directory has, notes or the export of a table, is looked at in need alone.
+    for wanted in (forms, ("txt", *readers.FOREIGN)) if forms else ((),):
+        fitting = [name for name in there if not wanted or readers.extension(name) in wanted]
+        found = forms and [name for name in fitting if readers.stem(name) in names] or [
+            name for name in fitting if set(re.split("[.-]", name)) & set(names)]
+        if found:
+            return found
+    return []
 
 
 def _with_named_files(task, settings):

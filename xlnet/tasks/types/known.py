@@ -8,16 +8,14 @@ from __future__ import annotations
 import dataclasses
 
 from xlnet.errors import UserError, did_you_mean
-from xlnet.tasks.types.multiple_choice import MultipleChoice
-from xlnet.tasks.types.registry import KINDS
+from xlnet.tasks.types.registry import TASK_TYPES
 from xlnet.tasks.types.task import Task
 
 
-def _task(name, text_a, text_b, label, labels, metrics, kind="classification", **more):
-    """A `Task` whose columns may be given as plain names, and its kind too."""
+def _task(name, text_a, text_b, label, labels, metrics, type="classification", **more):
+    """A `Task` whose columns and type may be given as plain names."""
     return Task(name, _columns(text_a), _columns(text_b), _columns(label), labels, metrics,
-                KINDS[kind] if isinstance(kind, str) else kind,
-                **dict(dict(quoted=False), **more))
+                TASK_TYPES[type], **dict(dict(quoted=False), **more))
 
 
 def _columns(names):
@@ -38,7 +36,7 @@ _GLUE_TASKS = (
     _task("mrpc", "#1 String", "#2 String", "Quality", ("0", "1"), ("f1", "accuracy"),
           submissions={"test": "MRPC.tsv"}),
     _task("sts-b", "sentence1", "sentence2", "score", None, ("pearson", "spearman"),
-          kind="regression", submissions={"test": "STS-B.tsv"}),
+          type="regression", submissions={"test": "STS-B.tsv"}),
     _task("qqp", "question1", "question2", "is_duplicate", ("0", "1"), ("f1", "accuracy"), id="id",
           submissions={"test": "QQP.tsv"}, broken_rows=True),
     _task("mnli", "sentence1", "sentence2", "gold_label", _NLI, ("accuracy",),
@@ -99,10 +97,10 @@ _OTHER_TASKS = (
 
 def _race(name, folders):
     return _task(name, "article", "question", "answer", ("A", "B", "C", "D"), ("accuracy",),
-                 kind=MultipleChoice(fills_gaps=True), id="id", choices=("options",),
-                 tree="race", cut_first=True,
+                 type="multiple_choice", id="id", choices=("options",), tree="race", cut_first=True,
                  files={split: tuple("%s/%s" % (split, folder) for folder in folders)
-                        if len(folders) == 1 else split for split in ("train", "dev", "test")})
+                        if len(folders) == 1 else split for split in ("train", "dev", "test")}
+                 ).with_options(fills_gaps=True)
 
 
 _RACE_TASKS = (_race("race", ("middle", "high")), _race("race-middle", ("middle",)),
@@ -158,8 +156,9 @@ def _xnli(language):
 
 # --- Ranking: tables, or TREC's files (`readers` reads both)
 
-_RANKING = _task("ranking", "query", "document", "grade", None, KINDS["ranking"].default_metrics,
-                 kind="ranking", id="document_id", id_required=True, query="query_id", quoted=True,
+_RANKING = _task("ranking", "query", "document", "grade", None,
+                 TASK_TYPES["ranking"].scorer.default_metrics, type="ranking", id="document_id",
+                 id_required=True, query="query_id", quoted=True,
                  files={split: tuple("%s.%s" % (split, form) for form in
                                      ("tsv", "csv", "jsonl", "run", "qrels"))
                         for split in ("train", "dev", "test")})
@@ -168,8 +167,8 @@ _RANKING = _task("ranking", "query", "document", "grade", None, KINDS["ranking"]
 
 
 def _tagging(name, tag_column, files):
-    return _task(name, "1", None, tag_column, (), KINDS["tagging"].default_metrics,
-                 kind="tagging", id=None, files=files)
+    return _task(name, "1", None, tag_column, (), TASK_TYPES["tagging"].scorer.default_metrics,
+                 type="tagging", id=None, files=files)
 
 
 _TAGGING_TASKS = (
@@ -185,9 +184,9 @@ _TAGGING_TASKS = (
 # --- Questions on paragraphs
 
 def _questions(name, scoring, files):
-    kind = dataclasses.replace(KINDS["spans"], scoring=scoring)
-    return Task(name, ("context",), ("question",), ("answers",), None, kind.default_metrics, kind,
-                id="id", query="context", files=files)
+    spans = TASK_TYPES["spans"]
+    return Task(name, ("context",), ("question",), ("answers",), None, spans.scorer.default_metrics,
+                spans, id="id", query="context", files=files).with_options(scoring=scoring)
 
 
 _QUESTION_TASKS = (

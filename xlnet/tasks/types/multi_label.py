@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import collections
 import dataclasses
+import itertools
 import logging
+import operator
 import re
 from collections.abc import Sequence
 from typing import Any, Optional
@@ -20,14 +22,21 @@ from xlnet.tasks.output.results import Labels
 from xlnet.tasks.types.classification import (
     SEPARATORS,
     as_known,
-    by_label,
     differ,
     one_spelling,
-    probability_columns,
     sorted_names,
     unknown_label,
 )
-from xlnet.tasks.types.kind import THRESHOLD, Kind, LossOptions
+from xlnet.tasks.types.contract import (
+    THRESHOLD,
+    Head,
+    LossOptions,
+    Reader,
+    Scorer,
+    TaskType,
+    checked,
+    constant_baseline,
+)
 from xlnet.tasks.types.task import Row, Task
 
 _log = logging.getLogger(__name__)
@@ -40,36 +49,26 @@ _NUMBERED = "label_%d"      # the labels of lists of 0 and 1
 
 
 @dataclasses.dataclass(frozen=True)
-class MultiLabel(Kind):
-    """An independent yes or no for each label. An answer is their probabilities, float32 [L]; a
-    decision and the truth are 0 and 1, float32 [L].
-
-    In files labels are in one cell, between `separator`s or line breaks, or a list, in JSON or as
-    Python writes it; or each has a column of 0 and 1, or a place in a list of 0 and 1.
-    """
+class MultiLabelOptions:
+    """In files labels are in one cell, between `separator`s or line breaks, or a list, in JSON or
+    as Python writes it; or each has a column of 0 and 1, or an item in a list of 0 and 1."""
     separator: str = ","
     thresholds: str = ""             # "label:probability,...", in place of the threshold of all
 
-    name = "multi_label"
-    has_labels = True
-    smooths_labels = True
-    default_metrics = ("micro_f1", "macro_f1", "accuracy", "auc")
-    metrics = {"micro_f1": split_metrics.micro_f1, "macro_f1": split_metrics.macro_f1,
-               "accuracy": split_metrics.accuracy, "auc": split_metrics.auc}
 
-    def is_asked_for(self, settings: Any) -> bool:
-        return settings.multi_label
+class MultiLabelReader(Reader):
+    """A label in a row is a sorted tuple of names."""
 
-    def configured(self, task: Task, settings: Any) -> Task:
-        return dataclasses.replace(task, kind=MultiLabel(
-            settings.label_separator, settings.label_thresholds or ""))
+    def from_train_file(self, path: str) -> Task:
+        return dataclasses.replace(self.task, labels=self._find_labels(path))
 
-    def find_labels(self, task: Task, rows: Sequence[Row], path: str) -> tuple:
+    def _find_labels(self, path):
         """The columns' names, or those in the one column: numbers by size, others by letter."""
+        task = self.task
         if len(task.label) > 1:
             return task.label
         where = "%s: column '%s'" % (path, task.label[0])
-        found = {row.label for row in rows}
+        found = {row.label for row in self.read(path, True)}
         if (length := _indicator_length(found)):
             _log.info("%s has lists of 0 and 1: the labels are called %s to %s", where,
                       _NUMBERED % 0, _NUMBERED % (length - 1))
@@ -88,36 +87,19 @@ class MultiLabel(Kind):
             for other in SEPARATORS:
                 parts = collections.Counter(part.strip() for name in names
                                             for part in name.split(other))
-                if other != self.separator and len(parts) < parts.total():
+                if other != self.options.separator and len(parts) < sum(parts.values()):
                     raise UserError("%s: no row has '%s' between two labels, but several have '%s'"
                                     ": give --label_separator='%s'" % (
-                                        where, self.separator, other, other))
+                                        where, self.options.separator, other, other))
             _log.warning("note: %s has no row with two labels or more; label_separator is '%s'",
-                         where, self.separator)
+                         where, self.options.separator)
         return sorted_names(one_spelling(names, where))
 
-    def from_train_file(self, task: Task, path: str) -> Task:
-        task = super().from_train_file(task, path)
-        self._check_thresholds(task)
-        return task
-
-    def from_model(self, task: Task, stored: dict) -> Task:
-        task = super().from_model(task, stored)
-        self._check_thresholds(task)
-        return task
-
-    def _check_thresholds(self, task):
-        self._threshold(task, THRESHOLD)
-
-    def head_scope(self, name: str) -> str:
-        return "classification_%s" % name
-
-    # ---- files and records
-
-    def parse_label(self, task: Task, cells: list) -> tuple:
+    def parse_label(self, cells: list) -> tuple:
         """A sorted tuple of names."""
+        task = self.task
         if len(cells) > 1:
-            return self._parse_indicators(task, cells)
+            return self._parse_indicators(cells)
         if not cells or cells[0] is None:
             return None, "no '%s'" % task.label[0]
         try:
@@ -128,25 +110,27 @@ class MultiLabel(Kind):
             texts = [to_text(text).strip() for text in listed]
             values = [_INDICATORS.get(text) for text in texts]
             if task.labels and task.labels[0] == _NUMBERED % 0 and None not in values:
-                return self._of_indicators(task, values)
+                return self._of_indicators(values)
             if not task.labels and len(values) > 1 and None not in values:
                 return tuple(values), None      # `find_labels` says what they mean
         else:
             texts = [text.strip() for line in to_text(cells[0]).splitlines()
-                     for text in line.split(self.separator)]
+                     for text in line.split(self.options.separator)]
         names = tuple(sorted({as_known(task, text) for text in texts} - {""}))
         faults = [fault for fault in (unknown_label(task, name) for name in names) if fault]
         return (None, faults[0]) if faults else (names, None)
 
-    def _of_indicators(self, task, values):
+    def _of_indicators(self, values):
+        task = self.task
         if len(values) != len(task.class_names):
             return None, "column '%s' has a list of %d, expected %d" % (
                 task.label[0], len(values), len(task.class_names))
         return tuple(sorted(name for name, value in zip(task.class_names, values)
                             if value == "1")), None
 
-    def _parse_indicators(self, task, cells):
+    def _parse_indicators(self, cells):
         """Labels as columns of 0 and 1, in the order of the task's labels."""
+        task = self.task
         texts = [to_text(cell).strip() for cell in cells]
         if task.labels and len(texts) != len(task.labels):
             return None, "%d columns of labels, expected %d: %s" % (
@@ -157,101 +141,120 @@ class MultiLabel(Kind):
         return tuple(sorted(name for name, text in zip(task.labels or task.label, texts)
                             if _INDICATORS[text] == "1")), None
 
-    def label_array(self, task: Task, rows: Sequence[Row]) -> np.ndarray:
+    def label_array(self, rows: Sequence[Row]) -> np.ndarray:
         """float32 [n,L] of 0 and 1."""
-        position = {label: id for id, label in enumerate(task.class_names)}
-        array = np.zeros([len(rows), len(task.class_names)], np.float32)
+        position = {label: id for id, label in enumerate(self.task.class_names)}
+        array = np.zeros([len(rows), len(position)], np.float32)
         for i, row in enumerate(rows):
             array[i, [position[name] for name in row.label or ()]] = 1
         return array
 
-    def label_features(self, task: Task, length: int) -> tuple:
-        return (Feature("label_ids", (len(task.class_names),), "float"),)
 
-    # ---- the output layer
+class MultiLabelHead(Head):
+    """An independent yes or no for each label; the loss of a record is the mean over them."""
+    smooths_labels = True
 
-    def logits(self, nn: Any, task: Task, features: dict, is_training: bool) -> Any:
+    def _scope(self, name):
+        return "classification_%s" % name
+
+    def features(self, length: int) -> tuple:
+        return (Feature("label_ids", (len(self.task.class_names),), "float"),)
+
+    def logits(self, nn: Any, features: dict, is_training: bool) -> Any:
         """[B,L]"""
-        return nn.dense(nn.summary(), len(task.class_names), nn.scope + "/logit")
+        return nn.dense(nn.summary(), len(self.task.class_names), nn.scope + "/logit")
 
-    def loss(self, nn: Any, task: Task, logits: Any, features: dict,
-             options: Optional[LossOptions]) -> Any:
-        """The loss of a record is the mean over its labels."""
+    def loss(self, nn: Any, logits: Any, features: dict, options: Optional[LossOptions]) -> Any:
         labels = features["label_ids"]                                        # float32 [B,L]
         options = options or LossOptions()
         if options.label_smoothing:
             labels = labels * (1. - options.label_smoothing) + options.label_smoothing / 2
         return nn.tf.reduce_mean(nn.sigmoid_cross_entropy(logits, labels), axis=1)
 
-    def answers(self, nn: Any, task: Task, logits: Any) -> dict:
+    def outputs(self, nn: Any, logits: Any) -> dict:
         return {"values": nn.tf.sigmoid(logits)}
 
-    def served(self, tf: Any, task: Task, answers: dict, features: dict,
-               threshold: float = THRESHOLD) -> dict:
-        values = answers["values"]
-        return {"is_label": values >= self._threshold(task, threshold), "probabilities": values}
+    def served(self, tf: Any, outputs: dict, features: dict, threshold: float = THRESHOLD) -> dict:
+        values = outputs["values"]
+        return {"is_label": values >= _thresholds(self.task, threshold), "probabilities": values}
 
-    # ---- decisions and metrics
 
-    def decide(self, task: Task, values: np.ndarray, threshold: float = THRESHOLD) -> np.ndarray:
+class MultiLabelScorer(Scorer):
+    """A prediction is the labels' probabilities, float32 [L]; a decision and the truth are 0 and 1,
+    float32 [L]."""
+    default_metrics = ("micro_f1", "macro_f1", "accuracy", "auc")
+    metrics = {name: getattr(split_metrics, name) for name in default_metrics}
+    column = "labels"
+
+    @property
+    def probabilities(self) -> Sequence[str]:
+        return self.task.class_names
+
+    def __init__(self, task: Task):
+        super().__init__(task)
+        if task.labels:
+            _thresholds(task, THRESHOLD)            # what is wrong with them
+
+    def decide(self, values: np.ndarray, threshold: float = THRESHOLD) -> np.ndarray:
         """float32 [n,L]"""
-        return (np.asarray(values) >= self._threshold(task, threshold)).astype(np.float32)
+        return (np.asarray(values) >= _thresholds(self.task, threshold)).astype(np.float32)
 
-    def _threshold(self, task, threshold):
-        """The threshold of each label, floats [L].
+    def baseline(self, truth: Any) -> dict:
+        """Of the fraction of the rows that each label has."""
+        return constant_baseline(self, np.mean(truth, axis=0), truth)
 
-        Raises:
-          UserError: `thresholds` are not label:probability, or name another label.
-        """
-        found = dict.fromkeys(task.class_names, threshold)
-        for part in filter(None, self.thresholds.split(",")):
-            name, colon, number = map(str.strip, part.rpartition(":"))
-            if colon and name not in found:
-                raise UserError("label_thresholds: no label '%s'%s (labels: %s)" % (
-                    name, did_you_mean(name, found), ", ".join(found)))
-            if not re.fullmatch(r"0?\.\d+|[01](\.0*)?", number, re.ASCII):
-                raise UserError("label_thresholds: '%s', expected label:probability, ... with "
-                                "probabilities from 0 to 1" % part)
-            found[name] = float(number)
-        return list(found.values())
-
-    def constant_answer(self, task: Task, truth: np.ndarray) -> np.ndarray:
-        """The share of the rows that each label has."""
-        return truth.mean(axis=0)
-
-    def collapsed(self, task: Task, values: Any, truth: Any) -> Optional[str]:
+    def collapsed(self, values: Any, truth: Any) -> Optional[str]:
         """One set of labels for all rows, while the true ones differ."""
-        decisions = self.decide(task, values)
-        if not differ(truth) or differ(decisions):
+        if not differ(truth) or differ(self.decide(values)):
             return None
-        names = [name for name, is_on in zip(task.class_names, decisions[0]) if is_on]
-        return "every row has the labels %s" % (", ".join(names) or "(none)")
+        return "every row has the labels %s" % (
+            ", ".join(self._names(values, THRESHOLD)[0]) or "(none)")
 
-    def table(self, task: Task, values: Any, truth: Any, threshold: float) -> str:
-        return split_metrics.class_table(task, self.decide(task, values, threshold), truth)
+    def table(self, values: Any, truth: Any, threshold: float,
+              plot_path: Optional[str] = None) -> str:
+        return split_metrics.class_table(self.task, self.decide(values, threshold), truth)
 
-    # ---- from Python
+    def _names(self, values, threshold):
+        """The labels of each row, a list of n tuples."""
+        return [tuple(itertools.compress(self.task.class_names, row))
+                for row in self.decide(values, threshold)]
 
-    def results(self, task: Task, rows: Sequence[Row], values: Any,
-                threshold: float = THRESHOLD) -> list:
-        values = self.checked(task, values, len(rows))
-        return [Labels(tuple(name for name, is_on in zip(task.class_names, decision) if is_on),
-                       by_label(task, row))
-                for decision, row in zip(self.decide(task, values, threshold), values)]
+    def texts(self, values: np.ndarray, threshold: float) -> list:
+        return list(map(self.options.separator.join, self._names(values, threshold)))
 
-    # ---- prediction files
+    def results(self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD) -> list:
+        values = checked(self.task, values, len(rows))
+        return [Labels(names, dict(zip(self.task.class_names, row.tolist())))
+                for names, row in zip(self._names(values, threshold), values)]
 
-    def prediction_columns(self, task: Task, rows: Sequence[Row], values: np.ndarray,
-                           threshold: float) -> list:
-        """`id labels p_<label> ...`"""
-        return [("id", (row.id for row in rows)),
-                ("labels", self.answer_texts(task, values, threshold)),
-                *probability_columns(task, values)]
 
-    def answer_texts(self, task: Task, values: np.ndarray, threshold: float) -> list:
-        return [self.separator.join(
-            name for name, is_on in zip(task.class_names, row) if is_on)
-            for row in self.decide(task, values, threshold)]
+def _thresholds(task, threshold):
+    """The threshold of each label, floats [L].
+
+    Raises:
+      UserError: `thresholds` are not label:probability, or name another label.
+    """
+    found = dict.fromkeys(task.class_names, threshold)
+    for part in filter(None, task.options.thresholds.split(",")):
+        name, colon, number = map(str.strip, part.rpartition(":"))
+        if colon and name not in found:
+            raise UserError("label_thresholds: no label '%s'%s (labels: %s)" % (
+                name, did_you_mean(name, found), ", ".join(found)))
+        if not re.fullmatch(r"0?\.\d+|[01](\.0*)?", number, re.ASCII):
+            raise UserError("label_thresholds: '%s', expected label:probability, ... with "
+                            "probabilities from 0 to 1" % part)
+        found[name] = float(number)
+    return list(found.values())
+
+
+def _configured(task: Task, settings: Any) -> Task:
+    return task.with_options(separator=settings.label_separator,
+                             thresholds=settings.label_thresholds or "")
+
+
+MULTI_LABEL = TaskType("multi_label", MultiLabelReader, MultiLabelHead, MultiLabelScorer,
+                       MultiLabelOptions(), has_labels=True, configured=_configured,
+                       is_asked_for=operator.attrgetter("multi_label"))
 
 
 # ---- lists in a cell

@@ -6,19 +6,24 @@ import dataclasses
 import logging
 import re
 import string
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Optional
 
 import numpy as np
 
 from xlnet.tasks.features import encoding
-from xlnet.tasks.files import parsing
+from xlnet.tasks.files import race_files
 from xlnet.tasks.files.readers import to_text
 from xlnet.tasks.files.row_store import Mapped
 from xlnet.tasks.metrics import split_metrics
 from xlnet.tasks.output.results import Choice
-from xlnet.tasks.types.classification import Classification, plain
-from xlnet.tasks.types.kind import THRESHOLD, Kind, LossOptions
+from xlnet.tasks.types.classification import (
+    ClassificationHead,
+    ClassificationReader,
+    ClassificationScorer,
+    plain,
+)
+from xlnet.tasks.types.contract import THRESHOLD, Head, LossOptions, TaskType, checked
 from xlnet.tasks.types.task import Row, Task
 
 _log = logging.getLogger(__name__)
@@ -27,41 +32,38 @@ _ABSENT = -1e30          # the logit of an answer that a row does not have
 
 
 @dataclasses.dataclass(frozen=True)
-class MultipleChoice(Classification):
-    """A classification whose labels are the C answers of a row, each read with the text, and each
-    scored by the same weights. A row may have fewer than C, which is the most that a row of the
-    train file has: what is not there is padding, and has probability 0."""
+class ChoiceOptions:
+    """How answers are read."""
     fills_gaps: bool = False            # "_" in a question is where the answer belongs
     labels_are_texts: bool = False      # a label is the text of the right answer
 
-    name = "multiple_choice"
-    verb = "choose"
-    default_metrics = ("accuracy",)
-    metrics = {"accuracy": split_metrics.accuracy}
-    class_weights = Kind.class_weights
 
-    def is_asked_for(self, settings: Any) -> bool:
-        return bool(settings.choice_columns)
+class ChoiceReader(ClassificationReader):
+    """The labels of a task are the C answers of a row, each read with the text. A row may have
+    fewer than C, which is the most that a row of the train file has: what is not there is padding,
+    and has probability 0."""
+    forms = race_files.FORMS
+    trees = race_files.TREES
 
-    def from_train_file(self, task: Task, path: str) -> Task:
-        rows = parsing.read_file(task, path, need_labels=True)
+    def from_train_file(self, path: str) -> Task:
+        task, rows = self.task, self.read(path, True)
         count = max(len(row.pairs) for row in rows)
-        names = self._find_names(task, {row.label for row in rows}, count, path)
+        names = self._find_names({row.label for row in rows}, count, path)
         if names:
             return dataclasses.replace(task, labels=names)
         names = task.choices if len(task.choices) == count else tuple(map(str, range(1, count + 1)))
-        task = dataclasses.replace(task, labels=names, kind=dataclasses.replace(
-            self, labels_are_texts=True))
-        parsing.read_file(task, path, need_labels=True)             # its faults are those of labels
+        task = dataclasses.replace(task, labels=names).with_options(labels_are_texts=True)
+        task.reader.read(path, True)             # its faults are those of labels
         _log.info("note: %s: column '%s' has the texts of the right answers", path, task.label[0])
         return task
 
-    def _find_names(self, task, found, count, path):
+    def _find_names(self, found, count, path):
         """How the file names its answers: by their columns, by letters, by numbers from 1, or from
         0 where some row has it; None: in none of these ways."""
-        if not found & set(task.choices):
+        choices = self.task.choices
+        if not found & set(choices):
             found = set(map(plain, found))
-        for names in (task.choices, string.ascii_uppercase[:count], string.ascii_lowercase[:count],
+        for names in (choices, string.ascii_uppercase[:count], string.ascii_lowercase[:count],
                       map(str, range(1, count + 1)), map(str, range(count))):
             names = tuple(names)
             if len(names) == count and found <= set(names):
@@ -71,23 +73,15 @@ class MultipleChoice(Classification):
                 return names
         return None
 
-    def from_model(self, task: Task, stored: dict) -> Task:
+    def from_model(self, stored: dict) -> Task:
         """Models of before there were these options fill gaps."""
         options = {"fills_gaps": True, **stored.get("kind_options", {})}
-        kind = MultipleChoice(**{field.name: options[field.name] for field in dataclasses.fields(
-            self) if field.name in options})
-        return dataclasses.replace(super().from_model(task, stored), kind=kind)
+        return super().from_model(stored).with_options(**{
+            field.name: options[field.name] for field in dataclasses.fields(ChoiceOptions)
+            if field.name in options})
 
-    def known_metrics(self, task: Task) -> tuple:
-        return tuple(self.metrics)
-
-    def head_scope(self, name: str) -> str:
-        return "logits"
-
-    # ---- files and records
-
-    def parse_pairs(self, task: Task, text_a: str, text_b: Optional[str], choices: list) -> tuple:
-        options = _options(choices)
+    def parse_pairs(self, text_a: str, text_b: Optional[str], choices: list) -> tuple:
+        task, options = self.task, _texts(choices)
         if len(options) < 2 or not all(option.strip() for option in options):
             return None, "column '%s': expected two or more answers, none of them empty" % " ".join(
                 task.choices)
@@ -99,14 +93,14 @@ class MultipleChoice(Classification):
         """The answer in its question's gap, or after the question."""
         if question is None:
             return option
-        if self.fills_gaps and "_" in question:
+        if self.options.fills_gaps and "_" in question:
             return re.sub("_+", lambda gap: option, question)
         return "%s %s" % (question, option)
 
-    def parse_label(self, task: Task, cells: list) -> tuple:
+    def parse_label(self, cells: list) -> tuple:
         """cells: of the label, and of the answers."""
-        options = _options(cells[1:])
-        if self.labels_are_texts and cells:
+        task, options = self.task, _texts(cells[1:])
+        if self.options.labels_are_texts and cells:
             text = to_text(cells[0]).strip()
             places = [i for i, option in enumerate(options) if option.strip() == text]
             if len(places) != 1:
@@ -114,22 +108,22 @@ class MultipleChoice(Classification):
                     "of one of the %d answers, or in all rows a column's name, a letter or a " \
                     "number" % (text, len(places), len(options))
             return task.class_names[places[0]], None
-        name, fault = super().parse_label(task, cells[:1])
+        name, fault = super().parse_label(cells[:1])
         if not fault and name in (task.labels or ())[len(options):]:
             return None, "label '%s', but the row has %d answers" % (name, len(options))
         return name, fault
 
-    def examples(self, task: Task, rows: Sequence[Row]) -> Collection[encoding.Example]:
+    def examples(self, rows: Sequence[Row]) -> Collection[encoding.Example]:
         """With empty texts for the answers that a row does not have."""
-        count = len(task.class_names)
+        count = len(self.task.class_names)
 
         def example(row, label):
             absent = ("", row.pairs[0][1] and "")
             return encoding.Example((*row.pairs, *[absent] * (count - len(row.pairs))), label)
-        return Mapped(example, rows, self.label_array(task, rows).tolist())
+        return Mapped(example, rows, self.label_array(rows).tolist())
 
     def encode(self, examples: list, tokenizer: Any, layout: encoding.Layout) -> tuple:
-        arrays, counts = encoding.arrays_of(examples, tokenizer, layout)
+        arrays, counts = super().encode(examples, tokenizer, layout)
         is_absent = np.array([[not text for text, _ in example[0]] for example in examples])
         is_absent = np.repeat(np.repeat(is_absent, counts, axis=0), layout.max_seq_length, axis=1)
         for name, padding in (("input_ids", 0), ("input_mask", 1), ("segment_ids",
@@ -137,49 +131,66 @@ class MultipleChoice(Classification):
             arrays[name][is_absent] = padding
         return arrays, counts
 
-    # ---- served as a graph
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return (*super().texts, "choices")
 
-    def texts_of_row(self, task: Task) -> tuple[str, ...]:
-        return (*super().texts_of_row(task), "choices")
+    def graph_features(self, encoder: Any, text: Callable) -> dict:
+        return encoder.choices(text("text_a"), text("text_b") if self.task.text_b else None,
+                               text("choices", len(self.task.class_names)),
+                               self.options.fills_gaps)
 
-    def graph_features(self, encoder: Any, task: Task, texts: dict) -> dict:
-        return encoder.choices(texts["text_a"], texts.get("text_b"), texts["choices"],
-                               self.fills_gaps)
 
-    # ---- from Python
+class ChoiceHead(ClassificationHead):
+    """A softmax over the answers, which are scored by the same weights."""
+    class_weights = Head.class_weights
 
-    def results(self, task: Task, rows: Sequence[Row], values: Any,
-                threshold: float = THRESHOLD) -> list:
-        values = self.checked(task, values, len(rows))
-        return [Choice(int(id), task.class_names[id], tuple(found[:len(row.pairs)].tolist()))
-                for row, id, found in zip(rows, self.decide(task, values, threshold), values)]
+    def _scope(self, name):
+        return "logits"
 
-    # ---- the output layer
+    def num_choices(self, is_training: bool) -> int:
+        return len(self.task.class_names)
 
-    def num_choices(self, task: Task, is_training: bool) -> int:
-        return len(task.class_names)
-
-    def logits(self, nn: Any, task: Task, features: dict, is_training: bool) -> Any:
+    def logits(self, nn: Any, features: dict, is_training: bool) -> Any:
         """[B,C]"""
-        tf, summary, count = nn.tf, nn.summary(), len(task.class_names)
+        tf, summary, count = nn.tf, nn.summary(), len(self.task.class_names)
         with nn.beside_network():
             scores = nn.dense(summary, 1, nn.scope + "/dense")                # [B*C,1]
         scores = tf.reshape(scores, [-1, count])
         return tf.where_v2(_is_there(tf, features, count), scores,
                            tf.constant(_ABSENT, scores.dtype))
 
-    def loss(self, nn: Any, task: Task, logits: Any, features: dict,
-             options: Optional[LossOptions]) -> Any:
+    def loss(self, nn: Any, logits: Any, features: dict, options: Optional[LossOptions]) -> Any:
         """Labels are smoothed over the answers that a row has."""
         smoothing = options.label_smoothing if options else 0.0
-        loss = super().loss(nn, task, logits, features, None)
+        loss = super().loss(nn, logits, features, None)
         if smoothing:
             tf = nn.tf
-            is_there = _is_there(tf, features, len(task.class_names))
+            is_there = _is_there(tf, features, len(self.task.class_names))
             log_probs = tf.where_v2(is_there, tf.nn.log_softmax(logits), 0.)
             mean = tf.reduce_sum(log_probs, 1) / tf.reduce_sum(tf.cast(is_there, tf.float32), 1)
             loss = (1 - smoothing) * loss - smoothing * mean
         return loss
+
+
+class ChoiceScorer(ClassificationScorer):
+    """As of a classification, the labels being answers."""
+    default_metrics = ("accuracy",)
+    metrics = {"accuracy": split_metrics.accuracy}
+
+    def results(self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD) -> list:
+        values = checked(self.task, values, len(rows))
+        return [Choice(int(id), self.task.class_names[id], tuple(found[:len(row.pairs)].tolist()))
+                for row, id, found in zip(rows, self.decide(values, threshold), values)]
+
+
+def _asked_for(settings: Any) -> bool:
+    return bool(settings.choice_columns)
+
+
+MULTIPLE_CHOICE = TaskType("multiple_choice", ChoiceReader, ChoiceHead, ChoiceScorer,
+                           ChoiceOptions(), has_labels=True, verb="choose",
+                           is_asked_for=_asked_for)
 
 
 def _is_there(tf, features, count):
@@ -188,7 +199,7 @@ def _is_there(tf, features, count):
     return tf.reduce_min(tf.reshape(padding, [tf.shape(padding)[0], count, -1]), axis=2) < 1
 
 
-def _options(choices):
+def _texts(choices):
     """The texts of the cells of several columns, or of the list in the one column, without the
     empty ones at the end."""
     cells = choices if len(choices) > 1 else choices[0] if choices and isinstance(

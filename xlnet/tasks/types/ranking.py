@@ -1,7 +1,7 @@
 """Ranking: documents put in order for queries, learned from grades or from pairs of documents.
 
-A row is a document of a query, its label the grade: 0 is not relevant, the higher the better.
-`Ranking` is the kind of task; below it are the pairs to train on, and how good an order is.
+A row is a document of a query, its label the grade: 0 is not relevant, the higher the better. After
+the task type come the pairs to train on, and how good an order is.
 Shape letters: n rows, Q queries, m documents of one query.
 """
 
@@ -16,10 +16,11 @@ from typing import Any, Optional
 import numpy as np
 
 from xlnet.errors import UserError
+from xlnet.tasks.files import trec_files
 from xlnet.tasks.files.row_store import Names, digest, kept
 from xlnet.tasks.output.prediction_files import PredictionFile
-from xlnet.tasks.types.kind import THRESHOLD, Answers, LossOptions, refuse_nan
-from xlnet.tasks.types.regression import Regression
+from xlnet.tasks.types.contract import THRESHOLD, LossOptions, TaskType, checked, refuse_nan
+from xlnet.tasks.types.regression import RegressionHead, RegressionReader, RegressionScorer
 from xlnet.tasks.types.task import Row, Task
 
 RANDOM_ORDERS = 10     # of which the measures of a random order are the mean
@@ -30,47 +31,32 @@ Judged = collections.namedtuple("Judged", "grades queries missing")
 
 
 @dataclasses.dataclass(frozen=True)
-class Ranking(Regression):
-    """A score for each document of a query. It is trained on pairs of a query's documents, by the
-    logistic loss on the difference of their scores (RankNet,
-    https://doi.org/10.1145/1102351.1102363), or on each document, by the squared error of its
-    grade."""
+class RankingOptions:
+    """How it is trained and measured."""
     pairwise: bool = False
     pairs_per_query: int = 50        # drawn among those of different grades; 0: all
     highest_grade: int = 0           # of a perfect document, for ERR; 0: the highest one of a file
 
-    name = "ranking"
-    default_metrics = ("ndcg@10", "map", "err@10")
-    baseline_words = "random order"
-    verb = "rank"
 
-    def is_asked_for(self, settings: Any) -> bool:
-        return bool(settings.query_id_column)
+class RankingReader(RegressionReader):
+    """A row is a document of a query; trained on pairs of them if `pairwise`."""
+    forms = trec_files.FORMS
 
-    def configured(self, task: Task, settings: Any) -> Task:
-        return dataclasses.replace(task, metrics=self.default_metrics, kind=Ranking(
-            settings.ranking_loss == "pairwise", highest_grade=settings.highest_grade))
+    @property
+    def unit(self) -> str:
+        return "pairs" if self.options.pairwise else "rows"
 
-    def check_metric(self, task: Task, name: str) -> None:
-        if not re.fullmatch(r"(%s)|map" % "|".join("%s@[1-9][0-9]*" % each for each in MEASURES),
-                            name):
-            raise UserError("metric: task %s has no %s (metrics: map, %s, with any k)" % (
-                task.name, name, ", ".join("%s@k" % each for each in MEASURES)))
-
-    # ---- files and records
-
-    def parse_score(self, task: Task, text: str) -> tuple:
+    def parse_score(self, text: str) -> tuple:
         """An integer; junk, which TREC grades below 0, is as little relevant as anything else."""
+        column, highest = self.task.label[0], self.options.highest_grade
         if not re.fullmatch(r"-?\d{1,2}(\.0*)?", text, re.ASCII):
-            return None, "column '%s': '%s', expected an integer below 100" % (
-                task.label[0], text)
+            return None, "column '%s': '%s', expected an integer below 100" % (column, text)
         grade = max(float(text), 0.0)
-        if self.highest_grade and grade > self.highest_grade:
-            return None, "column '%s': %s is above highest_grade %d" % (
-                task.label[0], text, self.highest_grade)
+        if highest and grade > highest:
+            return None, "column '%s': %s is above highest_grade %d" % (column, text, highest)
         return grade, None
 
-    def check_row(self, task: Task, row: Row, seen: dict) -> Optional[str]:
+    def check_row(self, row: Row, seen: dict) -> Optional[str]:
         """seen: the text of each query, and the documents of queries, of the rows before."""
         for what, name in (("query", row.query), ("document", row.id)):
             if not name or name.split() != [name]:
@@ -82,85 +68,101 @@ class Ranking(Regression):
             return "duplicate document '%s' of query '%s'" % (row.id, row.query)
         return None
 
-    def training_rows(self, task: Task, rows: Sequence[Row], seed: int,
-                      data_dir: str) -> Sequence[Row]:
-        if not self.pairwise:
+    def training_rows(self, rows: Sequence[Row], seed: int, data_dir: str) -> Sequence[Row]:
+        if not self.options.pairwise:
             return rows
-        pairs = pair_rows(rows, self.pairs_per_query, seed)
+        pairs = pair_rows(rows, self.options.pairs_per_query, seed)
         if not pairs:
             raise UserError("data_dir: no query of the train file in %s has documents of different "
                             "grades, which ranking_loss pairwise compares" % data_dir)
         return pairs
 
-    def training_unit(self, task: Task) -> str:
-        return "pairs" if self.pairwise else "rows"
 
-    def num_choices(self, task: Task, is_training: bool) -> int:
-        return 2 if self.pairwise and is_training else 1
+class RankingHead(RegressionHead):
+    """A score for each document of a query. It is trained on pairs of a query's documents, by the
+    logistic loss on the difference of their scores (RankNet,
+    https://doi.org/10.1145/1102351.1102363), or on each document, by the squared error of its
+    grade."""
 
-    # ---- the output layer
+    def num_choices(self, is_training: bool) -> int:
+        return 2 if self.options.pairwise and is_training else 1
 
-    def logits(self, nn: Any, task: Task, features: dict, is_training: bool) -> Any:
+    def logits(self, nn: Any, features: dict, is_training: bool) -> Any:
         """Scores [B]; of a pair how much better the first one is, [B]."""
-        scores = super().logits(nn, task, features, is_training)
-        if not (self.pairwise and is_training):
+        scores = super().logits(nn, features, is_training)
+        if self.num_choices(is_training) == 1:
             return scores
         pairs = nn.tf.reshape(scores, [-1, 2])
         return pairs[:, 0] - pairs[:, 1]
 
-    def loss(self, nn: Any, task: Task, logits: Any, features: dict,
-             options: Optional[LossOptions]) -> Any:
+    def loss(self, nn: Any, logits: Any, features: dict, options: Optional[LossOptions]) -> Any:
         """The labels of pairs are the probability that the first one is the better one."""
-        if self.pairwise and options:
+        if self.options.pairwise and options:
             return nn.sigmoid_cross_entropy(logits, features["label_ids"])
-        return super().loss(nn, task, logits, features, options)
+        return super().loss(nn, logits, features, options)
 
-    # ---- metrics
+    def words(self) -> str:
+        return "scores of documents, trained on %s" % (
+            "pairs of them" if self.options.pairwise else "their grades")
 
-    def truth(self, task: Task, rows: Sequence[Row]) -> Judged:
+
+class RankingScorer(RegressionScorer):
+    """Measures of the orders of documents by their scores."""
+    default_metrics = ("ndcg@10", "map", "err@10")
+    baseline_words = "random order"
+
+    def check_metric(self, name: str) -> None:
+        if not re.fullmatch(r"(%s)|map" % "|".join("%s@[1-9][0-9]*" % each for each in MEASURES),
+                            name):
+            raise UserError("metric: task %s has no %s (metrics: map, %s, with any k)" % (
+                self.task.name, name, ", ".join("%s@k" % each for each in MEASURES)))
+
+    def truth(self, rows: Sequence[Row]) -> Judged:
         queries, missing = by_query(rows), {row.query: row.source for row in rows if row.source}
-        return Judged(self.label_array(task, rows), queries, [
+        return Judged(super().truth(rows), queries, [
             np.array(missing.get(rows[query[0]].query, ()), np.float64) for query in queries]
             if missing else [])
 
-    def evaluate(self, task: Task, values: Any, truth: Judged,
-                 threshold: float = THRESHOLD) -> dict:
-        values = self.checked(task, values, len(truth.grades))
-        refuse_nan(task, values)
-        return evaluate(task.metrics, values, truth.grades, truth.queries, self.highest_grade,
-                        truth.missing)
+    def evaluate(self, values: Any, truth: Judged, threshold: float = THRESHOLD) -> dict:
+        values = checked(self.task, values, len(truth.grades))
+        refuse_nan(self.task, values)
+        result = evaluate(self.task.metrics, values, truth.grades, truth.queries,
+                          self.options.highest_grade, truth.missing)
+        if self.options.pairwise:
+            result["loss"] = pair_loss(values, truth.grades, truth.queries)
+        return result
 
-    def baseline(self, task: Task, truth: Judged) -> dict:
-        """The metrics of a random order."""
-        return random_order(task.metrics, truth.grades, truth.queries, self.highest_grade,
-                            truth.missing)
+    def baseline(self, truth: Judged) -> dict:
+        """Of a random order."""
+        return random_order(self.task.metrics, truth.grades, truth.queries,
+                            self.options.highest_grade, truth.missing)
 
-    def collapsed(self, task: Task, values: Any, truth: Judged) -> Optional[str]:
-        return super().collapsed(task, values, truth.grades)
+    def collapsed(self, values: Any, truth: Judged) -> Optional[str]:
+        return super().collapsed(values, truth.grades)
 
-    def mean_loss(self, task: Task, answers: Answers, truth: Judged) -> float:
-        if not self.pairwise:
-            return super().mean_loss(task, answers, truth)
-        return pair_loss(answers.values, truth.grades, truth.queries)
+    def columns(self, rows: Sequence[Row], values: np.ndarray, threshold: float) -> list:
+        """`query id score`"""
+        return [("query", (row.query for row in rows)), *super().columns(rows, values, threshold)]
 
-    # ---- prediction files, words
-
-    def prediction_files(self, task: Task, rows: Sequence[Row], values: Any,
+    def prediction_files(self, rows: Sequence[Row], values: Any,
                          threshold: float = THRESHOLD) -> list:
         """A table, and the ranking as trec_eval takes it."""
-        return [*super().prediction_files(task, rows, values, threshold),
+        return [*super().prediction_files(rows, values, threshold),
                 PredictionFile("run", "as a TREC run", run_lines(
                     kept(row for row in rows if row.pairs), values))]
 
-    def prediction_columns(self, task: Task, rows: Sequence[Row], values: np.ndarray,
-                           threshold: float) -> list:
-        """`query id score`"""
-        return [("query", (row.query for row in rows)),
-                *super().prediction_columns(task, rows, values, threshold)]
 
-    def words(self, task: Task) -> str:
-        return "scores of documents, trained on %s" % (
-            "pairs of them" if self.pairwise else "their grades")
+def _asked_for(settings: Any) -> bool:
+    return bool(settings.query_id_column)
+
+
+def _configured(task: Task, settings: Any) -> Task:
+    return dataclasses.replace(task, metrics=RankingScorer.default_metrics).with_options(
+        pairwise=settings.ranking_loss == "pairwise", highest_grade=settings.highest_grade)
+
+
+RANKING = TaskType("ranking", RankingReader, RankingHead, RankingScorer, RankingOptions(),
+                   verb="rank", is_asked_for=_asked_for, configured=_configured)
 
 
 def run_lines(rows: Sequence[Row], scores: np.ndarray) -> Iterator[str]:

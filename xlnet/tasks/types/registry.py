@@ -1,15 +1,15 @@
-"""The kinds of tasks by name.
+"""The task types by name.
 
 Flags of own files choose the first one that says it is asked for.
 """
 
-from xlnet.tasks.types.classification import Classification
-from xlnet.tasks.types.multi_label import MultiLabel
-from xlnet.tasks.types.multiple_choice import MultipleChoice
-from xlnet.tasks.types.ranking import Ranking
-from xlnet.tasks.types.regression import Regression
-from xlnet.tasks.types.spans import Spans
-from xlnet.tasks.types.tagging import Tagging
+from xlnet.tasks.types.classification import CLASSIFICATION
+from xlnet.tasks.types.multi_label import MULTI_LABEL
+from xlnet.tasks.types.multiple_choice import MULTIPLE_CHOICE
+from xlnet.tasks.types.ranking import RANKING
+from xlnet.tasks.types.regression import REGRESSION
+from xlnet.tasks.types.spans import SPANS
+from xlnet.tasks.types.tagging import TAGGING
 
-KINDS = {kind.name: kind for kind in (
-    Spans(), Tagging(), Ranking(), Regression(), MultipleChoice(), MultiLabel(), Classification())}
+TASK_TYPES = {each.name: each for each in (
+    SPANS, TAGGING, RANKING, REGRESSION, MULTIPLE_CHOICE, MULTI_LABEL, CLASSIFICATION)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from typing import Any, ClassVar, Optional
 
@@ -12,98 +13,94 @@ from xlnet.records.feature_spec import Feature
 from xlnet.tasks.files.readers import to_text
 from xlnet.tasks.metrics import split_metrics
 from xlnet.tasks.types.classification import differ
-from xlnet.tasks.types.kind import THRESHOLD, Kind, LossOptions
-from xlnet.tasks.types.task import Row, Task
+from xlnet.tasks.types.contract import (
+    THRESHOLD,
+    Head,
+    LossOptions,
+    Reader,
+    Scorer,
+    TaskType,
+    checked,
+    constant_baseline,
+)
+from xlnet.tasks.types.task import Row
 
-_NARROW = 0.01       # scores whose spread is less than this share of the labels' have collapsed
+_NARROW = 0.01       # scores with a spread below this fraction of the labels' are degenerate
 
 
-class Regression(Kind):
-    """The squared error of a score. Answer, decision and truth are a float32."""
-    name = "regression"
-    verb = "score"
-    default_metrics: ClassVar[tuple[str, ...]] = ("pearson", "spearman", "mse", "mae")
-    metrics = {"pearson": split_metrics.pearson, "spearman": split_metrics.spearman,
-               "mse": split_metrics.mse, "mae": split_metrics.mae}
-    lower_is_better = frozenset({"mse", "mae"})
-    baseline_words = "mean score"
+class RegressionReader(Reader):
+    """A label is a number."""
 
-    def is_asked_for(self, settings: Any) -> bool:
-        return settings.is_regression
-
-    def head_scope(self, name: str) -> str:
-        return "regression_%s" % name
-
-    # ---- files and records
-
-    def parse_label(self, task: Task, cells: list) -> tuple:
+    def parse_label(self, cells: list) -> tuple:
         text = to_text(cells[0]).strip() if cells else ""
-        return self.parse_score(task, text) if text else (
-            None, "column '%s' is empty" % task.label[0])
+        return self.parse_score(text) if text else (
+            None, "column '%s' is empty" % self.task.label[0])
 
-    def parse_score(self, task: Task, text: str) -> tuple:
+    def parse_score(self, text: str) -> tuple:
         """As `parse_label`, of a cell that is not empty."""
         try:
             score = float(text)
         except ValueError:
             score = math.nan
         return (score, None) if math.isfinite(score) else (
-            None, "column '%s': '%s' is not a number" % (task.label[0], text))
+            None, "column '%s': '%s' is not a number" % (self.task.label[0], text))
 
-    def label_array(self, task: Task, rows: Sequence[Row]) -> np.ndarray:
+    def label_array(self, rows: Sequence[Row]) -> np.ndarray:
         """float32 [n]"""
         return np.array([row.label or 0 for row in rows], np.float32)
 
-    def label_features(self, task: Task, length: int) -> tuple:
+
+class RegressionHead(Head):
+    """The squared error of a score, [B]."""
+
+    def _scope(self, name):
+        return "regression_%s" % name
+
+    def features(self, length: int) -> tuple:
         return (Feature("label_ids", (), "float"),)
 
-    # ---- the output layer
-
-    def logits(self, nn: Any, task: Task, features: dict, is_training: bool) -> Any:
-        """[B]"""
+    def logits(self, nn: Any, features: dict, is_training: bool) -> Any:
         return nn.tf.squeeze(nn.dense(nn.summary(), 1, nn.scope + "/logit"), axis=-1)
 
-    def loss(self, nn: Any, task: Task, logits: Any, features: dict,
-             options: Optional[LossOptions]) -> Any:
+    def loss(self, nn: Any, logits: Any, features: dict, options: Optional[LossOptions]) -> Any:
         return nn.tf.square(logits - features["label_ids"])
 
-    def served(self, tf: Any, task: Task, answers: dict, features: dict,
-               threshold: float = THRESHOLD) -> dict:
-        return {"score": answers["values"]}
+    def served(self, tf: Any, outputs: dict, features: dict, threshold: float = THRESHOLD) -> dict:
+        return {"score": outputs["values"]}
 
-    # ---- metrics
+    def words(self) -> str:
+        return "scores"
 
-    def constant_answer(self, task: Task, truth: np.ndarray) -> np.ndarray:
-        """The mean score."""
-        return truth.mean(axis=0)
 
-    def collapsed(self, task: Task, values: Any, truth: Any) -> Optional[str]:
+class RegressionScorer(Scorer):
+    """A prediction, a decision and the truth are a float32."""
+    default_metrics: ClassVar[tuple[str, ...]] = ("pearson", "spearman", "mse", "mae")
+    metrics = {name: getattr(split_metrics, name) for name in default_metrics}
+    lower_is_better = frozenset({"mse", "mae"})
+    baseline_words = "mean score"
+    column = "score"
+
+    def baseline(self, truth: Any) -> dict:
+        """Of the mean score."""
+        return constant_baseline(self, np.mean(truth), truth)
+
+    def collapsed(self, values: Any, truth: Any) -> Optional[str]:
         """Scores of next to no spread, while the true ones differ."""
         if not differ(truth) or np.std(values) >= _NARROW * np.std(truth):
             return None
         return "all scores are about %.2f" % np.mean(values)
 
-    # ---- from Python
+    def counts_in_words(self, rows: Sequence[Row]) -> str:
+        scores = self.task.reader.label_array(rows)
+        return "from %g to %g, mean %.2f" % (scores.min(), scores.max(), scores.mean())
 
-    def results(self, task: Task, rows: Sequence[Row], values: Any,
-                threshold: float = THRESHOLD) -> list:
-        """Floats."""
-        return self.checked(task, values, len(rows)).tolist()
-
-    # ---- prediction files, words
-
-    def prediction_columns(self, task: Task, rows: Sequence[Row], values: np.ndarray,
-                           threshold: float) -> list:
-        """`id score`"""
-        return [("id", (row.id for row in rows)),
-                ("score", self.answer_texts(task, values, threshold))]
-
-    def answer_texts(self, task: Task, values: np.ndarray, threshold: float) -> list:
+    def texts(self, values: np.ndarray, threshold: float) -> list:
         return ["%.6f" % value for value in values]
 
-    def words(self, task: Task) -> str:
-        return "scores"
+    def results(self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD) -> list:
+        """Floats."""
+        return checked(self.task, values, len(rows)).tolist()
 
-    def counts_in_words(self, task: Task, rows: Sequence[Row]) -> str:
-        scores = self.label_array(task, rows)
-        return "from %g to %g, mean %.2f" % (scores.min(), scores.max(), scores.mean())
+
+REGRESSION = TaskType("regression", RegressionReader, RegressionHead, RegressionScorer,
+                      verb="score", is_asked_for=operator.attrgetter("is_regression"))

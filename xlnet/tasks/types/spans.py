@@ -1,6 +1,6 @@
 """Questions whose answer is a span of a text, or that have none: SQuAD, CMRC and files like theirs.
 
-`Spans` is the kind of task. `question_windows` makes records of questions, `span_answers` finds the
+`question_windows` makes records of questions, `span_answers` finds the
 best spans over all windows, `span_scoring` says how good they are, `squad_files` reads them.
 
 Shape letters: n rows (questions), m records (windows), B records of a batch, T tokens, S and E the
@@ -15,7 +15,7 @@ import itertools
 import logging
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, ClassVar, Optional
+from typing import Any, Optional
 
 import numpy as np
 
@@ -26,7 +26,17 @@ from xlnet.tasks.files.row_store import Mapped, Names, kept
 from xlnet.tasks.metrics import span_metrics
 from xlnet.tasks.output import served_spans, span_answers
 from xlnet.tasks.output.prediction_files import PredictionFile
-from xlnet.tasks.types.kind import THRESHOLD, Answers, Kind, LossOptions, refuse_nan
+from xlnet.tasks.types.contract import (
+    THRESHOLD,
+    Head,
+    LossOptions,
+    Predictions,
+    Reader,
+    Scorer,
+    TaskType,
+    mean_over_windows,
+    refuse_nan,
+)
 from xlnet.tasks.types.task import Row, Task
 
 _log = logging.getLogger(__name__)
@@ -38,15 +48,8 @@ Truth = collections.namedtuple("Truth", "rows rule")
 
 
 @dataclasses.dataclass(frozen=True)
-class Spans(Kind):
-    """The answer is where its first and last token are, or that there is none.
-
-    A row's pair is (context, question); its label the true answers, `squad_files.Answer`s, () where
-    there is none. The joint head: logits of the start; of the end beside a start, the true one in
-    training; and whether there is an answer, of the mean of all tokens weighted by how likely they
-    are the start, and of <cls>. Variables are named as the reference's. The separate one: logits of
-    start and end from one dense layer; where <cls> is both, there is no answer.
-    """
+class SpanOptions:
+    """How questions are read, answered and scored."""
     doc_stride: int = 128            # pieces from one window of a paragraph to the next
     max_query_length: int = 64       # pieces of a question that are kept
     max_answer_length: int = 64      # pieces of an answer
@@ -57,67 +60,30 @@ class Spans(Kind):
     span_head: str = "joint"         # or "separate"
     scoring: Optional[str] = None    # key of `span_metrics.RULES`; None: as the file's version has
 
-    name = "spans"
-    verb = "answer"
-    default_metrics = ("f1", "exact")
-    baseline_words = "sentence that shares most words"
-    metrics: ClassVar[Mapping[str, Any]] = dict.fromkeys(
-        ("f1", "exact", "best_f1", "best_exact"))
-    program = "run_squad.py"
+
+class SpanReader(Reader):
+    """A row's pair is (context, question); its label the true answers, `squad_files.Answer`s, ()
+    where there is none."""
+    unit = "questions"
     plain_form = "json"
-    pads = "right"
+    forms = squad_files.FORMS
     takes_empty_text_b = True
-    token_features = question_windows.TOKEN_FEATURES
-    targets = ("start_positions", "end_positions", "is_impossible")
+    pads = "right"
 
-    # ---- from the command line to a task
+    @property
+    def record_options(self) -> tuple:
+        options = self.options
+        return options.doc_stride, options.max_query_length, options.max_segments
 
-    def is_asked_for(self, settings: Any) -> bool:
-        return isinstance(settings, SpanSettings)
+    def read(self, path: str, *args: Any, **how: Any) -> Sequence[Row]:
+        rows = super().read(path, *args, **how)
+        squad_files.note_places(path, rows)
+        return rows
 
-    def own_columns(self, settings: SpanSettings) -> dict:
-        """Questions on one paragraph belong together: they are held out together."""
-        label = (settings.answer_column, settings.answer_start_column)
-        return dict(text_a=(settings.context_column,), text_b=(settings.question_column,),
-                    label=tuple(filter(None, label)), id=settings.id_column,
-                    query=settings.context_column)
-
-    def configured(self, task: Task, settings: SpanSettings) -> Task:
-        files = dict(task.files) if settings.data_dir or settings.named_files else {}
-        evaluated = self._evaluated_file(task, settings)
-        if evaluated and "dev" not in settings.named_files:
-            files["dev"] = os.path.abspath(evaluated)
-        options = {field.name: getattr(settings, field.name) for field in dataclasses.fields(Spans)}
-        if settings.long_document != "memory":
-            options["max_segments"] = 1
-        kind = Spans(**dict(options, scoring=settings.scoring or self.scoring))
-        # Whatever is predicted, a run goes on with the questions that it began with.
-        holds_out = "train" in files and not settings.named_file
-        return dataclasses.replace(task, kind=kind, files=files,
-                                   dev_share=task.dev_share if holds_out else 0.0)
-
-    def _evaluated_file(self, task, settings):
-        """`predict_file`, unless it can only be predicted, as it has no answers; it is looked at
-        where that matters."""
-        path = settings.named_file
-        if not path or not (settings.do_train or settings.do_eval or settings.do_prepro):
-            return path
-        if settings.do_eval and not settings.data_dir:
-            return path         # nothing else is there: reading it will name what it lacks
-        if squad_files.has_answers(task, path, settings.predict_form):
-            return path
-        _log.info("note: %s has no answers: it is predicted, and not evaluated", path)
-        return None
-
-    # ---- files
-
-    def forms(self) -> Mapping[str, Callable]:
-        return squad_files.FORMS
-
-    def parse_label(self, task: Task, cells: list) -> tuple:
+    def parse_label(self, cells: list) -> tuple:
         return squad_files.parse_answers(cells)
 
-    def check_row(self, task: Task, row: Row, seen: dict) -> Optional[str]:
+    def check_row(self, row: Row, seen: dict) -> Optional[str]:
         """seen: the ids of the rows before."""
         if not seen.setdefault("ids", Names()).add(row.id):
             return "duplicate id '%s'" % row.id
@@ -128,54 +94,61 @@ class Spans(Kind):
                     % (row.id, answer.start, len(context))
         return None
 
-    def note_faults(self, task: Task, path: str, rows: Sequence[Row]) -> None:
-        squad_files.note_places(path, rows)
-
-    def training_rows(self, task: Task, rows: Sequence[Row], seed: int,
-                      data_dir: str) -> Sequence[Row]:
-        """All but those whose answer has no place; `note_faults` has named them."""
+    def training_rows(self, rows: Sequence[Row], seed: int, data_dir: str) -> Sequence[Row]:
+        """All but those whose answer has no place; `read` has named them."""
         has_place = [not row.label or squad_files.place_of(row).is_known for row in rows]
         return rows if all(has_place) else kept(itertools.compress(rows, has_place))
 
-    def training_unit(self, task: Task) -> str:
-        return "questions"
-
-    # ---- records
-
-    def label_features(self, task: Task, length: int) -> tuple:
-        return question_windows.window_features(length // self.max_segments)
-
-    def record_options(self) -> tuple:
-        return self.doc_stride, self.max_query_length, self.max_segments
-
-    def examples(self, task: Task, rows: Sequence[Row]) -> Collection[question_windows.Question]:
+    def examples(self, rows: Sequence[Row]) -> Collection[question_windows.Question]:
         """The first answer of a row is the one to be learned."""
         return Mapped(_example, rows)
 
     def encode(self, examples: list, tokenizer: Any, layout: encoding.Layout) -> tuple:
+        stride, max_query_length, segments = self.record_options
         return question_windows.encode(
-            examples, tokenizer, layout.max_seq_length // self.max_segments,
-            stride=self.doc_stride, max_query_length=self.max_query_length,
-            segments=self.max_segments)
+            examples, tokenizer, layout.max_seq_length // segments, stride=stride,
+            max_query_length=max_query_length, segments=segments)
 
-    # ---- the output layer
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return "question", "context"
 
-    def head_scope(self, name: str) -> str:
-        return "start_logits" if self.span_head == "joint" else "span_logits"
+    def graph_features(self, encoder: Any, text: Callable) -> dict:
+        question, context = text("question"), text("context")
+        return encoder.questions(context, question, stride=self.options.doc_stride,
+                                 max_query_length=self.options.max_query_length)
 
-    def logits(self, nn: Any, task: Task, features: dict, is_training: bool) -> dict:
+
+class SpanHead(Head):
+    """The answer is where its first and last token are, or that there is none.
+
+    The joint head: logits of the start; of the end beside a start, the true one in training; and
+    whether there is an answer, of the mean of all tokens weighted by how likely they are the start,
+    and of <cls>. Variables are named as the original's. The separate one: logits of start and end
+    from one dense layer; where <cls> is both, there is no answer.
+    """
+    token_features = question_windows.TOKEN_FEATURES
+    targets = ("start_positions", "end_positions", "is_impossible")
+
+    def _scope(self, name):
+        return "start_logits" if self.options.span_head == "joint" else "span_logits"
+
+    def features(self, length: int) -> tuple:
+        return question_windows.window_features(length // self.options.max_segments)
+
+    def logits(self, nn: Any, features: dict, is_training: bool) -> dict:
         tf = nn.tf
         place = nn.count_to(tf.shape(nn.sequence)[1], features["cls_index"].dtype)    # [T]
         is_hidden = (place >= features["paragraph_len"][:, None]) & tf.not_equal(
             place, features["cls_index"][:, None])
-        outputs = self.head(nn, tf.cast(is_hidden, tf.float32), features["cls_index"],
-                            None if is_training else self.start_n_top,
-                            features.get("start_positions", features["cls_index"]))
+        outputs = self.beams(nn, tf.cast(is_hidden, tf.float32), features["cls_index"],
+                             None if is_training else self.options.start_n_top,
+                             features.get("start_positions", features["cls_index"]))
         return dict(outputs, **{name: features[name] for name in (
             "paragraph_len", "widest_start", "widest_end", *self.token_features)})
 
-    def head(self, nn: Any, is_hidden: Any, cls_index: Any, num_starts: Optional[int],
-             true_start: Any) -> dict:
+    def beams(self, nn: Any, is_hidden: Any, cls_index: Any, num_starts: Optional[int],
+              true_start: Any) -> dict:
         """What the output layer computes of `nn.sequence` [B,T,D].
 
         Args:
@@ -189,7 +162,7 @@ class Spans(Kind):
           `end_top_log_probs`, `end_top_index` [B,S,E]. The separate head has `cls_logits` with a
           beam alone.
         """
-        if self.span_head == "separate":
+        if self.options.span_head == "separate":
             return self._separate_head(nn, is_hidden, cls_index, num_starts)
         with nn.beside_network():
             return self._joint_head(nn, is_hidden, cls_index, num_starts, true_start)
@@ -206,9 +179,9 @@ class Spans(Kind):
             no_text = tf.maximum(is_hidden, tf.one_hot(cls_index, size))
             best = _top(tf, _hide(start, no_text), num_starts)
             length = tf.range(size) - best.indices[:, :, None] + 1                    # [B,S,T]
-            fits = tf.cast((length >= 1) & (length <= self.max_answer_length), tf.float32)
+            fits = tf.cast((length >= 1) & (length <= self.options.max_answer_length), tf.float32)
             ends = _top(tf, _hide(end[:, None], tf.maximum(no_text[:, None], 1 - fits)),
-                        self.end_n_top)
+                        self.options.end_n_top)
             outputs["start_top_log_probs"], outputs["start_top_index"] = best
             outputs["end_top_log_probs"], outputs["end_top_index"] = ends
             answer = tf.reduce_max(best.values[:, :, None] + ends.values, axis=[1, 2])
@@ -229,7 +202,7 @@ class Spans(Kind):
         outputs["end_log_probs"] = ends[:, -1]
         if num_starts:
             outputs["end_top_log_probs"], outputs["end_top_index"] = _top(
-                tf, ends[:, :-1], self.end_n_top)
+                tf, ends[:, :-1], self.options.end_n_top)
         outputs["cls_logits"] = self._answerability(nn, tf.nn.softmax(start), cls_index)
         return outputs
 
@@ -253,19 +226,18 @@ class Spans(Kind):
                                       sequence.shape.as_list()[-1], "dense_0"))
             return nn.linear(nn.dropout(hidden), 1, "dense_1")[:, 0]
 
-    def loss(self, nn: Any, task: Task, logits: dict, features: dict,
-             options: Optional[LossOptions]) -> Any:
-        """The mean of start and end, and half of that of answerability, as in the reference; of the
+    def loss(self, nn: Any, logits: dict, features: dict, options: Optional[LossOptions]) -> Any:
+        """The mean of start and end, and half of that of answerability, as in the original; of the
         separate head, to which no answer is a place, the mean alone."""
         where = [-nn.gather_rows(logits[name + "_log_probs"][:, :, None],
                                  features[name + "_positions"][:, None])[:, 0, 0]
                  for name in ("start", "end")]
-        if self.span_head == "separate":
+        if self.options.span_head == "separate":
             return 0.5 * (where[0] + where[1])
         return 0.5 * (where[0] + where[1] + nn.sigmoid_cross_entropy(
             logits["cls_logits"], features["is_impossible"]))
 
-    def answers(self, nn: Any, task: Task, logits: dict) -> dict:
+    def outputs(self, nn: Any, logits: dict) -> dict:
         """What `span_answers.join` takes."""
         tf = nn.tf
         starts, ends = logits["start_top_index"], logits["end_top_index"]    # [B,S], [B,S,E]
@@ -285,49 +257,46 @@ class Spans(Kind):
         size, low, high = (logits[name][:, None, None] for name in
                            ("paragraph_len", "widest_start", "widest_end"))
         return ((starts >= low) & (starts < high) & (ends >= starts) & (ends < size)
-                & (ends - starts < self.max_answer_length))
+                & (ends - starts < self.options.max_answer_length))
 
-    # ---- served as a graph
-
-    def texts_of_row(self, task: Task) -> tuple[str, ...]:
-        return "question", "context"
-
-    def graph_features(self, encoder: Any, task: Task, texts: dict) -> dict:
-        return encoder.questions(texts["context"], texts["question"], stride=self.doc_stride,
-                                 max_query_length=self.max_query_length)
-
-    def graph_join(self, tf: Any, answers: dict, row: Any) -> dict:
-        return served_spans.join(tf, answers, row)
-
-    def served(self, tf: Any, task: Task, answers: dict, features: dict,
-               threshold: float = THRESHOLD) -> dict:
-        """Of raw text what `served_spans.answers` says of each question; of records a
-        dict of arrays by window, as `answers` has it."""
-        if "context" not in features:
-            return answers
-        return served_spans.answers(tf, answers, features["context"], self.n_best_size, threshold)
-
-    # ---- from answers to decisions
-
-    def join(self, task: Task, outputs: dict, windows: Optional[np.ndarray]) -> Answers:
+    def join(self, outputs: dict, windows: Optional[np.ndarray]) -> Predictions:
         """values: n `span_answers.Found`, over all windows of each question."""
         assert windows is not None, "the records of questions are windows"
-        loss = super().join(task, {"values": outputs["null_score"], "loss": outputs["loss"]},
-                            windows).loss
-        return Answers(span_answers.join(outputs, windows), loss)
+        return Predictions(span_answers.join(outputs, windows),
+                           mean_over_windows(outputs["loss"], windows))
 
-    # ---- metrics
+    def graph_join(self, tf: Any, outputs: dict, row: Any) -> dict:
+        return served_spans.join(tf, outputs, row)
 
-    def truth(self, task: Task, rows: Sequence[Row]) -> Truth:
+    def served(self, tf: Any, outputs: dict, features: dict, threshold: float = THRESHOLD) -> dict:
+        """Of raw text what `served_spans.answers` says of each question; of records a dict of
+        arrays by window, as `outputs` has it."""
+        if "context" not in features:
+            return outputs
+        return served_spans.answers(tf, outputs, features["context"], self.options.n_best_size,
+                                    threshold)
+
+    def words(self) -> str:
+        return "answers of up to %d tokens, windows every %d tokens" % (
+            self.options.max_answer_length, self.options.doc_stride)
+
+
+class SpanScorer(Scorer):
+    """Exact match and F1 of the texts of answers."""
+    default_metrics = ("f1", "exact")
+    metrics: Mapping[str, Any] = dict.fromkeys(("f1", "exact", "best_f1", "best_exact"))
+    baseline_words = "sentence that shares most words"
+
+    def truth(self, rows: Sequence[Row]) -> Truth:
         has_none = any(row.label == () for row in rows)
-        return Truth(rows, self.scoring or ("squad2.0" if has_none else "squad1.1"))
+        return Truth(rows, self.options.scoring or ("squad2.0" if has_none else "squad1.1"))
 
-    def evaluate(self, task: Task, values: Any, truth: Truth, threshold: float = THRESHOLD) -> dict:
+    def evaluate(self, values: Any, truth: Truth, threshold: float = THRESHOLD) -> dict:
         """The official script's numbers: those of the answers as predicted; where some questions
         have none also of those with and without an answer, and the best that a threshold could
         do."""
         null = span_answers.null_probabilities(values)
-        refuse_nan(task, null)
+        refuse_nan(self.task, null)
         texts = span_answers.texts(truth.rows, values)
         scores = span_metrics.score(truth.rule, texts,
                                     list(map(squad_files.as_in_context, truth.rows)))
@@ -338,41 +307,80 @@ class Spans(Kind):
                 getattr(scores, name), [bool(text) for text in texts], scores, null)
         shown = (*found, *best) if not scores.has_answer.all() else tuple(found)
         found.update(best)
-        return {name: found[name] for name in dict.fromkeys((*task.metrics, *shown))}
+        return {name: found[name] for name in dict.fromkeys((*self.task.metrics, *shown))}
 
-    def baseline(self, task: Task, truth: Truth) -> dict:
-        """A sentence for every question: thresholds say nothing."""
-        result = self.evaluate(task, [span_answers.closest_sentence(*row.pairs[0])
-                                      for row in truth.rows], truth)
+    def baseline(self, truth: Truth) -> dict:
+        """Of a sentence for every question: thresholds say nothing."""
+        result = self.evaluate([span_answers.closest_sentence(*row.pairs[0])
+                                for row in truth.rows], truth)
         return {name: value for name, value in result.items()
-                if name in task.metrics or not name.startswith("best_")}
+                if name in self.task.metrics or not name.startswith("best_")}
 
-    # ---- from Python
-
-    def results(self, task: Task, rows: Sequence[Row], values: Any,
-                threshold: float = THRESHOLD) -> list:
-        return span_answers.answers(rows, values, self.n_best_size, threshold)
-
-    # ---- prediction files, words
-
-    def prediction_files(self, task: Task, rows: Sequence[Row], values: Any,
-                         threshold: float = THRESHOLD) -> list:
-        """The official forms: the answers, the n best of each question, and the probabilities that
-        there is none."""
-        answers, n_best, null = span_answers.official(rows, values, self.n_best_size, threshold)
-        return [PredictionFile("json", None, [span_answers.as_json(answers)]),
-                PredictionFile("nbest.json", "n best answers", [span_answers.as_json(n_best)]),
-                PredictionFile("na_prob.json", "probabilities of no answer", [
-                    span_answers.as_json(null)])]
-
-    def counts_in_words(self, task: Task, rows: Sequence[Row]) -> str:
+    def counts_in_words(self, rows: Sequence[Row]) -> str:
         answered = sum(bool(row.label) for row in rows)
         return "%s with an answer, %s without" % tuple(
             map("{:,}".format, (answered, len(rows) - answered)))
 
-    def words(self, task: Task) -> str:
-        return "answers of up to %d tokens, windows every %d tokens" % (
-            self.max_answer_length, self.doc_stride)
+    def prediction_files(self, rows: Sequence[Row], values: Any,
+                         threshold: float = THRESHOLD) -> list:
+        """The official forms: the answers, the n best of each question, and the probabilities that
+        there is none."""
+        names = (("json", None), ("nbest.json", "n best answers"),
+                 ("na_prob.json", "probabilities of no answer"))
+        return [PredictionFile(*name, [span_answers.as_json(content)]) for name, content in zip(
+            names, span_answers.official(rows, values, self.options.n_best_size, threshold))]
+
+    def results(self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD) -> list:
+        return span_answers.answers(rows, values, self.options.n_best_size, threshold)
+
+
+# ---- from the command line to a task
+
+def _asked_for(settings: Any) -> bool:
+    return isinstance(settings, SpanSettings)
+
+
+def _own_columns(settings: SpanSettings) -> dict:
+    """Questions on one paragraph belong together: they are held out together."""
+    label = (settings.answer_column, settings.answer_start_column)
+    return dict(text_a=(settings.context_column,), text_b=(settings.question_column,),
+                label=tuple(filter(None, label)), id=settings.id_column,
+                query=settings.context_column)
+
+
+def _configured(task: Task, settings: SpanSettings) -> Task:
+    files = dict(task.files) if settings.data_dir or settings.named_files else {}
+    evaluated = _evaluated_file(task, settings)
+    if evaluated and "dev" not in settings.named_files:
+        files["dev"] = os.path.abspath(evaluated)
+    options = {field.name: getattr(settings, field.name)
+               for field in dataclasses.fields(SpanOptions)}
+    if settings.long_document != "memory":
+        options["max_segments"] = 1
+    options["scoring"] = settings.scoring or task.options.scoring
+    # Whatever is predicted, a run resumes with the questions that it began with.
+    holds_out = "train" in files and not settings.named_file
+    return dataclasses.replace(task, files=files, dev_share=task.dev_share if holds_out else 0.0) \
+        .with_options(**options)
+
+
+def _evaluated_file(task, settings):
+    """`predict_file`, unless it can only be predicted, as it has no answers; it is looked at
+    where that matters."""
+    path = settings.named_file
+    if not path or not (settings.do_train or settings.do_eval or settings.do_prepro):
+        return path
+    if settings.do_eval and not settings.data_dir:
+        return path         # nothing else is there: reading it will name what it lacks
+    if squad_files.has_answers(task, path, settings.predict_form):
+        return path
+    _log.info("note: %s has no answers: it is predicted, and not evaluated", path)
+    return None
+
+
+SPANS = TaskType("spans", SpanReader, SpanHead, SpanScorer, SpanOptions(), verb="answer",
+                 program="run_squad.py", is_asked_for=_asked_for, own_columns=_own_columns,
+                 configured=_configured)
 
 
 def _example(row):

@@ -6,7 +6,7 @@ import collections
 import dataclasses
 import functools
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Optional
 
 import numpy as np
@@ -19,7 +19,16 @@ from xlnet.tasks.files.row_store import Mapped, kept
 from xlnet.tasks.metrics import entity_metrics
 from xlnet.tasks.output.prediction_files import PredictionFile
 from xlnet.tasks.types.classification import weights_of
-from xlnet.tasks.types.kind import THRESHOLD, Answers, Kind, LossOptions, mean_over_windows
+from xlnet.tasks.types.contract import (
+    THRESHOLD,
+    Head,
+    LossOptions,
+    Predictions,
+    Reader,
+    Scorer,
+    TaskType,
+    mean_over_windows,
+)
 from xlnet.tasks.types.task import Asked, Row, Task
 from xlnet.tokenization.tokenizer import is_unspaced
 
@@ -56,54 +65,32 @@ def _accuracy(task, decisions, truth, values):
 
 
 @dataclasses.dataclass(frozen=True)
-class Tagging(Kind):
-    """A softmax over the tags at the first piece of each word.
-
-    The labels of a task are all tags of the scheme that is learned (`schemes.learned`), O first. An
-    answer is two tags' ids for each word, int32 [W,2]: the most probable tag of the word by itself,
-    and its tag in the most probable one of the legal sequences, which is the decision. So where
-    the first ones are legal together nothing is changed; where not, they are repaired. The truth is
-    the rows.
-    """
+class TaggingOptions:
+    """Of files, and of the loss."""
     scheme: str = "auto"             # of the files; "auto" until the train file is read
     is_scheme_given: bool = False    # by the user, so that files are repaired, not refused
     is_spaced: bool = True           # words of files without spaces stand between spaces
     all_pieces: bool = False         # the loss is at all pieces of a word, not at the first
-
-    name = "tagging"
-    verb = "tag"
-    has_labels = True
-    smooths_labels = True
-    baseline_words = "most frequent tag"
-    default_metrics = ("f1", "precision", "recall", "accuracy")
-    metrics = {"f1": _entity_metric("f1"), "precision": _entity_metric("precision"),
-               "recall": _entity_metric("recall"), "accuracy": _accuracy}
-    program = "run_tagger.py"
-    plain_form = ""                 # recognized by the content
-    own_forms = ()
 
     @property
     def learned_scheme(self) -> str:
         """The scheme of the task's labels."""
         return schemes.learned(self.scheme)
 
-    def is_asked_for(self, settings: Any) -> bool:
-        return isinstance(settings, TaggerSettings)
 
-    def own_columns(self, settings: TaggerSettings) -> dict:
-        return dict(text_a=(settings.word_column,), text_b=(), id=None,
-                    label=(settings.tag_column,) if settings.tag_column else ())
+class TaggingReader(Reader):
+    """Sentences. The labels of a task are all tags of the scheme that is learned, O first; the
+    label of a row is its tags."""
+    unit = "sentences"
+    plain_form = ""                 # recognized by the content
+    own_forms = ()
 
-    def configured(self, task: Task, settings: TaggerSettings) -> Task:
-        return dataclasses.replace(task, kind=Tagging(
-            settings.scheme, settings.scheme != "auto",
-            all_pieces=settings.tagged_pieces == "all"))
-
-    def from_train_file(self, task: Task, path: str) -> Task:
+    def from_train_file(self, path: str) -> Task:
         """With the tags, the scheme, the tags' column, and whether words stand between spaces."""
-        given = self.scheme if self.is_scheme_given else None
+        task = self.task
+        given = self.options.scheme if self.options.is_scheme_given else None
         found = faults.Found()
-        sentences = kept(_checked(path, self._read(task, path, None, need_tags=True),
+        sentences = kept(_checked(path, self._sentences(path, None, need_tags=True),
                                   functools.cache(lambda tag: schemes.tag_fault(tag, given)),
                                   found, task.skips_faults))
         found.end(path, task.skips_faults and bool(sentences))
@@ -122,90 +109,95 @@ class Tagging(Kind):
                 names if names and not names[0].isdecimal() else (column,) for names, column in (
                     (task.text_a, source.word_column), (task.label, source.tag_column)))
             task = dataclasses.replace(task, text_a=text_a, label=label)
-        kind = dataclasses.replace(self, scheme=scheme, is_spaced=_is_spaced(sentences))
-        return dataclasses.replace(task, kind=kind,
-                                   labels=schemes.all_tags(labels, kind.learned_scheme))
+        return dataclasses.replace(task, labels=schemes.all_tags(labels, schemes.learned(scheme))) \
+            .with_options(scheme=scheme, is_spaced=_is_spaced(sentences))
 
-    def _read(self, task, path, form, need_tags):
+    def _sentences(self, path, form, need_tags):
         """The sentences; the tags of texts with entities are of the files' scheme, too."""
+        task, scheme = self.task, self.options.scheme
         for sentence in tagged_files.read(
                 path, form, task.text_a[0], task.label[0] if task.label else None, need_tags,
                 encoding=task.encoding, delimiter=task.delimiter, skips=task.skips_faults):
-            if sentence.tags and sentence.entities is not None and self.scheme != "auto":
-                sentence = sentence._replace(tags=schemes.repaired(sentence.tags, self.scheme))
+            if sentence.tags and sentence.entities is not None and scheme != "auto":
+                sentence = sentence._replace(tags=schemes.repaired(sentence.tags, scheme))
             yield sentence
 
-    def from_model(self, task: Task, stored: dict) -> Task:
-        """The same from the `task.json` of a model."""
-        options = {name: stored["kind_options"][name] for name in ("scheme", "is_spaced")}
-        text_a, label = (tuple(stored["columns"].get(name, getattr(task, name)))
+    def from_model(self, stored: dict) -> Task:
+        text_a, label = (tuple(stored["columns"].get(name, getattr(self.task, name)))
                          for name in ("text_a", "label"))
-        return dataclasses.replace(task, kind=dataclasses.replace(self, **options),
-                                   labels=tuple(stored["labels"]), text_a=text_a, label=label)
+        return dataclasses.replace(super().from_model(stored), text_a=text_a, label=label) \
+            .with_options(**{name: stored["kind_options"][name]
+                             for name in ("scheme", "is_spaced")})
 
-    def known_metrics(self, task: Task) -> tuple:
-        return tuple(self.metrics)
-
-    def training_unit(self, task: Task) -> str:
-        return "sentences"
-
-    # ---- files and records
-
-    def read_rows(self, task: Task, path: str, need_labels: bool,
-                  form: Optional[str]) -> Sequence[Row]:
-        sentences = self._read(task, path, form or None, need_labels)
+    def read(self, path: str, need_labels: bool, header: Optional[Sequence[str]] = None,
+             form: Optional[str] = None, skips: bool = False) -> Sequence[Row]:
+        task, scheme = self.task, self.options.scheme
+        sentences = self._sentences(path, form or None, need_labels)
         labels = schemes.labels_of([task.class_names])
 
         @functools.cache
         def fault(tag):
-            return schemes.tag_fault(tag, self.scheme) or schemes.unknown_label(tag, labels)
+            return schemes.tag_fault(tag, scheme) or schemes.unknown_label(tag, labels)
 
-        found, legality = faults.Found(), _Legality(path, self.scheme)
+        found, legality = faults.Found(), _Legality(path, scheme)
         if need_labels:
             sentences = legality.checked(_checked(path, sentences, fault, found,
                                                   task.skips_faults))
         rows = kept(self._row(i, sentence, fault) for i, sentence in enumerate(sentences))
         found.end(path, task.skips_faults and bool(rows))
-        legality.tell(self.is_scheme_given)
+        legality.tell(self.options.is_scheme_given)
         return rows
 
     def _row(self, index, sentence, fault):
         tags = sentence.tags
         if tags is not None:
             tags = None if any(map(fault, set(tags))) else schemes.tags_of(
-                schemes.spans(tags), len(tags), self.learned_scheme)
-        between = " " if self.is_spaced else ""
+                schemes.spans(tags), len(tags), self.options.learned_scheme)
+        between = " " if self.options.is_spaced else ""
         return Row(str(index), ((between.join(sentence.words), None),), tags, source=sentence)
 
-    def examples(self, task: Task, rows: Sequence[Row]) -> Collection:
-        position = {tag: id for id, tag in enumerate(task.class_names)}
+    def examples(self, rows: Sequence[Row]) -> Collection:
+        position = {tag: id for id, tag in enumerate(self.task.class_names)}
 
         def example(row):
             words, after_space = row.source.words, row.source.after_space
             return word_encoding.Example(
-                words, list(map(int, after_space or [self.is_spaced] * len(words))),
+                words, list(map(int, after_space or [self.options.is_spaced] * len(words))),
                 None if row.label is None else [position[tag] for tag in row.label])
         return Mapped(example, rows)
-
-    def label_features(self, task: Task, length: int) -> tuple:
-        return word_encoding.features(length)
 
     def encode(self, examples: list, tokenizer: Any, layout: encoding.Layout) -> tuple:
         return word_encoding.arrays_of(examples, tokenizer, layout)
 
-    # ---- the output layer
+    def row(self, id: str, asked: Asked) -> tuple:
+        try:
+            sentence = tagged_files.of_text(asked.text_a) if isinstance(asked.text_a, str) \
+                else tagged_files.of_words(asked.text_a)
+        except ValueError as e:
+            return None, str(e)
+        return self._row(id, sentence, None), None
 
-    def logits(self, nn: Any, task: Task, features: dict, is_training: bool) -> Scores:
-        logits = nn.dense(nn.sequence, len(task.class_names), nn.scope + "/logit")
+    def graph_features(self, encoder: Any, text: Callable) -> dict:
+        return encoder.words(text("text_a"))
+
+
+class TaggingHead(Head):
+    """A softmax over the tags at the first piece of each word."""
+    smooths_labels = True
+
+    def features(self, length: int) -> tuple:
+        return word_encoding.features(length)
+
+    def logits(self, nn: Any, features: dict, is_training: bool) -> Scores:
+        logits = nn.dense(nn.sequence, len(self.task.class_names), nn.scope + "/logit")
         return Scores(logits, features["word_starts"], features["sentence_edges"])
 
-    def loss(self, nn: Any, task: Task, logits: Scores, features: dict,
-             options: Optional[LossOptions]) -> Any:
+    def loss(self, nn: Any, logits: Scores, features: dict, options: Optional[LossOptions]) -> Any:
         """The mean over the pieces of a record at which there is a loss."""
         tf, length = nn.tf, nn.tf.shape(logits.logits)[1]                         # T'
         labels = features["label_ids"][:, -length:]                               # int32 [B,T']
         counts = labels > 0
-        if not (self.all_pieces and options):
+        if not (self.options.all_pieces and options):
             counts &= logits.word_starts[:, -length:] > 0
         ids = tf.maximum(labels - 1, 0)
         smoothing, class_weights = options or LossOptions()
@@ -216,122 +208,130 @@ class Tagging(Kind):
         loss, count = (tf.reduce_sum(x, axis=1, keepdims=True) for x in (loss * counts, counts))
         return (loss / tf.maximum(count, 1.))[:, 0]
 
-    def answers(self, nn: Any, task: Task, logits: Scores) -> dict:
+    def outputs(self, nn: Any, logits: Scores) -> dict:
         """int32 [B,T,2]: the tags of each word at its first piece, -1 elsewhere."""
         tf, starts = nn.tf, logits.word_starts
         scores, length = logits.logits, tf.shape(logits.logits)[1]                # [B,T',L]
         alone = tf.argmax(scores, axis=2, output_type=tf.int32)
         together = nn.best_path(
             scores, starts[:, -length:] > 0, logits.sentence_edges > 0,
-            *schemes.legal_transitions(task.class_names, self.learned_scheme))
+            *schemes.legal_transitions(self.task.class_names, self.options.learned_scheme))
         tags = tf.stack([alone, together], axis=2)
         padding = [[0, 0], [tf.shape(starts)[1] - length, 0], [0, 0]]
         is_word = tf.tile(starts[:, :, None] > 0, [1, 1, 2])
         tags = tf.pad(tags, padding)
         return {"values": tf.where(is_word, tags, -tf.ones_like(tags))}
 
-    def served(self, tf: Any, task: Task, answers: dict, features: dict,
-               threshold: float = THRESHOLD) -> dict:
+    def join(self, outputs: dict, windows: Optional[np.ndarray]) -> Predictions:
+        """values: the tags of each row, a list of n arrays int32 [W,2]."""
+        assert windows is not None, "sentences are split where they do not fit"
+        parts = np.split(outputs["values"], np.cumsum(windows)[:-1])
+        return Predictions([part[part[:, :, 0] >= 0] for part in parts],
+                           mean_over_windows(outputs["loss"], windows))
+
+    def served(self, tf: Any, outputs: dict, features: dict, threshold: float = THRESHOLD) -> dict:
         """The tag of each word at its first piece, "" elsewhere: string [B,T]. Of raw text words
         and tags, string [B,W], and the entities: labels, string, and their characters in the text,
         int32 [B,E]; "" and -1 where a text has fewer."""
-        ids = answers["values"][:, :, 1]
+        ids = outputs["values"][:, :, 1]
         if "words" not in features:
-            return {"tags": tf.gather(tf.constant(("", *task.class_names)), ids + 1)}
+            return {"tags": tf.gather(tf.constant(("", *self.task.class_names)), ids + 1)}
         ids = tf.ragged.boolean_mask(ids, features["word_starts"] > 0)                # [B, (W)]
-        tags = ids.with_flat_values(tf.gather(tf.constant(task.class_names), ids.flat_values))
-        found = schemes.graph_spans(tf, ids, task.class_names, self.learned_scheme,
+        tags = ids.with_flat_values(tf.gather(tf.constant(self.task.class_names), ids.flat_values))
+        found = schemes.graph_spans(tf, ids, self.task.class_names, self.options.learned_scheme,
                                     features["word_begins"], features["word_ends"])
         return dict({"words": features["words"], "tags": tags.to_tensor("")}, **{
             "entity_" + name: value.to_tensor(-1 if value.dtype == tf.int32 else "")
             for name, value in zip(("labels", "starts", "ends"), found)})
 
-    def graph_features(self, encoder: Any, task: Task, texts: dict) -> dict:
-        return encoder.words(texts["text_a"])
-
-    def class_weights(self, text: str, task: Task, rows: Optional[Sequence[Row]]) -> Optional[list]:
+    def class_weights(self, text: str, rows: Optional[Sequence[Row]]) -> Optional[list]:
         """Labels are tags."""
-        counts = None if rows is None else collections.Counter(
-            tag for row in rows for tag in row.label)
-        return weights_of(text, task, counts)
+        return weights_of(text, self.task, None if rows is None else collections.Counter(
+            tag for row in rows for tag in row.label))
 
-    # ---- decisions and metrics
+    def words(self) -> str:
+        return "entities %s, scheme %s" % (
+            ", ".join(schemes.labels_of([self.task.class_names])), self.options.scheme)
 
-    def join(self, task: Task, outputs: dict, windows: Optional[np.ndarray]) -> Answers:
-        """values: the tags of each row, a list of n arrays int32 [W,2]."""
-        assert windows is not None, "sentences are split where they do not fit"
-        values = outputs["values"]
-        parts = np.split(values, np.cumsum(windows)[:-1])
-        return Answers([part[part[:, :, 0] >= 0] for part in parts],
-                       mean_over_windows(outputs["loss"], windows))
 
-    def decide(self, task: Task, values: Any, threshold: float = THRESHOLD) -> Any:
-        """Legal tags: n tuples."""
-        return [schemes.repaired([task.class_names[id] for id in ids[:, 1]], self.learned_scheme)
-                for ids in values]
+class TaggingScorer(Scorer):
+    """A prediction is two tags' ids for each word, int32 [W,2]: the most probable tag of the word
+    alone, and its tag in the most probable legal sequence, which is the decision. So where the
+    first ones are legal together nothing is changed; where not, they are repaired. The truth is the
+    rows."""
+    default_metrics = ("f1", "precision", "recall", "accuracy")
+    metrics = dict({name: _entity_metric(name) for name in default_metrics[:3]},
+                   accuracy=_accuracy)
+    baseline_words = "most frequent tag"
 
-    def constant_answer(self, task: Task, truth: Any) -> np.ndarray:
-        """The most frequent tag, of one word: [2]."""
-        counts = collections.Counter(tag for row in truth for tag in row.label)
-        return np.full(2, task.class_names.index(counts.most_common(1)[0][0]))
-
-    def truth(self, task: Task, rows: Sequence[Row]) -> Sequence[Row]:
+    def truth(self, rows: Sequence[Row]) -> Sequence[Row]:
         return rows
 
-    def evaluate(self, task: Task, values: Any, truth: Any, threshold: float = THRESHOLD) -> dict:
+    def decide(self, values: Any, threshold: float = THRESHOLD) -> Any:
+        """Legal tags: n tuples."""
+        return [schemes.repaired([self.task.class_names[id] for id in ids[:, 1]],
+                                 self.options.learned_scheme) for ids in values]
+
+    def evaluate(self, values: Any, truth: Any, threshold: float = THRESHOLD) -> dict:
         _check_lengths(values, truth)
-        decisions = self.decide(task, values)
-        return {name: float(self.metrics[name](task, decisions, truth, values))
-                for name in task.metrics}
+        decisions = self.decide(values)
+        return {name: float(self.metrics[name](self.task, decisions, truth, values))
+                for name in self.task.metrics}
 
-    def baseline(self, task: Task, truth: Any) -> dict:
-        constant = self.constant_answer(task, truth)
-        return self.evaluate(task, [np.tile(constant, (len(row.label), 1))
-                                    for row in truth], truth)
+    def baseline(self, truth: Any) -> dict:
+        """Of the most frequent tag."""
+        counts = collections.Counter(tag for row in truth for tag in row.label)
+        id = self.task.class_names.index(counts.most_common(1)[0][0])
+        return self.evaluate([np.full((len(row.label), 2), id) for row in truth], truth)
 
-    def collapsed(self, task: Task, values: Any, truth: Any) -> Optional[str]:
+    def collapsed(self, values: Any, truth: Any) -> Optional[str]:
         """One tag for all words, while the true ones differ."""
         found, true = (set().union(*tags) for tags in (
-            self.decide(task, values), [row.label for row in truth]))
+            self.decide(values), [row.label for row in truth]))
         return "every word is '%s'" % found.pop() if len(found) == 1 < len(true) else None
 
-    def table(self, task: Task, values: Any, truth: Any, threshold: float) -> str:
-        counts = _counts(self.decide(task, values), truth)
+    def table(self, values: Any, truth: Any, threshold: float,
+              plot_path: Optional[str] = None) -> str:
+        counts = _counts(self.decide(values), truth)
         return "%s\n\n%s" % (entity_metrics.table(counts), _repairs(values))
 
-    # ---- from Python
-
-    def row(self, task: Task, id: str, asked: Asked) -> tuple:
-        try:
-            sentence = tagged_files.of_text(asked.text_a) if isinstance(asked.text_a, str) \
-                else tagged_files.of_words(asked.text_a)
-        except ValueError as e:
-            return None, str(e)
-        return self._row(id, sentence, None), None
-
-    def results(self, task: Task, rows: Sequence[Row], values: Any,
-                threshold: float = THRESHOLD) -> list:
-        return [tagged_files.tagged(row.source, schemes.spans(tags), self.scheme)
-                for row, tags in zip(rows, self.decide(task, values))]
-
-    # ---- prediction files, words
-
-    def prediction_files(self, task: Task, rows: Sequence[Row], values: Any,
+    def prediction_files(self, rows: Sequence[Row], values: Any,
                          threshold: float = THRESHOLD) -> list:
         """The rows as they stand in their file, with one column or key more."""
         _check_lengths(values, rows)
-        _log.info("%s: %s", task.name, _repairs(values))
-        spans = Mapped(schemes.spans, self.decide(task, values))
+        _log.info("%s: %s", self.task.name, _repairs(values))
+        spans = Mapped(schemes.spans, self.decide(values))
         places = Mapped(lambda row: row.source.source, rows)
         tags = Mapped(lambda row, found: schemes.tags_of(
-            found, len(row.source.words), self.scheme), rows, spans)
+            found, len(row.source.words), self.options.scheme), rows, spans)
         if isinstance(next(iter(places)), tagged_files.JsonLine):
             return [PredictionFile("jsonl", None, tagged_files.json_lines(places, spans, tags))]
         return [PredictionFile("conll", None, tagged_files.conll_lines(places, tags))]
 
-    def words(self, task: Task) -> str:
-        return "entities %s, scheme %s" % (
-            ", ".join(schemes.labels_of([task.class_names])), self.scheme)
+    def results(self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD) -> list:
+        return [tagged_files.tagged(row.source, schemes.spans(tags), self.options.scheme)
+                for row, tags in zip(rows, self.decide(values))]
+
+
+# ---- from the command line to a task
+
+def _asked_for(settings: Any) -> bool:
+    return isinstance(settings, TaggerSettings)
+
+
+def _own_columns(settings: TaggerSettings) -> dict:
+    return dict(text_a=(settings.word_column,), text_b=(), id=None,
+                label=(settings.tag_column,) if settings.tag_column else ())
+
+
+def _configured(task: Task, settings: TaggerSettings) -> Task:
+    return task.with_options(scheme=settings.scheme, is_scheme_given=settings.scheme != "auto",
+                             all_pieces=settings.tagged_pieces == "all")
+
+
+TAGGING = TaskType("tagging", TaggingReader, TaggingHead, TaggingScorer, TaggingOptions(),
+                   has_labels=True, verb="tag", program="run_tagger.py", is_asked_for=_asked_for,
+                   own_columns=_own_columns, configured=_configured)
 
 
 def _repairs(values):

@@ -1,7 +1,8 @@
 """A task as data: which files it has, what their columns mean, which metrics it is judged by.
 
 `parsing` reads the files; `known` lists the public tasks, `custom` makes one of a user's own
-columns. What a label, an output layer and a good answer are says the task's `kind`.
+columns. What a label, an output layer and a good prediction are, the three objects of its type say:
+`reader`, `head`, `scorer` (`contract`).
 Shape letters: n rows, L labels, C choices.
 """
 
@@ -9,17 +10,18 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from typing import TYPE_CHECKING, Optional
+import functools
+from typing import TYPE_CHECKING, Any, Optional
 
 from xlnet.errors import UserError, did_you_mean
 
 if TYPE_CHECKING:
-    from xlnet.tasks.types.kind import Kind
+    from xlnet.tasks.types.contract import Head, Reader, Scorer, TaskType
 
 # id: str. pairs: ((text_a, text_b or None), ...), one pair, or C of them where a choice is to be
-# made; () for a row to be predicted that was skipped. label: as the kind's `parse_label` returns
+# made; () for a row to be predicted that was skipped. label: as `Reader.parse_label` returns
 # it, or None where it is not known. query: name of the query that the row, a document, is ranked
-# for; None in other tasks. source: what else a kind keeps of a file that it reads itself.
+# for; None in other tasks. source: what else a reader keeps of its file.
 Row = collections.namedtuple("Row", "id pairs label query source", defaults=(None, None))
 
 # What is asked of a model from Python: the cells of a row without a file. text_a: a text, or a
@@ -44,7 +46,7 @@ class Task:
     label: tuple                     # column(s) of the label
     labels: Optional[tuple]          # L names, in the order of their ids; None: a score
     metrics: tuple                   # the official main one first
-    kind: Kind                       # one of `registry.KINDS`, perhaps with options of its own
+    type: TaskType                   # of `registry.TASK_TYPES`, perhaps with other options
     id: Optional[str] = "index"      # column of the row's name; the row number where there is none
     id_required: bool = False        # a file without the column `id` is refused
     choices: tuple = ()              # columns of the C answers, or one column that lists them
@@ -81,17 +83,34 @@ class Task:
     @property
     def lower_is_better(self) -> bool:
         """Whether a lower value of the main metric is the better one."""
-        return self.metrics[0] in self.kind.lower_is_better
+        return self.metrics[0] in self.scorer.lower_is_better
 
     @property
     def is_regression(self) -> bool:
         """Whether answers are scores: what the flag of this name is compared with."""
         return self.labels is None
 
+    @functools.cached_property
+    def reader(self) -> Reader:
+        return self.type.reader(self)
+
+    @functools.cached_property
+    def head(self) -> Head:
+        return self.type.head(self)
+
+    @functools.cached_property
+    def scorer(self) -> Scorer:
+        return self.type.scorer(self)
+
     @property
-    def head(self) -> str:
-        """Name of the output layer in a checkpoint, such as "classification_mnli"."""
-        return self.kind.head_scope(self.trained_as or self.name)
+    def options(self) -> Any:
+        """Those of its type."""
+        return self.type.options
+
+    def with_options(self, **changes: Any) -> Task:
+        """The task with other options of its type."""
+        options = dataclasses.replace(self.options, **changes)
+        return dataclasses.replace(self, type=dataclasses.replace(self.type, options=options))
 
 
 def splits_of(task: Task) -> tuple[str, ...]:

@@ -8,21 +8,21 @@ import numpy as np
 import pytest
 from helpers import command
 from helpers.finetuning import make_vocabulary, weights
-from helpers.ordinal import Ordinal
+from helpers.ordinal import ORDINAL
 from helpers.paths import RELEASED, ROOT
-from helpers.two_towers import TwoTowers
+from helpers.two_towers import TWO_TOWERS, TowersReader
 
 import xlnet
 from xlnet.serving.export import exporter
 from xlnet.serving.server import saved_model
 from xlnet.tasks.types import known, registry
-from xlnet.tasks.types.kind import Kind
+from xlnet.tasks.types.contract import Head, Scorer
 from xlnet.tasks.types.task import Task
 
-pytestmark = pytest.mark.usefixtures("quick_start")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_start")]
 WORDS = ("kamat", "telok", "solkit", "laskit", "nokle")       # of the grades from 1 to 5
-STARS = Task("stars", ("text",), (), ("stars",), tuple("12345"), Ordinal.default_metrics,
-             Ordinal())
+STARS = Task("stars", ("text",), (), ("stars",), tuple("12345"), ORDINAL.scorer.default_metrics,
+             ORDINAL)
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,7 @@ def test_a_new_kind_is_trained_evaluated_selected_and_predicted_with(place, monk
     above = np.array([line[2:] for line in lines], np.float64)
     assert [line[1] for line in lines] == ["%d" % (1 + n) for n in (above >= .5).sum(axis=1)]
 
-    monkeypatch.setitem(registry.KINDS, "ordinal", Ordinal())
+    monkeypatch.setitem(registry.TASK_TYPES, "ordinal", ORDINAL)
     texts = [line.split("\t")[0] for line in (place / "test.tsv").read_text().splitlines()[1:]]
     with xlnet.load(str(model / "best"), device="cpu") as loaded:
         assert loaded.classify(texts) == [line[1] for line in lines]
@@ -82,8 +82,8 @@ def test_a_new_kind_is_trained_evaluated_selected_and_predicted_with(place, monk
 
 def test_a_kind_without_labels_has_words_for_the_lines_before_a_training():
     task = dataclasses.replace(STARS, labels=None)
-    assert Kind.words(task.kind, task) == "no labels"
-    assert Kind.counts_in_words(task.kind, task, [None] * 1200) == "1,200 rows"
+    assert Head(task).words() == "no labels"
+    assert Scorer(task).counts_in_words([None] * 1200) == "1,200 rows"
 
 
 def test_faults_of_a_new_kind_are_listed_as_others(place, tmp_path, monkeypatch):
@@ -94,21 +94,21 @@ def test_faults_of_a_new_kind_are_listed_as_others(place, tmp_path, monkeypatch)
     assert "train.tsv:2: grade '6', expected one of 1, 2, 3, 4, 5" in done.stderr
 
 
-class Prefixed(TwoTowers):
+class Prefixed(TowersReader):
     """One whose texts are not those of the file."""
-    name = "prefixed"
 
-    def parse_pairs(self, task, text_a, text_b, choices):
+    def parse_pairs(self, text_a, text_b, choices):
         return (("query: " + text_a, None), (text_b, None)), None
 
 
 def test_two_texts_that_are_read_apart(tmp_path, monkeypatch, caplog):
     """Trained, predicted with, loaded and exported, to raw text as well."""
-    task = Task("alike", ("a",), ("b",), ("label",), None, TwoTowers.default_metrics, TwoTowers())
-    for kind in (TwoTowers(), Prefixed()):
-        monkeypatch.setitem(known.TASKS, kind.name, dataclasses.replace(
-            task, name=kind.name, kind=kind))
-        monkeypatch.setitem(registry.KINDS, kind.name, kind)
+    task = Task("alike", ("a",), ("b",), ("label",), None, TWO_TOWERS.scorer.default_metrics,
+                TWO_TOWERS)
+    for each in (TWO_TOWERS, dataclasses.replace(TWO_TOWERS, name="prefixed", reader=Prefixed)):
+        monkeypatch.setitem(known.TASKS, each.name, dataclasses.replace(
+            task, name=each.name, type=each))
+        monkeypatch.setitem(registry.TASK_TYPES, each.name, each)
     rng = random.Random(0)
     for split, count in (("train", 60), ("dev", 20), ("test", 8)):
         pairs = [rng.choices(WORDS[:3], k=2) for _ in range(count)]
@@ -131,7 +131,7 @@ def test_two_texts_that_are_read_apart(tmp_path, monkeypatch, caplog):
         str(tmp_path / "model" / "best"), str(tmp_path / "served")))
     asked = [dict(text_a=one, text_b=other) for one, other in texts]
     found = exported.run("text", exported.arrays("text", asked))
-    np.testing.assert_allclose(found["values"], cosines, atol=2e-6)
+    np.testing.assert_allclose(found["score"], cosines, atol=2e-6)
     # One line, and the other signature, where the texts are changed.
     described = tmp_path / "model" / "best" / "task.json"
     described.write_text(described.read_text().replace("two_towers", "prefixed"))

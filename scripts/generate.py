@@ -1,8 +1,0 @@
-"""Writes on from texts."""
-
-import recipes  # finds the library
-
-from xlnet.programs.generate import run
-
-if __name__ == "__main__":
-    run()

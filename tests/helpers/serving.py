@@ -1,0 +1,33 @@
+"""A server in this process, and requests to it."""
+
+import contextlib
+import http.client
+import json
+import threading
+
+from xlnet.serving.server import http_server
+
+
+@contextlib.contextmanager
+def running(model, name, limits=None, host="127.0.0.1"):
+    """A server that answers until the end of the block."""
+    server = http_server.Server(model, name, (host, 0), limits)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+        thread.join()
+
+
+def ask(server, method="POST", path="/v1/models/m:predict", body=None, headers=None):
+    """(status, what was answered)."""
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
+    connection.request(method, path, body if body is None or isinstance(body, (str, bytes))
+                       else json.dumps(body), headers or {})
+    answer = connection.getresponse()
+    content = answer.read().decode()
+    connection.close()
+    is_json = answer.headers["Content-Type"] == "application/json"
+    return answer.status, json.loads(content) if is_json else content

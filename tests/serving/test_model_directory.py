@@ -1,0 +1,148 @@
+"""A model directory behind the server: the requests of its export, and what only it can do."""
+
+import http.client
+import json
+
+import numpy as np
+import pytest
+from helpers.models import CONFIG, make_model
+from helpers.serving import ask, running
+
+from xlnet.errors import UserError
+from xlnet.serving.export import exporter
+from xlnet.serving.server import saved_model
+from xlnet.serving.server.http_server import Limits
+from xlnet.serving.server.model_directory import ModelDirectory
+from xlnet.serving.server.saved_model import BadRequest, SavedModel
+from xlnet.settings.devices import DeviceSettings
+
+try:
+    import tensorflow_text
+except ImportError:
+    tensorflow_text = None
+
+BUDGET = 32 * 512 ** 2
+LONG = "kamat telok rokmi mitel dakar nokla laskit solkat " * 12
+ROWS = {
+    "classification": [{"text_a": "kamat telok", "text_b": "mitel"}],
+    "multi_label": ["kamat telok", "mitel dakar"],
+    "multiple_choice": [{"text_a": "kamat", "text_b": "which _", "choices": ["a", "b", "c"]}],
+    "ranking": [{"text_a": "kamat", "text_b": "mitel dakar"}],
+    "tagging": ["kamat  telok,rokmi 2010", "sol"],
+    "spans": [{"question": "kamat telok?", "context": LONG}, {"question": "sol", "context": "ka"}],
+}
+
+
+def opened(path, **given):
+    return ModelDirectory(str(path), BUDGET, DeviceSettings(device="cpu"), **given)
+
+
+def answers(model, rows, signature=None, **parameters):
+    signature = signature or model.default
+    return model.run(model.call(signature, parameters),
+                     saved_model.arrays(model.inputs(signature), rows))
+
+
+def close_to(found):
+    """`found` with its numbers as they may differ: the graph pads to other lengths."""
+    if isinstance(found, dict):
+        return {name: close_to(value) for name, value in found.items()}
+    is_number = isinstance((found or [None])[0] if isinstance(found, list) else found, float)
+    return pytest.approx(found, rel=1e-4, abs=1e-5) if is_number else found
+
+
+def without_padding(answer):
+    """An export pads lists to those of the batch: "", -1 and 0 where there are fewer."""
+    if not isinstance(answer, dict):
+        return answer
+    count = {name: sum(1 for each in answer[of] if each) for names, of in (
+        (("words", "tags"), "words"), (("texts", "probabilities"), "texts"),
+        (("entity_labels", "entity_starts", "entity_ends"), "entity_labels"))
+        if of in answer for name in names}
+    return {name: value[:count[name]] if name in count else value for name, value in answer.items()}
+
+
+@pytest.mark.skipif(tensorflow_text is None, reason="raw text needs tensorflow-text")
+@pytest.mark.parametrize("kind", ["classification", "multi_label", "tagging", "spans"])
+def test_it_answers_as_its_export(quick_start, tmp_path, kind):
+    path = make_model(tmp_path / "model", kind, max_seq_length=40)
+    exported = SavedModel(exporter.export(path, str(tmp_path / "e"), names=["text"]))
+    model = opened(path)
+    assert model.default == exported.default == "text" and model.labels == exported.labels
+    assert {name: each[1:] for name, each in model.inputs("text").items()} == {
+        name: each[1:] for name, each in exported.inputs("text").items()}
+    found, expected = answers(model, ROWS[kind]), answers(exported, ROWS[kind])
+    assert found == [close_to(without_padding(one)) for one in expected]
+    json.dumps(found, allow_nan=False)
+    model.close()
+
+
+@pytest.mark.parametrize("kind, labels", [("multiple_choice", ["a", "b", "c"]), ("ranking", None)])
+def test_choices_and_documents(quick_start, model_of, kind, labels):
+    model = opened(model_of(kind))
+    found, = answers(model, ROWS[kind])
+    assert model.labels == labels and (isinstance(found, float) if not labels else (
+        found["label"] == labels[int(np.argmax(found["probabilities"]))]))
+    model.close()
+
+
+def test_a_text_longer_than_its_windows(quick_start, model_of):
+    """Its export has no graph for the memory of long documents."""
+    model = opened(model_of("regression"))
+    short, long = answers(model, ["kamat", LONG])
+    assert isinstance(short, float) and isinstance(long, float) and short != long
+    assert np.shape(answers(model, ["kamat"], "vectors")) == (1, CONFIG.d_model)
+    with pytest.raises(BadRequest, match="text 1: column 'text' is empty|text 1: column"):
+        answers(model, ["kamat", " "])
+    model.close()
+
+
+@pytest.fixture(scope="module")
+def language_model(permuted):
+    model = opened(permuted.folder)
+    yield model
+    model.close()
+
+
+def test_a_pretrained_model_fills_in_and_generates(language_model, causal):
+    assert language_model.names == ["fill", "generate", "vectors"]
+    filled, = answers(language_model, ["the cat ___ on"], "fill", pieces="1", top=2)
+    assert len(filled["texts"]) == 2 and len(filled["words"][0]) == 1
+    assert filled["probabilities"] == sorted(filled["probabilities"], reverse=True)
+    again = [answers(language_model, ["the cat"], "generate", max_tokens=5, seed=3)
+             for _ in range(2)]
+    assert again[0] == again[1] and again[0][0]["ended"] == ["length"]
+    other = opened(causal.folder)
+    assert other.names == ["generate", "vectors"]
+    other.close()
+
+
+@pytest.mark.parametrize("parameters, said", [
+    (dict(max_token=3), "no 'max_token'.*max_tokens"), (dict(max_tokens="3"), "max_tokens is '3'"),
+    (dict(temperature=-1), "temperature is -1")])
+def test_parameters_are_checked(language_model, parameters, said):
+    with pytest.raises(UserError, match=said):
+        language_model.call("generate", parameters)
+
+
+def test_over_http(language_model):
+    with running(language_model, "m", Limits(budget=50 * 40 ** 2)) as server:
+        status, found = ask(server, body={"signature_name": "fill", "instances": ["a ___"],
+                                          "parameters": {"top": 1}})
+        assert status == 200 and len(found["predictions"][0]["texts"]) == 1
+        status, found = ask(server, body={"signature_name": "fill", "instances": ["a ___ " * 40]})
+        assert status == 413 and "tokens" in found["error"]         # 50 beams of it
+        status, found = ask(server, body={"signature_name": "fill", "instances": ["a"]})
+        assert status == 400 and "no blank" in found["error"]
+        asked = {"signature_name": "generate", "instances": ["the cat"], "stream": True,
+                 "parameters": {"max_tokens": 6, "seed": 1, "context": 8}}
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
+        connection.request("POST", "/v1/models/m:predict", json.dumps(asked))
+        answer = connection.getresponse()
+        assert answer.headers["Content-Type"] == "application/x-ndjson"
+        parts = list(map(json.loads, answer.read().splitlines()))
+        connection.close()
+        whole = ask(server, body=dict(asked, stream=False))[1]["predictions"][0]
+        assert "".join(part["text"] for part in parts) == whole["texts"][0]
+        assert len(parts) > 1 and parts[-1]["ended"] == "length"
+        assert ask(server, body=dict(asked, parameters=dict(max_tokens=-1)))[0] == 400

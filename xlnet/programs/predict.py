@@ -1,0 +1,60 @@
+"""Predicts with a fine-tuned model, whatever task it was trained for."""
+
+import dataclasses
+import os
+from typing import Any, Optional
+
+from xlnet import cli
+from xlnet.errors import UserError
+from xlnet.settings import finetuning
+from xlnet.settings.data import InputSettings
+from xlnet.settings.devices import DeviceSettings
+from xlnet.settings.fields import Settings, as_in, required, setting
+from xlnet.settings.network import NetworkSettings
+from xlnet.settings.training import OptimizationSettings
+
+# The settings of the task types that do not read tables of texts.
+_SETTINGS: dict[str, Any] = {"tagging": finetuning.TaggerSettings, "spans": finetuning.SpanSettings}
+
+
+@dataclasses.dataclass(frozen=True)
+class PredictionSettings(Settings):
+    """Which model, which file."""
+    model_dir: str = required("directory of the fine-tuned model")
+    input: str = required("file to predict, in the form of the training data, with or without "
+                          "labels; -: standard input")
+    output: str = setting("-", "file for the predictions; -: standard output", is_result=True)
+    encoding: Optional[str] = as_in(InputSettings, "encoding")
+    batch_size: Optional[int] = setting(
+        None, "examples computed together; as in training if not given", minimum=1)
+    device: str = as_in(DeviceSettings, "device")
+    precision: Optional[str] = as_in(NetworkSettings, "precision")
+
+
+def main(settings: PredictionSettings) -> None:
+    from xlnet import files
+    from xlnet.finetuning import program
+    from xlnet.models import settled
+    home = settled.home_of(settings.model_dir)
+    if home is None:
+        raise UserError("model_dir: no %s in %s, expected a directory that a fine-tuning program "
+                        "wrote" % (settled.TASK_NAME, settings.model_dir))
+    kind = files.read_json(os.path.join(home, settled.TASK_NAME), "model_dir").get("kind", "")
+    given = {"model_dir": settings.model_dir, "do_predict": True, "predict_file": settings.input,
+             "predict_output": settings.output, "encoding": settings.encoding,
+             "eval_batch_size": settings.batch_size}
+    given = {name: value for name, value in given.items() if value is not None}
+    group = _SETTINGS.get(kind, finetuning.ClassifierSettings)(**given)
+    group.check()
+    program.run(group, NetworkSettings(precision=settings.precision), OptimizationSettings(),
+                DeviceSettings(device=settings.device), frozenset(given), lambda name: None)
+
+
+EXAMPLES = (
+    "--model_dir=model --input=new.csv --output=predictions.tsv",
+)
+
+
+def run() -> None:
+    cli.run(main, PredictionSettings, examples=EXAMPLES,
+            about="predicts with a fine-tuned model: labels, scores, entities or answers")

@@ -1,0 +1,222 @@
+"""A model directory served through the object of `xlnet.load`, with the signatures of an export.
+
+Long texts, windows and batches are that object's; a pretrained model has `fill` and `generate` too.
+Shape letters: B examples, C choices.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xlnet.errors import UserError, did_you_mean
+from xlnet.serving import loaded
+from xlnet.serving.model import MAX_SEQ_LENGTH, Model
+from xlnet.serving.server.saved_model import BadRequest, Input, as_row, refuse_parameters
+from xlnet.serving.settings import FillingSettings, GenerationSettings
+from xlnet.settings.devices import DeviceSettings
+from xlnet.settings.fields import check_value
+from xlnet.tasks.output import results
+
+_log = logging.getLogger(__name__)
+
+_TEXT = np.dtype(object)
+_MOST = 32          # texts that the network sees together
+_OF_LANGUAGE_MODELS = ("fill", "generate")
+
+
+class Call(NamedTuple):
+    """A signature with the parameters of a request: a settings object, or None."""
+    signature: str
+    settings: Any = None
+
+
+class ModelDirectory:
+    """What `http_server.Server` serves, made of a model; attributes as of `saved_model.SavedModel`.
+
+    Args:
+      path, device, given: as of `xlnet.load`.
+      budget: examples x tokens² computed together.
+    """
+    version = "1"
+
+    def __init__(self, path: str, budget: int, device: DeviceSettings, **given: Any):
+        found = loaded.read(path, **given)
+        tuned = found.tuned
+        length = tuned.settings.max_seq_length if tuned else MAX_SEQ_LENGTH
+        self._model = model = Model(found, device, min(max(budget // length ** 2, 1), _MOST))
+        self.path = path
+        self.about = repr(model).strip("<>")
+        self.labels = list(model.labels) if model.labels else None
+        self._inputs = {"text": tuned.task.reader.texts, "vectors": ("text_a",)} \
+            if tuned else {"fill": ("text",), "generate": ("prompt",), "vectors": ("text_a",)}
+        self.warm_up()
+        self.default = self.names[0] if not tuned else "text"
+
+    @property
+    def names(self) -> list[str]:
+        return sorted(self._inputs)
+
+    def close(self) -> None:
+        """Frees the memory of the weights."""
+        self._model.close()
+
+    def inputs(self, signature: str) -> dict[str, Input]:
+        """As of `SavedModel`."""
+        if signature not in self._inputs:
+            raise BadRequest("no signature '%s' (there are %s)" % (
+                signature, ", ".join(self.names)))
+        return {name: Input(name, _TEXT, (len(self.labels or ()),) if name == "choices" else ())
+                for name in sorted(self._inputs[signature])}
+
+    def signature_def(self) -> dict[str, Any]:
+        """All signatures as TensorFlow Serving describes them."""
+        return {name: {"inputs": {key: {"dtype": "DT_STRING", "name": key, "tensor_shape": {
+            "dim": [{"size": str(size)} for size in (-1, *kind.shape)]}}
+            for key, kind in self.inputs(name).items()}, "outputs": {},
+            "method_name": "tensorflow/serving/predict"} for name in self.names}
+
+    def call(self, signature: str, parameters: Mapping[str, Any]) -> Call:
+        """As of `SavedModel`; the parameters of `fill` and `generate` are their settings."""
+        group: Any = {"fill": FillingSettings, "generate": GenerationSettings}.get(signature)
+        if not group:
+            refuse_parameters(signature, parameters)
+            return Call(signature)
+        fields = {field.name: field for field in dataclasses.fields(group)}
+        for name, value in parameters.items():
+            if name not in fields:
+                raise BadRequest("parameters: no '%s'%s (there are %s)" % (
+                    name, did_you_mean(name, list(fields)), ", ".join(fields)))
+            check_value(fields[name], value, "parameters")
+        settings = group(**parameters)
+        settings.check()
+        return Call(signature, settings)
+
+    def example(self, signature: str) -> tuple[Call, dict[str, np.ndarray]]:
+        """As of `SavedModel`."""
+        shortest: dict[str, dict[str, Any]] = {
+            "fill": {"pieces": "1"}, "generate": {"max_tokens": 1}}
+        text = b"a ___" if signature == "fill" else b"a"
+        return self.call(signature, shortest.get(signature, {})), {
+            name: np.full([1, *kind.shape], text, object)
+            for name, kind in self.inputs(signature).items()}
+
+    def warm_up(self) -> None:
+        """As of `SavedModel`; drops the signatures that a pretrained model does not have."""
+        for signature in self.names:
+            try:
+                self.run(*self.example(signature))
+            except BadRequest as e:
+                if signature not in _OF_LANGUAGE_MODELS:
+                    raise
+                _log.info("note: no signature %s: %s", signature, e)
+                del self._inputs[signature]
+
+    def tokens(self, call: Call, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
+        """As of `SavedModel`: none, as the model itself computes no more at once than fits, but
+        for texts that are filled in or continued, of which each beam and sample has a copy."""
+        count = len(next(iter(arrays.values())))
+        settings, found = call.settings, np.zeros(count, int)
+        if call.signature == "fill":
+            sizes = [len(self._model.tokenizer.ids(text.decode(errors="replace")))
+                     for text in arrays["text"]]
+            found = np.array(sizes) * settings.beams ** .5
+        elif call.signature == "generate":
+            copies = settings.beams if settings.method == "beam" else settings.samples
+            found += int(np.ceil(settings.context * copies ** .5))
+        return np.ceil(found).astype(int)
+
+    def run(self, call: Call, arrays: Mapping[str, np.ndarray]) -> list[Any]:
+        """As of `SavedModel`."""
+        return [as_row(answer) for answer in self._answers(call, _texts(arrays))]
+
+    def _answers(self, call, texts):
+        model = self._model
+        try:
+            if call.signature == "vectors":
+                return [{"vector": vector.tolist()} for vector in model.vectors(texts["text_a"])]
+            if call.signature == "fill":
+                found = model.fill(texts["text"], **dataclasses.asdict(call.settings))
+                return [{"texts": [each.text for each in one],
+                         "words": [each.words for each in one],
+                         "probabilities": [each.probability for each in one]} for one in found]
+            if call.signature == "generate":
+                settings = dataclasses.asdict(call.settings)
+                found = [model.generate(prompt, **settings) for prompt in texts["prompt"]]
+                return [_written(one if isinstance(one, list) else [one]) for one in found]
+            return [_SERVED[type(one)](one, self.labels)
+                    for one in _ASKED[model.verb or ""](model, **texts)]
+        except UserError as e:
+            raise BadRequest(str(e)) from None
+
+    def stream(self, call: Call, arrays: Mapping[str, np.ndarray]) -> Iterator[dict[str, Any]]:
+        """Yields the parts of one text as it is generated.
+
+        Raises:
+          BadRequest: another signature, or several prompts.
+        """
+        prompts = _texts(arrays).get("prompt", ())
+        if call.signature != "generate" or len(prompts) != 1:
+            raise BadRequest("expected signature generate with one prompt, found %s with %d" % (
+                call.signature, len(prompts)))
+        parts: Any = self._model.stream(prompts[0], **dataclasses.asdict(call.settings))
+        try:
+            for part in parts:
+                yield {"number": part.number, "text": part.text,
+                       **({"ended": part.whole.ended} if part.whole else {})}
+        finally:
+            parts.close()
+
+
+def _texts(arrays):
+    """Lists of str by name; lists of such of choices."""
+    try:
+        return {name: np.vectorize(bytes.decode, otypes=[object])(values).tolist()
+                for name, values in arrays.items()}
+    except UnicodeDecodeError as e:
+        raise BadRequest("not UTF-8: %s" % e) from None
+
+
+def _pairs(text_a, text_b=None):
+    return list(text_a) if text_b is None else list(zip(text_a, text_b))
+
+
+# The methods of a model by its verb, called with the texts of a signature.
+_ASKED: dict[str, Callable] = {
+    "classify": lambda model, **texts: model.classify(_pairs(**texts)),
+    "score": lambda model, **texts: model.score(_pairs(**texts)).tolist(),
+    "choose": lambda model, text_a, choices, text_b=None: model.choose(text_a, choices, text_b),
+    "rank": lambda model, text_a, text_b: [found[0].score for found in model.rank(
+        text_a, [[text] for text in text_b])],
+    "answer": lambda model, question, context: model.answer(question, context),
+    "tag": lambda model, text_a: model.tag(text_a)}
+
+# What a signature of an export answers, by the type of the result and the labels.
+_SERVED: dict[type, Callable[[Any, Any], dict[str, Any]]] = {
+    results.Label: lambda one, labels: {
+        "label": one.label, "probabilities": list(one.probabilities.values())},
+    results.Labels: lambda one, labels: {
+        "is_label": [name in one.labels for name in labels],
+        "probabilities": list(one.probabilities.values())},
+    float: lambda one, labels: {"score": one},
+    results.Choice: lambda one, labels: {
+        "label": one.label, "probabilities": list(one.probabilities)},
+    results.Answer: lambda one, labels: {
+        "answer": one.text, "start": -1 if one.start is None else one.start,
+        "end": -1 if one.end is None else one.end,
+        "probability": one.best[0].probability if one.best else 0.,
+        "null_probability": one.null_probability, "texts": [span.text for span in one.best],
+        "probabilities": [span.probability for span in one.best]},
+    results.Tagged: lambda one, labels: {
+        "words": list(one.words), "tags": list(one.tags),
+        **{"entity_" + name: [getattr(entity, name[:-1]) for entity in one.entities]
+           for name in ("labels", "starts", "ends")}}}
+
+
+def _written(found):
+    return {"texts": [one.text for one in found], "ended": [one.ended for one in found],
+            "log_probabilities": [one.log_probability for one in found]}

@@ -1,0 +1,47 @@
+"""RACE (https://arxiv.org/abs/1704.04683): articles in JSON files, each with its questions."""
+
+from __future__ import annotations
+
+import os
+
+from xlnet.tasks.files import readers
+
+
+def _read_directory(task, path):
+    folders = [name for name in ("middle", "high") if os.path.isdir(os.path.join(path, name))] \
+        or [""]
+    articles = [file for folder in folders
+                for file in readers.texts_in(os.path.join(path, folder), task)]
+    return readers.Table(_columns(task), ((file, row) for file in articles for row in _questions(
+        file, readers.text_of(file, task))), str)
+
+
+def _read_text(task, path, lines, header, skips):
+    """An article, or the common lines of text."""
+    if task.tree == "race" and lines.start().startswith("{"):
+        return readers.Table(_columns(task), [(path, row) for row in _questions(
+            path, "\n".join(lines))], str)
+    return readers.FORMS["text"](task, path, lines, header, skips)
+
+
+def _columns(task):
+    return [task.id, *task.text_a, *task.text_b, *task.choices, *task.label]
+
+
+def _questions(path, text):
+    """One row for each question of an article in JSON."""
+    value = readers.parse_object(text)
+    if isinstance(value, str):
+        return [value]
+    questions, options = value.get("questions"), value.get("options")
+    if not isinstance(questions, list) or not isinstance(options, list) \
+            or len(questions) != len(options):
+        return ["expected article, questions and as many lists of options"]
+    answers = value.get("answers") or [None] * len(questions)
+    return [["%s/%d" % (value.get("id") or os.path.basename(path), i), value.get("article"),
+             question, choices, answer]
+            for i, (question, choices, answer) in enumerate(zip(questions, options, answers))]
+
+
+FORMS = {"text": _read_text}
+TREES = {"race": _read_directory}
