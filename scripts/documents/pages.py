@@ -28,7 +28,7 @@ API = (
         "xlnet.settings.network.create_run_config", "xlnet.api.XLNetModel")),
     ("tokenization.md", "Tokenizer and errors", (
         "xlnet.tokenization.tokenizer.Tokenizer", "xlnet.errors.UserError")),
-    ("task_types.md", "A task type", tuple("xlnet.tasks.types.contract." + name for name in (
+    ("task_types.md", "Task types", tuple("xlnet.tasks.types.contract." + name for name in (
         "TaskType", "Reader", "Head", "Scorer"))),
 )
 
