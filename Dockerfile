@@ -36,7 +36,7 @@ RUN .venv/bin/python -m pip install --no-cache-dir '.[serve]'
 EXPOSE 8501
 HEALTHCHECK --start-period=120s CMD ["python", "-c", \
     "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8501/health', timeout=9)"]
-ENTRYPOINT ["python", "xlnet serve", "--host=0.0.0.0", "--name=model"]
+ENTRYPOINT ["python", "-m", "xlnet", "serve", "--host=0.0.0.0", "--name=model"]
 CMD ["--model_dir=/model"]
 
 # The programs, what is built if no target is named.

@@ -13,7 +13,8 @@ from xlnet.serving.server.saved_model import BadRequest, Input
 sync_api = pytest.importorskip("playwright.sync_api", reason="the page needs playwright")
 CHROMIUM = next(filter(None, map(shutil.which, (
     "chromium", "chromium-browser", "google-chrome", "chromium-headless-shell"))), None)
-pytestmark = pytest.mark.skipif(not CHROMIUM, reason="the page needs apt install chromium")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(
+    not CHROMIUM, reason="the page needs apt install chromium")]
 
 TEXT, NUMBERS = np.dtype(object), np.dtype("int32")
 EVIL = "<img src=x onerror=alert(1)>"
@@ -41,7 +42,8 @@ SIGNATURES = {
 
 class Model:
     """Answers at once; notes what was asked. No model: the subject is the page."""
-    version, about, labels, default, path = "1", "task x (kind)", ["no", EVIL], "text", "m"
+    version, default, path = "1", "text", "m"
+    about, labels = "task x: labels no, " + EVIL, ["no", EVIL]
     names = sorted(SIGNATURES)
 
     def __init__(self):
