@@ -167,6 +167,7 @@ def test_one_seed_gives_the_same_bytes_for_any_number_of_workers(workspace, made
     assert sorted(os.listdir(workspace.path("again"))) == sorted(os.listdir(workspace.path("out")))
 
 
+@pytest.mark.slow
 def test_finished_records_are_kept_unless_told_otherwise(workspace, made):
     same = [*SHAPE, "--num_streams=4", "--num_passes=2"]
     done = workspace.run(*same)
@@ -233,6 +234,7 @@ def prepare(workspace, save_dir, *arguments):
                        *arguments)
 
 
+@pytest.mark.slow
 def test_records_for_a_preset_are_what_it_trains_on(workspace, preset, tmp_path):
     done = prepare(workspace, tmp_path / "out", "--for_config=" + preset)
     assert done.returncode == 0, done.stderr
@@ -252,6 +254,7 @@ def test_records_for_a_preset_are_what_it_trains_on(workspace, preset, tmp_path)
 
 @pytest.mark.parametrize("name", sorted(path.name for path in (
     ROOT / "configs" / "pretrain").glob("*.json")))
+@pytest.mark.slow
 def test_every_preset_can_say_what_records_it_needs(workspace, tmp_path, name):
     path = ROOT / "configs" / "pretrain" / name
     wanted = json.loads(path.read_text(encoding="utf-8"))
@@ -274,6 +277,7 @@ def test_records_for_eight_gpus_serve_one_gpu_too():
         assert (preset["seq_len"], preset["reuse_len"]) == (512, 256), name
 
 
+@pytest.mark.slow
 def test_the_authors_command_runs_as_it_stands(workspace, tmp_path, monkeypatch):
     """The preparation in their README, on a vocabulary trained with the flags that it shows."""
     import sentencepiece
@@ -297,6 +301,7 @@ def test_the_authors_command_runs_as_it_stands(workspace, tmp_path, monkeypatch)
     assert (manifest.num_streams, manifest.num_passes, manifest.seq_len) == (32, 20, 512)
 
 
+@pytest.mark.slow
 def test_a_part_says_how_many_documents_it_leaves_out(workspace, tmp_path):
     left = {}
     for split in ("train", "heldout"):

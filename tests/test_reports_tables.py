@@ -218,6 +218,7 @@ def test_an_empty_list_of_json(tmp_path):
         read(tmp_path / "t.json")
 
 
+@pytest.mark.slow
 def test_the_order_of_equal_labels_does_not_depend_on_the_hash_seed():
     code = ("import sys; sys.path.insert(0, %r)\n"
             "from xlnet.tasks.types.classification import sorted_names\n"
@@ -244,8 +245,8 @@ def test_names_of_the_validation_file(tmp_path, name):
     assert task.files == {"train": "train.csv", "dev": name, "test": "test.csv"}
     assert task.dev_share == 0.0
     for group in (SpanSettings, TaggerSettings):
-        kind = custom.find_kind(settings(tmp_path, group))
-        found, held_out = custom._own_files(settings(tmp_path, group), kind)
+        reader = custom.find_type(settings(tmp_path, group)).reader
+        found, held_out = custom._own_files(settings(tmp_path, group), reader)
         assert (found["dev"], held_out) == (name, 0.0)
 
 
@@ -395,6 +396,18 @@ def test_metrics_are_scikit_learns_over_the_labels_that_occur():
                 truth.ravel(), decided.ravel(), zero_division=0))
 
 
+@pytest.mark.parametrize("labels, positive", [
+    (("0", "1"), 1), (("1", "2"), 0), (("ham", "spam"), 1)])
+def test_of_two_labels_f1_and_auc_are_about_the_one_called_1_or_the_last(labels, positive):
+    task = Task("mine", ("t",), (), ("l",), labels, ("f1", "auc"), TASK_TYPES["classification"])
+    share = np.array([.9, .4, .3, .45])                  # of the positive label
+    values = np.stack([1 - share, share] if positive else [share, 1 - share], axis=1)
+    truth = np.where([True, True, False, False], positive, 1 - positive)
+    found = task.scorer.evaluate(values, truth)
+    assert found["f1"] == pytest.approx(2 / 3)           # of the other one 0.8
+    assert found["auc"] == pytest.approx(3 / 4)
+
+
 def test_one_label_that_is_never_found_has_an_f1_of_0():
     one = multi("a")
     truth = np.zeros([40, 1])
@@ -491,6 +504,7 @@ def start(directory, name, model_dir, **flags):
 
 
 @pytest.mark.usefixtures("quick_start")
+@pytest.mark.slow
 def test_a_classifier_of_other_labels_as_the_start(first, tmp_path):
     begin = dict(init_checkpoint=first / "model")
     done = start(tmp_path, "c", tmp_path / "c", **begin)
@@ -503,6 +517,7 @@ def test_a_classifier_of_other_labels_as_the_start(first, tmp_path):
 
 
 @pytest.mark.usefixtures("quick_start")
+@pytest.mark.slow
 def test_a_file_with_other_columns_is_predicted_and_evaluated(first, tmp_path):
     (tmp_path / "new.csv").write_text("words,kind\nfine box,pos\npoor box,neg\nbox,pos\n")
     done = command.run("run_classifier.py", "--model_dir=%s" % (first / "model"), "--do_predict",

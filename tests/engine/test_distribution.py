@@ -107,11 +107,3 @@ def test_gradients_are_summed_while_the_backward_pass_goes_on(graph, monkeypatch
     waited_for = [len(names) for names in sums(graph)]
     assert len(waited_for) == len(set(waited_for)) == 4 and waited_for == sorted(waited_for)
     assert waited_for[0] <= waited_for[-1] / 2
-
-
-@pytest.mark.parametrize("sizes, groups", (
-    ([4], [(0, 1)]), ([4, 4, 30], [(2, 3), (0, 2)]), ([30, 4, 4, 8, 8, 12], [(4, 6), (0, 4)]),
-    ([1] * 30, [(10, 30), (0, 10)])))
-def test_groups_begin_at_the_end(monkeypatch, sizes, groups):
-    monkeypatch.setattr(distribution, "_GROUP_BYTES", 20)
-    assert distribution._groups(sizes) == [slice(*group) for group in groups]

@@ -1,22 +1,21 @@
-"""The fault tests in full: `python tests/faults/run.py damage`, `text`, `coverage`, `killed`,
-`disks`, `folders`, `slow`, `clocks`, `twice` or `long`.
+"""The fault tests in full: `python tests/faults/run.py damage`, `text`, `killed`, `disks`,
+`folders`, `slow`, `clocks`, `twice` or `long`.
 
 damage: --count mutations, spread over all subjects of `helpers.subjects` (or --only one), from
-  --seed on. text: the laws of `test_hostile_text.py` for --minutes; coverage: the same by atheris,
-  which has to be installed. long: --share of each long run of `helpers.long_runs` (or of --only
-  one), pictures to --pictures. The others: each program of `helpers.programs` (or --only those of
-  such a name) is disturbed --times (`helpers.trials`): killed, on a disk that is too small, in a
-  folder that vanishes, in one that answers late, by a clock that jumps; or just started again.
-  --at_calls: killed, on a disk that others fill, or without its folder, from where it is about to
-  make a call about files, not after so many seconds; with --times=0 once at each place of the
-  library that makes any (but of several hosts, of which one would hold up the others).
+  --seed on. text: the laws of `test_hostile_text.py` for --minutes. long: --share of each long
+  run of `helpers.long_runs` (or of --only one), pictures to --pictures. The others: each program
+  of `helpers.programs` (or --only those of such a name) is disturbed --times (`helpers.trials`):
+  killed, on a disk that is too small, in a folder that vanishes, in one that answers late, by a
+  clock that jumps; or just started again. --at_calls: killed, on a disk that others fill, or
+  without its folder, from where it is about to make a call about files, not after so many
+  seconds; with --times=0 once at each place of the library that makes any (but of several hosts,
+  of which one would hold up the others).
 
 Prints what was tried and what came of it; the exit status is 1 where something was found.
 """
 
 import argparse
 import collections
-import importlib.util
 import os
 import pathlib
 import sys
@@ -63,14 +62,6 @@ def text(arguments):
     return hostile.try_for(60 * arguments.minutes, chosen(arguments.only, hostile.LAWS))
 
 
-def coverage(arguments):
-    """The same laws, for a share of the time each, with draws that atheris chooses."""
-    from helpers import coverage, hostile
-    if not importlib.util.find_spec("atheris"):
-        sys.exit("run.py: coverage needs atheris, which is not installed; pip install atheris")
-    return coverage.try_for(60 * arguments.minutes, chosen(arguments.only, hostile.LAWS))
-
-
 def trials(arguments):
     from helpers import programs, trials
     names = chosen(arguments.only, [program.name for program in programs.PROGRAMS
@@ -96,8 +87,7 @@ def chosen(only, names):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("what", choices=(
-        "damage", "text", "coverage", "killed", "disks", "folders", "slow", "clocks", "twice",
-        "long"))
+        "damage", "text", "killed", "disks", "folders", "slow", "clocks", "twice", "long"))
     parser.add_argument("--count", type=int, default=2400)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--minutes", type=float, default=10)
@@ -111,8 +101,7 @@ def main():
         parser.error("--at_calls is for killed, disks and folders")
     if not arguments.times and not arguments.at_calls:
         parser.error("--times=0 is for --at_calls")
-    try_it = {"damage": damage, "text": text, "coverage": coverage, "long": long}.get(
-        arguments.what, trials)
+    try_it = {"damage": damage, "text": text, "long": long}.get(arguments.what, trials)
     sys.exit(bool(try_it(arguments)))
 
 

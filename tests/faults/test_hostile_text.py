@@ -4,7 +4,7 @@ In full: `run.py text --minutes=10`.
 """
 
 import pytest
-from helpers import coverage, hostile
+from helpers import hostile
 from helpers.hostile import LAWS, READERS, SHAPES
 
 EXAMPLES = 25
@@ -41,10 +41,3 @@ def test_a_long_text_is_read_soon(name, place):
 def test_a_bomb_takes_no_memory(place):
     """20 MB in 20 kB."""
     assert hostile.peak_of_bomb(place, 20) < 6e6
-
-
-def test_draws_that_atheris_chooses(capsys):
-    pytest.importorskip("atheris", reason="needs atheris")
-    assert coverage.try_for(3, ["CSV"]) == 0
-    row = capsys.readouterr().out.strip("| \n").split(" | ")
-    assert row[0] == "CSV" and int(row[1]) > 10 and int(row[2]) > 50 and row[3] == "holds"

@@ -268,17 +268,3 @@ def test_a_gpu_is_found_where_no_scope_names_one(graph, monkeypatch):
     assert parameters.device_here() == "gpu"
     with tf.device("/cpu:0"):
         assert parameters.device_here() == "cpu"
-
-
-@pytest.mark.parametrize("rows, num_keys, device, step", (
-    (512, 896, "cpu", 128), (300, 300, "cpu", 128), (4096, 4096, "cpu", 256),
-    (512, 896, "gpu", 512), (100, 100, "gpu", 100), (2048, 2048, "gpu", 683),
-    (8192, 8192, "gpu", 512)))
-def test_blocks_are_those_of_the_device(graph, rows, num_keys, device, step):
-    """Of XLNet-Base, 12 heads."""
-    size = kernels_cpu.CPU_BLOCKS if device == "cpu" else kernels_cpu.GPU_BLOCKS
-    inputs = kernels_cpu._Inputs(*(tf.placeholder(tf.float32, [1, 12, n, 1]) for n in (
-        rows, rows, num_keys, num_keys, rows + num_keys)))
-    blocks, _ = kernels_cpu._blocks(size, inputs, None)
-    assert blocks[0].stop == min(step, rows) and blocks[-1].stop == rows
-    assert [block.start for block in blocks[1:]] == [block.stop for block in blocks[:-1]]

@@ -209,33 +209,6 @@ def test_relative_shift_reads_the_cell_of_the_distance(graph):
         z, np.take_along_axis(expected, positions[:, None, :, None], axis=2))
 
 
-def joined(fetch, feed):
-    """What TensorFlow does within the products that `fetch` needs."""
-    metadata = tf.RunMetadata()
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
-        session.run(fetch, feed, tf.RunOptions(output_partition_graphs=True), metadata)
-    return [list(node.attr["fused_ops"].list.s) for part in metadata.partition_graphs
-            for node in part.node if "fused_ops" in node.attr]
-
-
-@pytest.mark.parametrize("shape", ((2, 8), (None, None)))
-@pytest.mark.slow
-def test_inference_computes_the_activation_within_the_product(graph, shape):
-    kernel, ids = tf.get_variable("kernel", [8, 8]), tf.placeholder(tf.int64, shape)
-    feed = {ids: np.ones([2, 8])}
-    bias = tf.get_variable("bias", [8])
-    product = tf.nn.bias_add(tf.matmul(tf.cast(tf.reshape(ids, [2, 8]), tf.float32), kernel), bias)
-    together = [b"BiasAdd", b"GeluApproximate"]
-    if together not in joined(tf.matmul(kernels.ACTIVATIONS["gelu"](product), kernel), feed):
-        pytest.skip("TensorFlow uses oneDNN's kernels on processors with AVX512 VNNI alone")
-    config = xlnet.XLNetConfig(n_layer=2, d_model=8, n_head=2, d_head=4, d_inner=16,
-                               ff_activation="gelu", untie_r=True, n_token=9)
-    outputs = modeling.transformer_xl(config, xlnet.RunConfig(**RUN), input_ids=ids,
-                                      mask=(ids < 0)[:, None])
-    assert joined(outputs.sequence, feed).count(together) == config.n_layer
-
-
 def tiny(**changes):
     return xlnet.XLNetConfig(**dict(dict(n_layer=2, d_model=8, n_head=2, d_head=4, d_inner=16,
                                          ff_activation="gelu", untie_r=True, n_token=50),

@@ -143,6 +143,7 @@ def test_directions_of_several_cores(legacy):
     info.write_text(before)
 
 
+@pytest.mark.slow
 def test_trains_and_resumes(place, legacy):
     flags = dict(record_info_dir=legacy.folder, eval_record_info_dir=legacy.folder, save_steps=2)
     whole = train(place, "legacy_whole", **flags)
@@ -206,6 +207,7 @@ def test_a_missing_feature_is_named(place, legacy, tmp_path, feature):
         LegacyManifest.read(str(tmp_path), str(place / "sp.model"))
 
 
+@pytest.mark.slow
 def test_more_masks_than_slots_found_while_training(place, legacy, tmp_path):
     """The name does not say how many tokens are masked; a flag names the vocabulary."""
     folder = tmp_path / "tfrecords"

@@ -268,47 +268,6 @@ def test_masks_of_an_order_made_by_hand():
     np.testing.assert_array_equal(content, query | itself)
 
 
-def test_masks_are_those_of_the_network():
-    """A one-layer network moves in exactly the rows that see the key that is changed."""
-    import tensorflow.compat.v1 as tf
-    content, query = inspection.visibility(memory_length=2, **ORDER)
-    slots = np.flatnonzero(ORDER["is_target"])
-    base = {"ids": np.array([[3, 4, 5, 6, 7]], np.int32),
-            "memory": np.ones([1, 2, 8], np.float32)}
-    with tf.Graph().as_default(), tf.Session() as session:
-        tf.set_random_seed(1)
-        inputs = {name: tf.placeholder(value.dtype, value.shape) for name, value in base.items()}
-        outputs = one_layer(inputs["ids"], inputs["memory"], slots)
-        session.run(tf.global_variables_initializer())
-        before = session.run(outputs, {inputs[name]: base[name] for name in base})
-        for key in range(7):
-            changed = {name: value.copy() for name, value in base.items()}
-            if key < 2:
-                changed["memory"][0, key] = np.linspace(-1, 1, 8)
-            else:
-                changed["ids"][0, key - 2] = 15
-            after = session.run(outputs, {inputs[name]: changed[name] for name in base})
-            moved = [(np.abs(a - b).max(axis=1) > 1e-6).tolist() for a, b in zip(after, before)]
-            assert moved == [content[:, key].tolist(), query[slots, key].tolist()], key
-
-
-def one_layer(ids, memory, slots):
-    """Outputs [Q,D] of the content stream and [P,D] of the query stream of a random network."""
-    import tensorflow.compat.v1 as tf
-
-    import xlnet
-    from xlnet.network import modeling
-    config = xlnet.XLNetConfig(n_layer=1, d_model=8, n_head=2, d_head=4, d_inner=8,
-                               ff_activation="gelu", untie_r=True, n_token=20)
-    hidden = modeling.permutation_mask(*(tf.constant(ORDER[name][None]) for name in
-                                         ("rank", "is_target")))
-    with tf.variable_scope("model", reuse=tf.AUTO_REUSE):
-        return [modeling.transformer_xl(
-            config, xlnet.RunConfig(False, False, False, 0., 0., init_std=0.3), input_ids=ids,
-            mems=[memory], mask=hidden, query=query).sequence[0]
-            for query in (None, modeling.Query(positions=tf.constant(slots[None], tf.int32)))]
-
-
 def sentence(place, text, predict=85):
     return inspection.sentence_excerpt(
         text, place.tokenizer, dataclasses.replace(SETTINGS, num_predict=predict), 0, most=40)
@@ -320,33 +279,6 @@ def test_a_sentence_is_predicted_whole_or_as_asked(place):
     assert excerpt.is_target.all() and len(set(excerpt.rank.tolist())) == len(excerpt.ids)
     part = sentence(place, "ka lomi torve sun", predict=2)
     assert part.is_target.sum() == 2 and (part.rank[~part.is_target] == -1).all()
-
-
-def panel_texts(figure):
-    return [[text.get_text() for text in axes.texts] for axes in figure.axes]
-
-
-def test_picture_shows_pieces_order_and_squares(place):
-    excerpt = sentence(place, "ka lomi sun", predict=3)
-    figure, unshown = pictures.masks_figure(excerpt, 2)
-    content, query = inspection.visibility(excerpt.rank, excerpt.is_target, 2)
-    size, rows = len(excerpt.ids), excerpt.is_target
-    places = inspection.places_in_order(excerpt.rank, rows)
-    assert not unshown and len(figure.axes) == 4
-    for axes, seen, color in zip(figure.axes, (content, content, query[rows], query[rows]),
-                                 ["#4c78a8"] * 2 + ["#e0812b"] * 2):
-        from matplotlib.colors import to_hex
-        squares = [to_hex(patch.get_facecolor()) for patch in axes.patches]
-        assert squares.count(color) == seen[:, 2:].sum()
-        assert squares.count(pictures.MEMORY) == 2 * len(seen)
-    assert figure.texts[0].get_text() == "ka lomi sun"
-    order = [piece for place, piece in sorted(zip(places, excerpt.pieces)) if place]
-    assert figure.texts[1].get_text() == "factorization order:  " + "  →  ".join(order)
-    for texts in panel_texts(figure):
-        assert [text for text in texts if text == "memory"]
-        for i in range(size):
-            assert texts.count(excerpt.pieces[i]) >= 2
-            assert texts.count(str(places[i]) if places[i] else "–") >= 2
 
 
 def test_pictures_in_any_script_without_warning(place, tmp_path):

@@ -15,20 +15,6 @@ from xlnet.plots import curves
 TEXT = "the cat sat on a mat"
 
 
-@pytest.fixture(scope="module")
-def model(permuted, quick_start):
-    with xlnet.load(str(permuted.folder), device="cpu") as loaded:
-        yield loaded
-
-
-@pytest.fixture
-def runs(model, monkeypatch):
-    """Runs a script on the model, which stays loaded; returns its `command.Done`."""
-    monkeypatch.setattr("xlnet.serving.load.load", lambda path, **how: model)
-    monkeypatch.setattr(type(model), "close", lambda self: None)
-    return lambda script, *flags: command.run("scripts/%s.py" % script, "--model_dir=model", *flags)
-
-
 def softmax(x):
     e = np.exp(x - x.max(axis=-1, keepdims=True))
     return e / e.sum(axis=-1, keepdims=True)

@@ -319,3 +319,10 @@ def wait_until(condition):
             return
         time.sleep(0.005)
     raise AssertionError("not in time")
+
+
+def test_of_versions_the_highest_number_is_served(tmp_path):
+    for name in ("2", "10", "11.old"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "saved_model.pb").touch()
+    assert saved_model.newest_version(str(tmp_path)) == str(tmp_path / "10")

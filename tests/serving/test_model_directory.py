@@ -17,6 +17,8 @@ from xlnet.serving.server.model_directory import ModelDirectory
 from xlnet.serving.server.saved_model import BadRequest, SavedModel
 from xlnet.settings.devices import DeviceSettings
 
+pytestmark = pytest.mark.slow
+
 try:
     import tensorflow_text
 except ImportError:

@@ -13,7 +13,8 @@ from xlnet.serving.server.saved_model import BadRequest, Input
 sync_api = pytest.importorskip("playwright.sync_api", reason="the page needs playwright")
 CHROMIUM = next(filter(None, map(shutil.which, (
     "chromium", "chromium-browser", "google-chrome", "chromium-headless-shell"))), None)
-pytestmark = pytest.mark.skipif(not CHROMIUM, reason="the page needs apt install chromium")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(
+    not CHROMIUM, reason="the page needs apt install chromium")]
 
 TEXT, NUMBERS = np.dtype(object), np.dtype("int32")
 EVIL = "<img src=x onerror=alert(1)>"

@@ -328,6 +328,7 @@ def run(place, *arguments, **changes):
 
 
 @pytest.mark.parametrize("loss", ["pairwise", "pointwise"])
+@pytest.mark.slow
 def test_a_ranking_is_learned(place, loss):
     done = run(place, "--do_train=True", "--do_eval=True", "--do_predict=True",
                "--predict_split=dev", ranking_loss=loss, train_steps=450, learning_rate=.002,

@@ -228,6 +228,7 @@ REAL = {"conll2003": (11297, 3250, 1696), "msra_ner": (1800, 300, 300),
 
 @pytest.mark.skipif(not SPIECE.exists(), reason="the data sets are not there")
 @pytest.mark.parametrize("name", REAL)
+@pytest.mark.slow
 def test_real_files(name, caplog):
     folder = DATA / FOLDERS[name]
     task = known.TASKS[name]

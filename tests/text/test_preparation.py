@@ -63,6 +63,21 @@ def moved(settings, name, **values):
     return dataclasses.replace(settings, save_dir=directory, **values)
 
 
+def make_one_stream(settings, monkeypatch):
+    """A run that is stopped when it has written its first stream."""
+    write_stream, written = preparation.write_stream, []
+
+    def failing(job, layout, index):
+        if written:
+            raise KeyboardInterrupt
+        written.append(index)
+        return write_stream(job, layout, index)
+    with monkeypatch.context() as patched:
+        patched.setattr(preparation, "write_stream", failing)
+        with pytest.raises(KeyboardInterrupt):
+            preparation.make_records(settings)
+
+
 @pytest.mark.slow
 def test_a_job_stopped_anywhere_is_continued(settings, small_pieces, monkeypatch):
     expected = preparation.make_records(settings)
@@ -243,18 +258,7 @@ def test_tokens_are_used_again_for_another_number_of_tasks(settings, small_piece
 
 def test_streams_begun_with_other_settings_are_written_anew(settings, small_pieces, monkeypatch,
                                                             tokenized, caplog):
-    written = []
-
-    def failing(job, layout, index):
-        if written:
-            raise KeyboardInterrupt
-        written.append(index)
-        return write_stream(job, layout, index)
-    write_stream = preparation.write_stream
-    with monkeypatch.context() as patched:
-        patched.setattr(preparation, "write_stream", failing)
-        with pytest.raises(KeyboardInterrupt):
-            preparation.make_records(settings)
+    make_one_stream(settings, monkeypatch)
     tokenized.clear()
     other = dataclasses.replace(settings, seed=3)
     with caplog.at_level("INFO", logger="xlnet"):
@@ -361,18 +365,7 @@ def test_overwrite_replaces_other_records_only_and_once_the_new_ones_are_whole(
     assert preparation.make_records(same).seconds is None
     assert content(settings.save_dir) == before
     other = dataclasses.replace(same, seed=5, num_streams=2)
-    written = []
-
-    def failing(job, layout, index):
-        if written:
-            raise KeyboardInterrupt
-        written.append(index)
-        return write_stream(job, layout, index)
-    write_stream = preparation.write_stream
-    with monkeypatch.context() as patched:
-        patched.setattr(preparation, "write_stream", failing)
-        with pytest.raises(KeyboardInterrupt):
-            preparation.make_records(other)
+    make_one_stream(other, monkeypatch)
     assert {name: bytes for name, bytes in content(settings.save_dir).items()
             if not name.startswith("unfinished")} == before
     preparation.make_records(other)              # goes on, and does not begin again
@@ -412,6 +405,7 @@ def test_a_stop_while_records_are_replaced_is_made_up(settings, small_pieces, mo
         assert content(stopped.save_dir) == content(expected.save_dir), left
 
 
+@pytest.mark.slow
 def test_processes_get_the_job_once(settings, small_pieces, monkeypatch):
     """What is sent for each chunk and stream is its index, however large the job is."""
     import pickle
@@ -426,6 +420,7 @@ def test_processes_get_the_job_once(settings, small_pieces, monkeypatch):
     assert len(sent) > 8 and max(sent) < 100
 
 
+@pytest.mark.slow
 def test_a_killed_worker_is_named_and_costs_nothing_that_is_finished(settings, small_pieces,
                                                                      tokenized):
     """Killed as by a machine that is short of memory: while the streams are begun."""
@@ -573,6 +568,7 @@ def test_shares_are_runs_of_about_equal_size(num_task):
 
 # Beam: in an environment that has it.
 
+@pytest.mark.slow
 def test_beam_makes_the_same_files(settings, small_pieces):
     beam = pytest.importorskip("xlnet.text.beam", reason=NO_BEAM)
     preparation.make_records(settings)
@@ -585,6 +581,7 @@ def test_beam_makes_the_same_files(settings, small_pieces):
         beam.run(dataclasses.replace(on_beam, seed=1))
 
 
+@pytest.mark.slow
 def test_beam_replaces_records_before_their_manifest_vouches_for_others(settings, small_pieces,
                                                                         monkeypatch):
     """A pipeline that fails at its last step; then one that does not."""

@@ -317,6 +317,7 @@ def generated(tmp_path, short_lines, monkeypatch):
     return generate
 
 
+@pytest.mark.slow
 def test_chunks_of_any_size_give_the_same_lines(generated):
     seen = collections.Counter()
     for path, values in generated(120):

@@ -1,0 +1,29 @@
+"""Fixtures of the scripts: a pretrained model, and scripts that use it."""
+
+import io
+import sys
+
+import pytest
+from helpers import command
+
+import xlnet
+
+
+@pytest.fixture(scope="module")
+def model(permuted, quick_start):
+    with xlnet.load(str(permuted.folder), device="cpu") as loaded:
+        yield loaded
+
+
+@pytest.fixture
+def runs(model, monkeypatch):
+    """Runs a script on the model, which stays loaded; returns its `command.Done`."""
+    monkeypatch.setattr("xlnet.serving.load.load", lambda path, **how: model)
+    monkeypatch.setattr(type(model), "close", lambda self: None)
+
+    def run(script, *flags, typed=None):
+        if typed is not None:
+            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(
+                io.BytesIO(typed if isinstance(typed, bytes) else typed.encode()), "utf-8"))
+        return command.run("scripts/%s.py" % script, "--model_dir=model", *flags)
+    return run
