@@ -10,8 +10,8 @@
 #   docker build -t xlnet-gpu --build-arg GPU=yes .                # needs NVIDIA's container toolkit
 #   docker run --rm --gpus all xlnet-gpu python train_gpu.py --device=gpu ...
 #
-#   docker build -t xlnet serve --target serve .                   # the page and API at port 8501
-#   docker run --rm -p 127.0.0.1:8501:8501 -v "$PWD/model:/model:ro" xlnet serve
+#   docker build -t xlnet-server --target serve .                  # the page and API at port 8501
+#   docker run --rm -p 127.0.0.1:8501:8501 -v "$PWD/model:/model:ro" xlnet-server
 FROM python:3.13-slim-bookworm AS base
 ARG GPU=no
 
@@ -30,13 +30,13 @@ RUN PIP_NO_CACHE_DIR=1 bash scripts/setup.sh \
 COPY --chown=xlnet . .
 ENV PATH=/xlnet/.venv/bin:$PATH
 
-# Serves the model directory /model; for an export: docker run ... xlnet serve --model=/model
+# Serves the model directory /model; for an export: docker run ... xlnet-server --model=/model
 FROM base AS serve
 RUN .venv/bin/python -m pip install --no-cache-dir '.[serve]'
 EXPOSE 8501
 HEALTHCHECK --start-period=120s CMD ["python", "-c", \
     "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8501/health', timeout=9)"]
-ENTRYPOINT ["python", "xlnet serve", "--host=0.0.0.0", "--name=model"]
+ENTRYPOINT ["python", "-m", "xlnet", "serve", "--host=0.0.0.0", "--name=model"]
 CMD ["--model_dir=/model"]
 
 # The programs, what is built if no target is named.

@@ -1,4 +1,4 @@
-"""Tokens a second and memory of data_utils.py on a large text: a table for benchmarks/README.md.
+"""Tokens a second and memory of data_utils.py on a large text: a table for benchmarks/HISTORY.md.
 
     python benchmarks/data_preparation.py --input_glob='text/*.txt' --sp_path=spiece.model
 """

@@ -1,4 +1,4 @@
-"""Start-up, first answer and further answers of a model from Python: a table for README.md here.
+"""Start-up, first answer and further answers of a model from Python: a table for HISTORY.md.
 
     python benchmarks/from_python.py --model=DIRECTORY
     python benchmarks/from_python.py --spiece_model_file=spiece.model \

@@ -1,4 +1,4 @@
-"""Where a step spends its time: a table of operators for benchmarks/README.md.
+"""Where a step spends its time: a table of operators for benchmarks/HISTORY.md.
 
     python benchmarks/operators.py --works=finetune --n_layer=4
     python benchmarks/operators.py --works=finetune --products

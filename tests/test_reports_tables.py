@@ -245,8 +245,8 @@ def test_names_of_the_validation_file(tmp_path, name):
     assert task.files == {"train": "train.csv", "dev": name, "test": "test.csv"}
     assert task.dev_share == 0.0
     for group in (SpanSettings, TaggerSettings):
-        kind = custom.find_kind(settings(tmp_path, group))
-        found, held_out = custom._own_files(settings(tmp_path, group), kind)
+        reader = custom.find_type(settings(tmp_path, group)).reader
+        found, held_out = custom._own_files(settings(tmp_path, group), reader)
         assert (found["dev"], held_out) == (name, 0.0)
 
 

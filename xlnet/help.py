@@ -14,8 +14,8 @@ Fields = Mapping[str, "dataclasses.Field[Any]"]
 
 def by_need(fields: Fields) -> dict[str, list[str]]:
     """The names of settings by need; without needs that none of them is for."""
-    groups = {need: [name for name, field in fields.items() if field.metadata["need"] is need]
-              for need in Need}
+    groups = {need: [name for name, field in fields.items()
+                     if (field.metadata["need"] or Need.OTHER) is need] for need in Need}
     return {need.value: names for need, names in groups.items() if names}
 
 

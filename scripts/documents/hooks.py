@@ -24,13 +24,11 @@ OWN = {
     "CODE_OF_CONDUCT.md": "project/code_of_conduct.md",
     "SECURITY.md": "project/security.md",
     "benchmarks/README.md": "project/benchmarks.md",
-    "benchmarks/MACHINES.md": "project/benchmarks_machines.md",
-    "benchmarks/HISTORY.md": "project/benchmarks_history.md",
     "benchmarks/scaling.md": "project/scaling.md",
 }
-# The parts of the site in order. Pages of a part stand in the order in which docs/README.md links
-# to them, others behind them by name.
-PARTS = (("Tutorials", "tutorials/"), ("How to", "how_to/"), ("Programs", "programs/"),
+# The parts of the site in order. The pages of a part have the order, and the groups (###), in which
+# docs/README.md links to them; the others follow by name.
+PARTS = (("Tutorials", "tutorials/"), ("How-to guides", "how_to/"), ("Programs", "programs/"),
          ("Reference", "reference/"), ("Explanation", "explanation/"), ("Examples", "examples/"),
          ("Project", "project/"))
 
@@ -63,6 +61,12 @@ def on_page_markdown(markdown, page, config, files):
     if source is None:
         return markdown      # made from the code: its links are those of the site
     return say_marks(with_links_of_the_site(markdown, source, page.file.src_uri))
+
+
+def on_page_content(html, page, config, files):
+    """Keeps flags in one piece: a line may not break behind their dashes (docs/site.css)."""
+    return re.sub("<code>[^<]*--[^<]*</code>", lambda code: re.sub(
+        r"--\w+", r'<span class="flag">\g<0></span>', code[0]), html)
 
 
 # ---- files of the repository as pages ----
@@ -142,9 +146,10 @@ def with_links_of_the_site(text, source, site):
         if not (ROOT / path).exists():
             _log.warning("%s links to '%s', which is not there", source, target)
             return target
-        place = place_of(path) or source_page(path)
-        _, mark, anchor = target.partition("#")
-        return posixpath.relpath(place, posixpath.dirname(site) or ".") + mark + anchor
+        place = place_of(path)
+        moved_to = posixpath.relpath(place or source_page(path), posixpath.dirname(site) or ".")
+        # sources have no anchors
+        return moved_to + "".join(target.partition("#")[1:]) * bool(place)
 
     def change(part):
         return links(_IMAGE.sub(lambda match: match[1] + moved(match[2]), part))
@@ -180,20 +185,27 @@ def say_marks(text):
 # ---- navigation ----
 
 def navigation(of_site):
-    """The parts of the site with their pages."""
-    in_order = order_of_contents()
-    rank = {page: number for number, page in enumerate(in_order)}
+    """The parts of the site with their pages, in groups where docs/README.md has some."""
+    group_of = groups_of_contents()
+    rank = {page: number for number, page in enumerate(group_of)}
     nav = [{"XLNet": "index.md"}, {"Contents": "contents.md"}]
     for title, folder in PARTS:
-        inside = sorted((page for page in of_site if page.startswith(folder)),
-                        key=lambda page: (page.count("/"), not page.endswith("/index.md"),
-                                          rank.get(page, len(rank)), page))
-        if inside:
-            nav.append({title: inside})
+        grouped: dict[str, list] = {}
+        for page in sorted((page for page in of_site if page.startswith(folder)),
+                           key=lambda page: (page.count("/"), not page.endswith("/index.md"),
+                                             rank.get(page, len(rank)), page)):
+            grouped.setdefault(group_of.get(page, ""), []).append(page)
+        if grouped:
+            nav.append({title: [*grouped.pop("", []), *(
+                {group: inside} for group, inside in grouped.items())]})
     return nav
 
 
-def order_of_contents():
-    """The pages that docs/README.md links to, in its order."""
+def groups_of_contents():
+    """The pages that docs/README.md links to, in its order, with the group (###) or "" of each."""
     text = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
-    return [target.partition("#")[0] for _, _, target in _LINK.findall(text)]
+    groups = {}
+    for heading, part in re.findall(r"^(##.*)\n((?:(?!##).*\n)*)", "##\n" + text, re.MULTILINE):
+        for _, _, target in _LINK.findall(part):
+            groups[target.partition("#")[0]] = heading[4:] if heading.startswith("### ") else ""
+    return groups

@@ -3,6 +3,7 @@
 Each function returns Markdown; `all_pages` says where it stands in the site.
 """
 
+import ast
 import dataclasses
 import importlib
 import json
@@ -27,7 +28,7 @@ API = (
         "xlnet.settings.network.create_run_config", "xlnet.api.XLNetModel")),
     ("tokenization.md", "Tokenizer and errors", (
         "xlnet.tokenization.tokenizer.Tokenizer", "xlnet.errors.UserError")),
-    ("task_types.md", "A task type", tuple("xlnet.tasks.types.contract." + name for name in (
+    ("task_types.md", "Task types", tuple("xlnet.tasks.types.contract." + name for name in (
         "TaskType", "Reader", "Head", "Scorer"))),
 )
 
@@ -39,6 +40,7 @@ def all_pages() -> "dict[str, str]":
     pages["programs/index.md"] = programs_page(files)
     pages[FLAGS_PAGE] = ranked(2, flags_page(files))
     pages["reference/model_config.md"] = model_config_page()
+    pages["reference/modules.md"] = modules_page()
     pages["reference/presets.md"] = ranked(0.5, presets_page())
     pages.update(("reference/api/" + name, api_page(title, names)) for name, title, names in API)
     return pages
@@ -154,24 +156,36 @@ def values_text(field) -> str:
 
 
 def flags_page(files) -> str:
-    """All flags by their first letter, each with a link to the programs that have it."""
-    of_flag: dict[str, list] = {}
+    """All flags by name, with what they mean and the programs that have them."""
+    of_flag: dict[str, tuple] = {}
     for file in files:
         for program in file.programs:
-            for name in program.settings:
-                links = of_flag.setdefault(name, [])
+            for name, field in program.settings.items():
+                links = of_flag.setdefault(name, (field, []))[1]
                 link = "[%s](../programs/%s#%s)" % (
                     re.sub(r"\.py$", "", file.path.split("/")[-1]), page_of(file.path),
                     program.anchor(name))
                 if link not in links:
                     links.append(link)
-    parts = ["# All flags\n\nEach is also a key of the JSON file that `--config` names, without "
-             "the dashes; a flag beside the file goes before it.\n"]
-    for letter in sorted({name[0] for name in of_flag}):
-        parts.append("## %s\n\n%s\n" % (letter.upper(), table(("flag", "of"), [
-            ('<a id="%s"></a>`--%s`' % (name, name), ", ".join(links))
-            for name, links in sorted(of_flag.items()) if name[0] == letter])))
-    return "\n".join(parts)
+    return ("# All flags\n\nEach is also a key of the JSON file that `--config` names, without the "
+            "dashes; a flag on the command line overrides the file. Where programs differ in a "
+            "default, it is the first one's.\n\n%s\n" % table(
+                ("flag", "default", "meaning", "programs"), [
+                    ('<a id="%s"></a>`--%s`' % (name, name), default_text(field),
+                     meaning_of(field), ", ".join(links))
+                    for name, (field, links) in sorted(of_flag.items())]))
+
+
+def modules_page() -> str:
+    """The modules of the library by package, each with the first line of its docstring."""
+    parts = ["# Modules\n\nAll modules of `xlnet/`, each with its first line.\n"]
+    for package in sorted((ROOT / "xlnet").rglob("__init__.py")):
+        rows = [("`%s`" % path.stem, escaped((ast.get_docstring(ast.parse(
+            path.read_text(encoding="utf-8"))) or "").partition("\n")[0]))
+            for path in sorted(package.parent.glob("*.py")) if path != package]
+        parts.append("## %s\n\n%s\n" % (package.parent.relative_to(ROOT),
+                                        table(("module", "what it is"), rows)))
+    return ranked(0.5, "\n".join(parts))
 
 
 # ---- configs ----

@@ -108,7 +108,7 @@ def test_tags(graph, converted):
                 labels=("O", "B-A", "I-A", "B-B", "I-B"))
     unread = collections.defaultdict(type(None))        # what is not needed for the logits
     with train_step.model_scope():
-        logits = task.head.logits(model.layers(task.head.scope()), unread, False).logits
+        logits = task.head.logits(model.layers(task.head.scope()), unread, False)
     assert_close(model.run(logits)[0], model["out/logits"])
 
 

@@ -116,9 +116,9 @@ def test_the_container_is_made_of_what_is_there():
         "python:3.13-slim-bookworm AS base", "base AS serve", "base AS programs"]
     (serve,), (flags, _) = ([json.loads(rest) for name, rest in instructions() if name == wanted]
                             for wanted in ("ENTRYPOINT", "CMD"))
-    done = subprocess.run([sys.executable, ROOT / serve[1], "--help"], capture_output=True,
-                          text=True, check=True)
-    assert all(flag.split("=")[0] in done.stdout for flag in serve[2:] + flags)
+    done = subprocess.run([sys.executable, *serve[1:4], "--help"], capture_output=True, text=True,
+                          cwd=ROOT, check=True)
+    assert all(flag.split("=")[0] in done.stdout for flag in serve[4:] + flags)
     pinned = re.search(r"'tensorflow\[and-cuda\](==[\d.]+)'", (ROOT / "Dockerfile").read_text())[1]
     locked = (ROOT / "scripts" / "locked" / "programs-2.21.txt").read_text(encoding="utf-8")
     assert "tensorflow%s " % pinned in locked

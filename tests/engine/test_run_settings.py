@@ -38,7 +38,7 @@ def check(directory, program, dropout=0.1, evaluates=True, **changes):
 
 
 @pytest.mark.parametrize("program", RUNS)
-def test_settings_of_an_earlier_version_resume(program, tmp_path):
+def test_settings_of_an_earlier_versiresume(program, tmp_path):
     check(tmp_path, program)
     check(tmp_path, program, model_dir="other", save_steps=7, grad_accum_steps=4)
     with pytest.raises(UserError, match="other settings: .*dropout was 0.1, is 0.3"):

@@ -56,8 +56,7 @@ def test_once_an_epoch(tmp_path, rows, changes, expected):
 def test_shares_of_the_steps(tmp_path):
     settings = settings_of(tmp_path, epochs=2.0)
     _, optimization = lengths.in_steps(settings, OptimizationSettings(warmup_share=0.1), 400)
-    assert (optimization.train_steps, optimization.warmup_steps, optimization.warmup_share) == (
-        100, 10, 0.0)
+    assert (optimization.train_steps, optimization.warmup) == (100, 10)
 
 
 def test_no_epoch_is_no_length(tmp_path):

@@ -37,7 +37,7 @@ class Head(contract.Head):
     def loss(self, nn, logits, features, options):
         return nn.tf.reduce_sum(nn.sigmoid_cross_entropy(logits, features["label_ids"]), axis=1)
 
-    def outputs(self, nn, logits):
+    def outputs(self, nn, logits, features):
         return {"values": nn.tf.sigmoid(logits)}
 
 

@@ -85,12 +85,12 @@ def test_a_stopped_run_goes_on(place, model, monkeypatch):
     np.testing.assert_allclose(np.load(place / "v.npy"), model.vectors(TEXTS), atol=1e-6)
     assert not (place / "v.npy.parts").exists()
     done = extract(place, "v.npy")
-    assert done.errors == ["extract_features.py: output_file: %s is there already; remove it, or "
-                           "give another name" % (place / "v.npy")]
+    assert done.errors == ["xlnet features: output: %s is there already; remove it, or give "
+                           "another name" % (place / "v.npy")]
 
 
 @pytest.mark.parametrize("arguments, said", [
-    (["--output_file=v.csv"], "output_file: v.csv"),
+    (["--output_file=v.csv"], "output: v.csv"),
     (["--output_file=n.npy", "--pooling=none"], "with pooling none each text has as many as"),
     (["--layers=last"], "layers is 'last'"),
     (["--text_b_column=second"], "expected 2"),

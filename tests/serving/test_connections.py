@@ -25,15 +25,15 @@ def server():
 
 
 @contextlib.contextmanager
-def running(host="127.0.0.1", **changes):
+def running(host="127.0.0.1", application=None, **changes):
     """A server that answers with the path and the size of the body; `errors`, `paths`: seen."""
-    def application(environ, start_response):
+    def echo(environ, start_response):
         server.paths.append(environ["PATH_INFO"])
         start_response("200 OK", [("Content-Type", "text/plain")])
         size = len(environ["wsgi.input"].read())
         return [b"%s %d;" % (environ["PATH_INFO"].encode(), size)]
     errors = []
-    server = Listening(application, (host, 0), on_error=errors.append, **{
+    server = Listening(application or echo, (host, 0), on_error=errors.append, **{
         "max_body": MOST, "connections": 8, "arrival": 1, **changes})
     server.paths, server.errors = [], errors
     thread = threading.Thread(target=server.run)
@@ -175,6 +175,25 @@ def test_what_is_being_answered_is_answered_before_the_end(server):
     signal.signal(signal.SIGUSR1, before)
     client.join()
     assert answers[0].endswith(b"done")
+
+
+def test_an_answer_ends_when_its_reader_has_gone():
+    """Such as a text that is generated: nobody computes on for nobody."""
+    ended = threading.Event()
+
+    def endless(environ, start_response):
+        start_response("200 OK", [])
+        try:
+            while True:
+                time.sleep(0.01)
+                yield b"more"
+        finally:
+            ended.set()
+    with running(application=endless) as server:
+        with socket.create_connection(("127.0.0.1", server.port)) as client:
+            client.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            assert client.recv(4096)
+        assert ended.wait(10)
 
 
 @pytest.mark.parametrize("address", [("127.0.0.1", 70_000), ("no.such.host.invalid", 0)])

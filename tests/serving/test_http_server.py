@@ -1,6 +1,7 @@
 """The example server: answers, limits, errors in words, batches of what arrives together."""
 
 import concurrent.futures
+import http.client
 import shutil
 import threading
 import time
@@ -175,6 +176,15 @@ def test_other_ways(server):
     status, about = ask(server, "GET", "/v1/models/m")
     assert status == 200 and about["signatures"]["choices"] == ["choices", "text_a"]
     assert ask(server, "GET", "/../etc/passwd")[0] == 404
+    assert ask(server, "HEAD", "/health") == (200, "")
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
+    connection.request("GET", "/")
+    page = connection.getresponse()
+    assert page.headers["Content-Type"] == "text/html; charset=utf-8"
+    policy = page.headers["Content-Security-Policy"]
+    assert policy.startswith("default-src 'none';") and "unsafe" not in policy
+    assert b"<script src" in page.read()
+    connection.close()
     assert ask(server, "POST", "/v1/models/other:predict", "{}")[0] == 404
     assert ask(server, "DELETE", "/health")[0] == 405
     assert ask(server, "GET", "/v1/models/m:predict")[0] == 405

@@ -42,7 +42,8 @@ SIGNATURES = {
 
 class Model:
     """Answers at once; notes what was asked. No model: the subject is the page."""
-    version, about, labels, default, path = "1", "task x (kind)", ["no", EVIL], "text", "m"
+    version, default, path = "1", "text", "m"
+    about, labels = "task x: labels no, " + EVIL, ["no", EVIL]
     names = sorted(SIGNATURES)
 
     def __init__(self):

@@ -1,7 +1,9 @@
-"""A new kind of task is one short file: trained, evaluated, selected and predicted with."""
+"""A new task type is one short file: trained, evaluated, selected and predicted with."""
 
 import dataclasses
+import inspect
 import json
+import pickle
 import random
 
 import numpy as np
@@ -16,7 +18,7 @@ import xlnet
 from xlnet.serving.export import exporter
 from xlnet.serving.server import saved_model
 from xlnet.tasks.types import known, registry
-from xlnet.tasks.types.contract import Head, Scorer
+from xlnet.tasks.types.contract import Head, Reader, Scorer
 from xlnet.tasks.types.task import Task
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_start")]
@@ -48,12 +50,25 @@ def run(place, *arguments, **changes):
                        *("--%s=%s" % item for item in dict(flags, **changes).items()))
 
 
-def test_a_new_kind_takes_one_short_file():
+@pytest.mark.parametrize("part", (Reader, Head, Scorer))
+def test_a_contract_has_at_most_a_dozen_methods(part):
+    assert len([name for name, value in vars(part).items()
+                if inspect.isfunction(value) and not name.startswith("_")]) <= 12
+
+
+@pytest.mark.parametrize("name", registry.TASK_TYPES)
+def test_worker_processes_get_a_reader(name):
+    task = dataclasses.replace(STARS, type=registry.TASK_TYPES[name])
+    reader = pickle.loads(pickle.dumps(task.reader.encode)).__self__
+    assert (type(reader), reader.task) == (task.type.reader, task)
+
+
+def test_a_new_task_type_takes_one_short_file():
     for name in ("ordinal", "two_towers"):
         assert len((ROOT / "tests" / "helpers" / (name + ".py")).read_text().splitlines()) < 80
 
 
-def test_a_new_kind_is_trained_evaluated_selected_and_predicted_with(place, monkeypatch):
+def test_a_new_task_type_is_trained_evaluated_selected_and_predicted_with(place, monkeypatch):
     monkeypatch.setitem(known.TASKS, "stars", STARS)
     done = run(place, "--do_train=True", "--do_eval=True", "--do_predict=True")
     assert done.returncode == 0, done.stderr
@@ -80,13 +95,13 @@ def test_a_new_kind_is_trained_evaluated_selected_and_predicted_with(place, monk
         assert loaded.classify(texts) == [line[1] for line in lines]
 
 
-def test_a_kind_without_labels_has_words_for_the_lines_before_a_training():
+def test_a_task_type_without_labels_has_words_for_the_lines_before_a_training():
     task = dataclasses.replace(STARS, labels=None)
     assert Head(task).words() == "no labels"
     assert Scorer(task).counts_in_words([None] * 1200) == "1,200 rows"
 
 
-def test_faults_of_a_new_kind_are_listed_as_others(place, tmp_path, monkeypatch):
+def test_errors_of_a_new_task_type_are_listed_as_others(place, tmp_path, monkeypatch):
     monkeypatch.setitem(known.TASKS, "stars", STARS)
     (tmp_path / "train.tsv").write_text("text\tstars\nkamat\t6\n")
     done = run(place, "--do_train=True", data_dir=tmp_path, model_dir=tmp_path / "model")

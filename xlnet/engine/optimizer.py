@@ -19,20 +19,13 @@ FIRST_SCALE = 2. ** 15         # of the loss in float16; halved until the gradie
 STEPS_BETWEEN_DOUBLINGS = 2000
 
 
-def warmup_steps(settings: OptimizationSettings) -> int:
-    """Steps of warm-up, given as a count or as a share of `train_steps`."""
-    if not settings.warmup_share:
-        return settings.warmup_steps
-    return int(round(settings.warmup_share * settings.train_steps))
-
-
 def learning_rate(settings: OptimizationSettings, step: tf.Tensor) -> tf.Tensor:
     """float32 scalar for int64 `step` (0 is the first): linear warm-up from 0, then decay.
 
     The decay runs from the end of the warm-up to `train_steps` and ends at `min_lr_ratio` of the
     peak rate: "poly" along a line, "cos" along half a cosine; "constant" stays.
     """
-    peak, warmup = settings.learning_rate, warmup_steps(settings)
+    peak, warmup = settings.learning_rate, settings.warmup
     after = tf.cast(step - warmup, tf.float32)
     steps = max(settings.train_steps - warmup, 1)
     if settings.decay_method == "poly":
@@ -147,15 +140,21 @@ class AdamW(tf.train.Optimizer):
         raise ValueError("gradient of %s is sparse; make it dense first" % var.name)
 
 
+def layer_of(name: str) -> Optional[int]:
+    """The layer, from 0, that a variable belongs to by its name; None: to no layer, or to all."""
+    found = re.search(r"transformer/layer_(\d+)/", name)
+    return int(found[1]) if found else None
+
+
 def layer_share(decay_rate: float, n_layer: int) -> Callable[[str], float]:
     """Share of the learning rate by variable name: top layer and heads 1, embedding the least.
 
     The stacked biases (`r_w_bias` and its like, `seg_embed`) belong to all layers: share 1.
     """
     def share(name):
-        layer = re.search(r"transformer/layer_(\d+)/", name)
-        if layer:
-            return decay_rate ** (n_layer - 1 - int(layer.group(1)))
+        layer = layer_of(name)
+        if layer is not None:
+            return decay_rate ** (n_layer - 1 - layer)
         return decay_rate ** n_layer if "word_embedding" in name or "mask_emb" in name else 1.
     return share
 
@@ -163,7 +162,7 @@ def layer_share(decay_rate: float, n_layer: int) -> Callable[[str], float]:
 def _legacy_layer_share(decay_rate, n_layer):
     """The reference's layer decay: embeddings left out."""
     share = layer_share(decay_rate, n_layer)
-    return lambda name: share(name) if "/layer_" in name else 1.
+    return lambda name: 1. if layer_of(name) is None else share(name)
 
 
 class LossScale:
@@ -254,7 +253,7 @@ def minimize(loss: tf.Tensor, settings: OptimizationSettings, step: tf.Variable,
 def _optimizer(settings, step, gradients, variables, updates, **more):
     """The `AdamW` of the settings, the gradients for it, the learning rate."""
     names = [base_name(variable) for variable in variables]
-    layers = [int(m[1]) for m in (re.search(r"/layer_(\d+)/", name) for name in names) if m]
+    layers = [layer for layer in map(layer_of, names) if layer is not None]
     n_layer = 1 + max(layers, default=-1)       # the lower ones may be frozen, and so no variables
     share = layer_share(settings.lr_layer_decay_rate, n_layer)
     legacy = settings.legacy_optimizer

@@ -31,7 +31,7 @@ _RISE = 1.              # above its lowest value that is warned of [nats per tok
 
 
 class Journal:
-    """What is kept of a run in its model directory: `train_step.csv` and TensorBoard's files.
+    """What is kept of a run in its model directory: `training.csv` and TensorBoard's files.
 
     Args:
       start_step: rows of later steps, of a run that was killed, are dropped.

@@ -71,12 +71,12 @@ class KeptSettings:
                 yield field, was, now
 
     def _matters(self, field, was):
-        if field.metadata["on_resume"] == "evaluation":
+        if field.metadata["resume"] == "evaluation":
             has_some = os.path.exists(
                 os.path.join(self._model_dir, best_checkpoint.EVALUATIONS_NAME))
             return self._evaluates and has_some and not (
                 field.name == "eval_record_info_dir" and was is None)
-        return field.metadata["on_resume"] == "same"
+        return field.metadata["resume"] == "same"
 
     def keep(self) -> None:
         """Writes the settings; those that they replace go into the history."""

@@ -58,7 +58,7 @@ def share_one_heap() -> None:
     """Makes all threads take memory from one heap, or from few on a machine of many cores.
 
     The GNU C library gives each thread its own, and what one thread frees is then of no use to the
-    next, which takes as much again: benchmarks/README.md. There, too, is how much the threads of
+    next, which takes as much again: benchmarks/HISTORY.md. There, too, is how much the threads of
     how many cores wait for each other at one heap. Elsewhere this does nothing.
     """
     if sys.platform == "linux":

@@ -15,15 +15,7 @@ from typing import Any, Optional, Protocol, Union
 import tensorflow.compat.v1 as tf
 
 from xlnet import errors, lock
-from xlnet.engine import (
-    best_checkpoint,
-    checkpoint,
-    distribution,
-    optimizer,
-    progress,
-    saving,
-    train_step,
-)
+from xlnet.engine import best_checkpoint, checkpoint, distribution, progress, saving, train_step
 from xlnet.engine.best_checkpoint import Selection
 from xlnet.engine.estimator import EstimatorSpec
 from xlnet.settings.finetuning import FineTuningSettings
@@ -226,7 +218,7 @@ class Trainer:
                 settings.train_batch_size, job.examples, each, replicas, settings.grad_accum_steps,
                 "{:,.1f}".format(job.epoch_steps).replace(".0", "")),
             "steps": "%d to %d, %d of warm-up" % (
-                step, self._last, optimizer.warmup_steps(self._optimization)),
+                step, self._last, self._optimization.warmup),
             "start": self._start(step),
             "model": "%r in %s" % (job.config, self._model_dir),
         }

@@ -38,7 +38,7 @@ def with_length(settings: AnySettings, optimization: OptimizationSettings, given
 
 def in_steps(settings: AnySettings, optimization: OptimizationSettings, num_rows: int
              ) -> tuple[AnySettings, OptimizationSettings]:
-    """The settings with epochs over `num_rows` rows, and shares of them, turned into steps.
+    """The settings with epochs over `num_rows` rows turned into steps.
 
     Where nothing else was given a run is evaluated once an epoch, and saved as often, or every
     1,000 steps where an epoch has more.
@@ -47,9 +47,6 @@ def in_steps(settings: AnySettings, optimization: OptimizationSettings, num_rows
     if settings.epochs:
         optimization = dataclasses.replace(
             optimization, train_steps=max(1, round(settings.epochs * epoch)))
-    if optimization.warmup_share:
-        optimization = dataclasses.replace(optimization, warmup_share=0.0, warmup_steps=round(
-            optimization.warmup_share * optimization.train_steps))
     optimization.check_warmup()
     once = max(1, math.ceil(epoch))
     return dataclasses.replace(

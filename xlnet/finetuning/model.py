@@ -8,6 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from xlnet.engine import distribution, train_step
 from xlnet.engine.estimator import EstimatorSpec
+from xlnet.engine.optimizer import layer_of
 from xlnet.models.task_model import TaskModel
 from xlnet.network.noise import fold_in
 from xlnet.settings.network import XLNetConfig
@@ -61,9 +62,9 @@ def is_frozen(name: str, config: XLNetConfig, count: int) -> bool:
     `r_w_bias`, `r_r_bias` and `r_s_bias` without `untie_r` belong to all layers together: they are
     trained unless all layers are frozen.
     """
-    layer = re.search(r"transformer/layer_(\d+)/", name)
-    if layer:
-        return int(layer.group(1)) < count
+    layer = layer_of(name)
+    if layer is not None:
+        return layer < count
     return count > 0 and bool(re.search(r"transformer/(word_embedding|mask_emb)/", name)) or (
         count == config.n_layer and bool(re.search("transformer/(r_[wrs]_bias|seg_embed)$", name)))
 

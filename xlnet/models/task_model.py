@@ -33,13 +33,13 @@ class TaskModel:
         """The outputs of the task's head: dict of tensors [B, ...]. No label is read."""
         with self._scope():
             nn, logits = self._logits(features, None)
-            return self.task.head.outputs(nn, logits)
+            return self.task.head.outputs(nn, logits, features)
 
     def answers(self, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """The same with the `loss` of each record, and its `index` and `is_real_example`, [B]."""
         with self._scope():
             nn, logits = self._logits(features, None)
-            return dict(self.task.head.outputs(nn, logits),
+            return dict(self.task.head.outputs(nn, logits, features),
                         loss=self.task.head.loss(nn, logits, features, None),
                         index=features["index"], is_real_example=features["is_real_example"])
 

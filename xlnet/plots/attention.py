@@ -1,4 +1,4 @@
-"""Attention of both streams as a picture (PNG), and as a page that needs no network.
+"""Attention of both streams as a plot (PNG), and as a page that needs no network.
 
 Shape letters: T tokens, N heads, k layers that were chosen.
 """
@@ -30,25 +30,25 @@ def draw_attention(path: str, attention: Attention, heads: Sequence[int]) -> Non
             for index in range(len(attention.layers))]
     names = _names(attention)
     families, _ = fonts.choose("".join(names))
-    margin = 0.2 + 0.05 * max(map(fonts.drawn_length, names))
+    margin = 0.35 + 0.05 * max(map(fonts.drawn_length, names))
     panel = max(_CELL * len(names), 1.1)
-    width = margin + len(heads) * (panel + 0.12) + 0.2
+    width = margin + len(heads) * (panel + 0.12) + 0.5
     height = 0.6 + len(rows) * (panel + 0.3) + margin
     figure = Figure(figsize=(width, height), dpi=130)
-    figure.text(0.5, 1 - 0.12 / height, "Rows attend to columns", ha="center", va="top",
+    figure.text(0.5, 1 - 0.12 / height, "Attention weights", ha="center", va="top",
                 fontsize=10, weight="bold")
-    notes = ["white: 0; darkest: the largest value of the panel"]
     if attention.places is not None:
-        notes.append("numbers: places in the factorization order")
-    figure.text(0.5, 1 - 0.32 / height, "\n".join(notes), ha="center", va="top", fontsize=6,
-                color=pictures.NOTES)
+        figure.text(0.5, 1 - 0.32 / height, "numbers: positions in the factorization order",
+                    ha="center", va="top", fontsize=6, color=pictures.NOTES)
+    small: Any = dict(fontsize=6, color=pictures.NOTES)
     for y, (stream, index) in enumerate(rows):
+        values = attention.streams[stream][index, np.array(heads) - 1]
+        bottom = 1 - (0.72 + y * (panel + 0.3) + panel) / height
+        lefts = (margin + np.arange(len(heads) + 1) * (panel + 0.12)) / width
         for x, head in enumerate(heads):
-            axes = figure.add_axes((
-                (margin + x * (panel + 0.12)) / width,
-                1 - (0.72 + y * (panel + 0.3) + panel) / height, panel / width, panel / height))
-            axes.imshow(attention.streams[stream][index, head - 1], cmap=_COLORS[stream], vmin=0,
-                        aspect="auto", interpolation="nearest")
+            axes = figure.add_axes((lefts[x], bottom, panel / width, panel / height))
+            image = axes.imshow(values[x], cmap=_COLORS[stream], vmin=0, aspect="auto",
+                                vmax=max(values.max(), 1e-9), interpolation="nearest")
             axes.set_title("%s, layer %d, head %d" % (stream, attention.layers[index], head)
                            if not x else "head %d" % head, fontsize=7, pad=3,
                            loc="left" if not x else "center")
@@ -56,8 +56,14 @@ def draw_attention(path: str, attention: Attention, heads: Sequence[int]) -> Non
             axes.set_yticks(range(len(names)), names if not x else [], **ticks)
             axes.set_xticks(range(len(names)), names if y == len(rows) - 1 else [], rotation=90,
                             **ticks)
+            axes.set_ylabel("" if x else "query", **small)
+            axes.set_xlabel("key" if y == len(rows) - 1 else "", **small)
             axes.tick_params(length=0, pad=1)
             axes.spines[:].set_color(pictures.LINES)
+        scale = figure.colorbar(image, cax=figure.add_axes(
+            (lefts[-1], bottom, 0.08 / width, panel / height)))
+        scale.ax.tick_params(labelsize=5.5, length=2, pad=1)
+        scale.outline.set_visible(False)
     pictures.save(figure, path)
 
 

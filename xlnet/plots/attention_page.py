@@ -17,6 +17,7 @@ h1 { font-size: 1.2rem; }
 .words sub { color: #a03000; }
 canvas { border: 1px solid #c9c9c9; cursor: crosshair; }
 .note { color: #555; font-size: .9rem; }
+#scale { display: inline-block; width: 8rem; height: .8em; border: 1px solid #c9c9c9; }
 </style>
 </head>
 <body>
@@ -26,10 +27,12 @@ canvas { border: 1px solid #c9c9c9; cursor: crosshair; }
 <label>Layer <select id="layer"></select></label>
 <label>Head <select id="head"></select></label>
 </div>
-<p class="note">Point at a piece, or at a row of the matrix: the darker a piece, the more the row
-attends to it. <span id="orders">Small numbers are places in the factorization order.</span></p>
+<p class="note">Point at a piece, or at a row of the matrix (a query): the darker a piece, the more
+the query attends to it. <span id="orders">Small numbers are positions in the factorization
+order.</span></p>
 <div class="words" id="words"></div>
 <canvas id="matrix"></canvas>
+<p class="note">Attention weight: 0 <span id="scale"></span> <span id="most"></span></p>
 <p class="note" id="said"></p>
 <script>
 "use strict";
@@ -70,6 +73,12 @@ function draw() {
   context.clearRect(0, 0, canvas.width, canvas.height);
   context.font = Math.min(12, cell) + "px system-ui, sans-serif";
   const most = Math.max(...shown.map(values => Math.max(...values)), 1e-9);
+  get("scale").style.background = "linear-gradient(to right," + shade(0) + "," + shade(1) + ")";
+  get("most").textContent = most.toFixed(3);
+  context.fillStyle = "#555";
+  context.textAlign = "right";
+  context.fillText("keys \u2192", margin - 5, margin - 24);
+  context.fillText("queries \u2193", margin - 5, margin - 8);
   for (let i = 0; i < size; i++) {
     context.fillStyle = "#222";
     context.textAlign = "right";

@@ -19,14 +19,14 @@ _COLORS = ("#4c78a8", "#e0812b", "#54a24b", "#b279a2", "#9d755d", "#e45756", "#7
 
 
 class Curves(NamedTuple):
-    """training: by name, float [lines] of each column of `train_step.csv`. held_out: steps and
+    """training: by name, float [lines] of each column of `training.csv`. held_out: steps and
     losses, [evaluations] each."""
     training: Mapping[str, np.ndarray]
     held_out: tuple[np.ndarray, np.ndarray]
 
 
 def read(model_dir: str) -> Curves:
-    """The curves of a run, from its `train_step.csv` and, if it was evaluated, `held_out.tsv`.
+    """The curves of a run, from its `training.csv` and, if it was evaluated, `held_out.tsv`.
 
     Raises:
       UserError: there is no such file, or it is none of a training.

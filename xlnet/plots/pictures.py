@@ -22,8 +22,9 @@ CONTENT, QUERY = STREAMS = (_Stream("Content stream", "#4c78a8"),
                             _Stream("Query stream", "#e0812b"))
 MEMORY, HIDDEN, LINES, ORDER = "#9aa5ad", "#f7f7f7", "#c9c9c9", "#a03000"
 NOTES, CONTEXT, FADED = "#555555", "#8a8a8a", "#c4c4c4"
-_CELL, _HEAD, _FOOT = 0.32, 0.8, 1.1    # inches
+_CELL, _HEAD, _FOOT = 0.32, 0.8, 1.6    # inches
 _DPI = 110
+_CAPTION = 11       # points, to be read at half of the size, too
 
 # What the panels of a masks picture share. places [Q]: as `places_in_order`.
 _Tokens = collections.namedtuple("_Tokens", "excerpt names places families memory_length")
@@ -100,7 +101,7 @@ def _panel(axes, seen, order, stream, tokens):
             if j == memory + i:                        # the token itself
                 _square(axes, x, y, "none", inset=0.13, edgecolor="black")
     axes.set(xlim=(0, len(columns)), ylim=(len(order), 0), xticks=[], yticks=[])
-    axes.set_xlabel("keys: what is seen", fontsize=8.5, color=NOTES)
+    axes.set_xlabel("keys: what is seen", fontsize=_CAPTION, color=NOTES)
     axes.spines[:].set_visible(False)
     _labels(axes, order, stream, tokens)
 
@@ -139,7 +140,7 @@ def _heading(figure, title, tokens):
                if tokens.places[i]]
     text = "factorization order:  " + "  →  ".join(ordered)
     if fonts.drawn_length(text) * 0.085 > width:
-        text = "factorization order: the numbers beside the pieces"
+        text = "factorization order: the numbers next to the pieces"
     if not ordered:
         text = "none of these tokens is predicted"
     figure.text(0.5, 1 - 0.45 / height, text, ha="center", va="top", fontsize=10, color=ORDER,
@@ -148,21 +149,21 @@ def _heading(figure, title, tokens):
 
 def _masks_legend(figure, memory_length, unshown):
     from matplotlib.patches import Patch
-    entries = [Patch(facecolor=stream.color, label="row sees column, %s" % stream.name.lower())
+    entries = [Patch(facecolor=stream.color, label="query sees key, %s" % stream.name.lower())
                for stream in STREAMS]
     if memory_length:
-        entries.append(Patch(facecolor=MEMORY, label="row sees the memory"))
-    entries += [Patch(facecolor=HIDDEN, edgecolor=LINES, label="hidden"),
+        entries.append(Patch(facecolor=MEMORY, label="query sees the memory"))
+    entries += [Patch(facecolor=HIDDEN, edgecolor=LINES, label="masked"),
                 Patch(facecolor="white", edgecolor="black", label="the token itself")]
     height = figure.get_figheight()
-    figure.legend(handles=entries, loc="lower center", ncol=3, frameon=False, fontsize=8.5,
-                  bbox_to_anchor=(0.5, (0.64 if unshown else 0.48) / height))
-    notes = ["rows are queries; numbers are places in the factorization order, – is seen by all",
-             "black: predicted, by a query row that must not see the token itself; "
-             "grey: only context, without a query row"]
+    figure.legend(handles=entries, loc="lower center", ncol=3, frameon=False, fontsize=_CAPTION,
+                  bbox_to_anchor=(0.5, (0.9 if unshown else 0.7) / height))
+    notes = ["rows are queries; numbers are positions in the factorization order, – is seen by all",
+             "black: predicted, by a query that must not see the token itself",
+             "grey: only context, without a query"]
     if unshown:
         notes.append("#N: piece N, for whose characters no font is installed here")
-    figure.text(0.5, 0.08 / height, "\n".join(notes), ha="center", va="bottom", fontsize=8.5,
+    figure.text(0.5, 0.08 / height, "\n".join(notes), ha="center", va="bottom", fontsize=_CAPTION,
                 color=NOTES)
 
 

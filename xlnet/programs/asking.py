@@ -27,7 +27,7 @@ class AskingSettings(Settings):
     encoding: Optional[str] = as_in(InputSettings, "encoding")
     interactive: bool = setting(False, "ask for a text, answer, and ask again")
     output: Optional[str] = setting(None, "file of JSON lines to write the answers to instead of "
-                                          "showing them; \"-\": standard output", is_result=True)
+                                    "showing them; \"-\": standard output", is_result=True)
 
     def check(self) -> None:
         from xlnet.tokenization.tokenizer import is_text

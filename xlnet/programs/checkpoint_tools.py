@@ -34,8 +34,7 @@ class AverageSettings(Settings):
     output: str = required(_TARGET, aliases=("target",))
     input: Optional[str] = setting(None, "those to average, with commas between",
                                    aliases=("checkpoints",))
-    model_dir: Optional[str] = setting(None, "or a run's directory, and",
-                                       instead_of="input")
+    model_dir: Optional[str] = setting(None, "or a run's directory, and", instead_of="input")
     last: Optional[int] = setting(None, "how many of its checkpoints, counted from the newest",
                                   minimum=2)
 

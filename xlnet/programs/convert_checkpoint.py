@@ -28,16 +28,16 @@ class ConversionSettings(TextSettings):
     dtype: str = setting("float32", "to theirs: type of the weights in the file",
                          choices=("float32", "float16", "bfloat16"))
     max_shard_size: str = setting("5GB", "to theirs: size of a file with weights, as 5GB, 500MB or "
-                                         "2GiB; a larger model is several files and an index")
-    spiece_model_file: Optional[str] = setting(
-        None, "SentencePiece model, if it is not next to the input")
-    text_a_column: str = as_in(ClassifierSettings, "text_a_column",
-                               help="to ours: column of the text; a,b joins two")
+                                  "2GiB; a larger model is several files and an index")
+    spiece_model_file: Optional[str] = setting(None, "SentencePiece model, if it is not next to "
+                                               "the input")
+    text_a_column: str = as_in(ClassifierSettings, "text_a_column", help="to ours: column of the "
+                               "text; a,b joins two")
     text_b_column: Optional[str] = as_in(ClassifierSettings, "text_b_column",
                                          help="to ours: column of the second text")
-    choice_columns: Optional[str] = as_in(
-        ClassifierSettings, "choice_columns",
-        help="to ours: columns of the answers of a multiple-choice model")
+    choice_columns: Optional[str] = as_in(ClassifierSettings, "choice_columns",
+                                          help="to ours: columns of the answers of a "
+                                          "multiple-choice model")
     max_seq_length: Optional[int] = as_in(
         ClassifierSettings, "max_seq_length", default=None, help="to ours: tokens of an example, "
         "special ones included; if not given that library's model_max_length, or 512")

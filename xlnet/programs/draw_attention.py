@@ -17,11 +17,10 @@ class AttentionSettings(Settings):
     """xlnet plot attention: of which text, which layers and heads, to which files."""
     text: str = required("the text, of at most %d pieces" % MOST_TOKENS)
     layers: Optional[str] = setting(None, "numbers of layers, from 1 on, with commas; all if not "
-                                          "given")
+                                    "given")
     heads: Optional[str] = setting(None, "numbers of the heads in the picture; all if not given")
     order: str = setting("random", "the factorization order of the pieces; none: all see all, the "
-                                   "query stream all but itself",
-                         choices=("random", "left_to_right", "none"))
+                         "query stream all but itself", choices=("random", "left_to_right", "none"))
     seed: int = setting(0, "seed of a random order", minimum=0)
     output: str = required("file to write: .png, an image; .html, a page for a browser, which "
                            "needs no network; several with commas", aliases=("png", "html"))

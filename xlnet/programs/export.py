@@ -22,9 +22,9 @@ class ExportSettings(Settings):
     model_dir: str = required("model directory, or directory or prefix of a checkpoint")
     output: str = required("directory to write to: its next free number, 1 at first",
                            aliases=("export_dir",))
-    signatures: Optional[str] = setting(
-        None, "those to write, with commas: ids, text, vectors; if not given ids and text of a "
-              "fine-tuned model, vectors of any other")
+    signatures: Optional[str] = setting(None, "those to write, with commas: ids, text, vectors; if "
+                                        "not given ids and text of a fine-tuned model, vectors of "
+                                        "any other")
     dtype: str = setting("float32", "number format of the weights of the layers and of products",
                          choices=("float32", "bfloat16"))
     use_checkpoint: str = as_in(LoadSettings, "use_checkpoint")

@@ -24,27 +24,26 @@ class FeatureSettings:
     """xlnet features: which model, which texts, which vectors."""
     model_dir: str = required("model directory, directory of a released checkpoint, or its prefix",
                               aliases=("model",))
-    input: str = required("texts: .txt (a text a line, tabs between a pair), .tsv, .csv or "
-                          ".jsonl; - is the standard input, as .txt", aliases=("input",))
-    output: str = required("file to write: .jsonl, .npy or .tfrecord", aliases=("output",))
-    text_a_column: str = as_in(ClassifierSettings, "text_a_column",
-                               help="tables: column of the text; a,b joins two")
+    input: str = required("texts: .txt (a text a line, tabs between a pair), .tsv, .csv or .jsonl; "
+                          "- is the standard input, as .txt", aliases=("input_file",))
+    output: str = required("file to write: .jsonl, .npy or .tfrecord", aliases=("output_file",))
+    text_a_column: str = as_in(ClassifierSettings, "text_a_column", help="tables: column of the "
+                               "text; a,b joins two")
     text_b_column: Optional[str] = as_in(ClassifierSettings, "text_b_column",
                                          help="tables: column of the second text")
     id_column: Optional[str] = as_in(ClassifierSettings, "id_column")
     encoding: Optional[str] = as_in(TaskSettings, "encoding")
     layers: str = setting("-1", "0 are the embeddings, 1 to n_layer the layers; -1 is the last "
-                                "one; several: -1,-2")
-    pooling: str = setting("mean", "mean of a text's tokens, the first or the last one (<cls>), "
-                                   "or none: all of them",
-                           choices=("mean", "first", "last", "none"))
+                          "one; several: -1,-2")
+    pooling: str = setting("mean", "mean of a text's tokens, the first or the last one (<cls>), or "
+                           "none: all of them", choices=("mean", "first", "last", "none"))
     batch_size: int = setting(32, "texts that go through the network together", minimum=1)
     rows_per_part: int = setting(1000, "texts after which there is something to go on from",
                                  minimum=1)
     model_config_path: Optional[str] = as_in(LoadSettings, "model_config_path")
     spiece_model_file: Optional[str] = as_in(LoadSettings, "spiece_model_file")
-    use_checkpoint: str = as_in(LoadSettings, "use_checkpoint",
-                                help="of a model directory: best/ if it is there, or the newest")
+    use_checkpoint: str = as_in(LoadSettings, "use_checkpoint", help="of a model directory: best/ "
+                                "if it is there, or the newest")
     device: str = as_in(DeviceSettings, "device")
     precision: str = setting("fp32", "number format of matrix products", choices=PRECISIONS)
 

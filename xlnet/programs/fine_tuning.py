@@ -1,12 +1,15 @@
 """What the programs that fine-tune share: those for tables, for tags, for questions."""
 
-from collections.abc import Sequence
-from typing import Callable
+import dataclasses
+import functools
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from xlnet import cli
 from xlnet.errors import UserError
 from xlnet.settings.devices import DeviceSettings
-from xlnet.settings.finetuning import FineTuningSettings
+from xlnet.settings.fields import Need
+from xlnet.settings.finetuning import FineTuningSettings, SpanSettings, TaskSettings
 from xlnet.settings.network import NetworkSettings
 from xlnet.settings.training import OptimizationSettings
 
@@ -37,19 +40,41 @@ FIRST = ("model_dir", "init_checkpoint", "do_train", "do_eval", "do_predict", "m
          "train_batch_size", "learning_rate")
 
 
-def run(settings: FineTuningSettings, network: NetworkSettings, optimization: OptimizationSettings,
-        device: DeviceSettings, check_task: Callable[[str], None]) -> None:
-    """Trains, evaluates and predicts as the settings say.
+def run(group: type[TaskSettings], about: str, examples: Sequence[str],
+        no_longer_needed: Mapping[str, str] = MappingProxyType({}),
+        data: Sequence[str] = ("task_name", "data_dir")) -> None:
+    """The command line of a program.
 
-    check_task: raises UserError for flags that contradict a task, by its name.
+    Args:
+      group: its settings; about, examples, no_longer_needed: as for `cli.run`.
+      data: the settings that say where the data are.
     """
+    cli.run(main, group, NetworkSettings, OptimizationSettings, DeviceSettings, about=about,
+            no_longer_needed={**GONE, **no_longer_needed}, first=(*data, *FIRST),
+            examples=examples)
+
+
+def main(settings: FineTuningSettings, network: NetworkSettings,
+         optimization: OptimizationSettings, device: DeviceSettings) -> None:
+    """Makes records, trains, evaluates and predicts as the settings say."""
     from xlnet.finetuning import program
-    program.run(settings, network, optimization, device, cli.given_names(), check_task)
+    check = functools.partial(check_task, settings)
+    if isinstance(settings, SpanSettings) and settings.do_prepro:
+        program.prepare(settings, check)
+        if not settings.does_run:
+            return
+    program.run(settings, network, optimization, device, cli.given_names(), check)
 
 
-def refuse_columns(task_name: str, flags: Sequence[str]) -> None:
-    """Raises UserError for flags that name columns of own files, beside a known task."""
-    for flag in flags:
-        if cli.given(flag):
+def check_task(settings: FineTuningSettings, name: str) -> None:
+    """Raises UserError for flags that contradict what is known of the task `name`."""
+    from xlnet.tasks.types import known
+    if known.plain(name) in (known.CUSTOM, "tsv"):
+        return
+    task = known.find_task(name)
+    for field in dataclasses.fields(settings):
+        if field.metadata["need"] is Need.COLUMNS and cli.given(field.name):
             raise UserError("%s is for --task_name=custom; the columns of task %s are known"
-                            % (flag, task_name))
+                            % (field.name, task.name))
+    if task.is_regression and cli.given("is_regression") and not settings.is_regression:
+        raise UserError("is_regression is False, but task %s has scores" % task.name)

@@ -29,18 +29,18 @@ class InspectionSettings:
     input: str = required("directory made by data_utils.py (its manifest is read)",
                           aliases=("record_info_dir",))
     verify: bool = setting(False, "read all records, compare them with the checksums of the "
-                                  "manifest, and show nothing else")
+                           "manifest, and show nothing else")
     stream: int = setting(0, "the stream whose windows are shown", minimum=0)
     window: int = setting(0, "the first window shown", minimum=0)
     num_windows: int = setting(2, "windows shown as text", minimum=0)
     count_windows: int = setting(2000, "about as many windows are counted, the first of every "
-                                       "stream; 0: none", minimum=0)
+                                 "stream; 0: none", minimum=0)
     output: Optional[str] = setting(None, "image to write, .png: the attention masks of both "
-                                          "streams", aliases=("masks_png",))
+                                    "streams", aliases=("masks_png",))
     histograms_png: Optional[str] = setting(None, "picture to write: the counts")
     sentence: Optional[str] = setting(None, "text of the masks picture, all of it predicted unless "
-                                            "num_predict is smaller; the first tokens of the "
-                                            "window if not given")
+                                      "num_predict is smaller; the first tokens of the window if "
+                                      "not given")
     picture_tokens: int = setting(20, "tokens of the window in the masks picture", minimum=1)
     picture_memory: int = setting(4, "remembered positions in the masks picture", minimum=0)
     color: str = setting("auto", "terminal colours; auto: on a terminal, unless NO_COLOR is set",

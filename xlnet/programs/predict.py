@@ -25,8 +25,8 @@ class PredictionSettings(Settings):
                           "labels; -: standard input")
     output: str = setting("-", "file for the predictions; -: standard output", is_result=True)
     encoding: Optional[str] = as_in(InputSettings, "encoding")
-    batch_size: Optional[int] = setting(
-        None, "examples computed together; as in training if not given", minimum=1)
+    batch_size: Optional[int] = setting(None, "examples computed together; as in training if not "
+                                        "given", minimum=1)
     device: str = as_in(DeviceSettings, "device")
     precision: Optional[str] = as_in(NetworkSettings, "precision")
 

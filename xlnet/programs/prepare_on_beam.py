@@ -20,7 +20,7 @@ is a file that every worker has.
 class BeamSettings:
     """Where the pipeline runs."""
     beam_options: str = setting("", "options of Beam and its runner, in one string: "
-                                    "'--runner=DataflowRunner --project=...'", need=Need.DEVICES)
+                                "'--runner=DataflowRunner --project=...'", need=Need.DEVICES)
 
 
 def main(settings: CorpusSettings, runner: BeamSettings) -> None:

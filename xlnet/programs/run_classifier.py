@@ -1,12 +1,7 @@
 """Fine-tunes an XLNet on a task, evaluates, predicts. `python run_classifier.py --help`."""
 
-from xlnet import cli
-from xlnet.errors import UserError
 from xlnet.programs import fine_tuning
-from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.finetuning import ClassifierSettings
-from xlnet.settings.network import NetworkSettings
-from xlnet.settings.training import OptimizationSettings
 
 ABOUT = """fine-tunes an XLNet to classify or score texts and pairs of texts.
 
@@ -18,7 +13,7 @@ use a model its directory is enough: --model_dir=M --do_predict --predict_file=F
 """
 
 NO_LONGER_NEEDED = {
-    **fine_tuning.NO_LONGER_NEEDED, **fine_tuning.GONE,
+    **fine_tuning.NO_LONGER_NEEDED,
     "shuffle_buffer": "the training rows are shuffled whole",
     "num_passes": "training repeats the records until train_steps",
     "max_qa_length": "questions and answers are kept whole, articles are cut",
@@ -29,27 +24,6 @@ NO_LONGER_NEEDED = {
     "pairs_per_query": "at most 50 pairs of a query are trained on",
 }
 
-_OWN_FILES = ("text_a_column", "text_b_column", "label_column", "id_column", "choice_columns",
-              "multi_label", "label_separator", "query_id_column")
-
-
-def main(settings: ClassifierSettings, network: NetworkSettings,
-         optimization: OptimizationSettings, device: DeviceSettings) -> None:
-    fine_tuning.run(settings, network, optimization, device, check_task)
-
-
-def check_task(name: str) -> None:
-    """Raises UserError for flags that contradict what is known of a task."""
-    from xlnet.tasks.types import known
-    if known.plain(name) in (known.CUSTOM, "tsv"):
-        return
-    task = known.find_task(name)
-    fine_tuning.refuse_columns(task.name, _OWN_FILES)
-    if task.is_regression and cli.given("is_regression") and not cli.FLAGS.is_regression:
-        raise UserError("is_regression is False, but task %s has scores" % task.name)
-
-
-FIRST = ("task_name", "data_dir", *fine_tuning.FIRST)
 EXAMPLES = (
     "--config=configs/finetune/sst-2-base.json --data_dir=glue/SST-2 --model_dir=model "
     "--init_checkpoint=xlnet/xlnet_model.ckpt --do_train --do_eval",
@@ -60,5 +34,4 @@ EXAMPLES = (
 
 
 def run() -> None:
-    cli.run(main, ClassifierSettings, NetworkSettings, OptimizationSettings, DeviceSettings,
-            no_longer_needed=NO_LONGER_NEEDED, about=ABOUT, first=FIRST, examples=EXAMPLES)
+    fine_tuning.run(ClassifierSettings, ABOUT, EXAMPLES, NO_LONGER_NEEDED)

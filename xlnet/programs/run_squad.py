@@ -1,11 +1,7 @@
 """Fine-tunes an XLNet to answer questions on texts. `python run_squad.py --help`."""
 
-from xlnet import cli
 from xlnet.programs import fine_tuning
-from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.finetuning import SpanSettings
-from xlnet.settings.network import NetworkSettings
-from xlnet.settings.training import OptimizationSettings
 
 ABOUT = """fine-tunes an XLNet to find the answer to a question in a text, or that there is none.
 
@@ -17,7 +13,7 @@ directory is enough: --model_dir=M --do_predict --predict_file=FILE.
 """
 
 NO_LONGER_NEEDED = {
-    **fine_tuning.NO_LONGER_NEEDED, **fine_tuning.GONE,
+    **fine_tuning.NO_LONGER_NEEDED,
     "shuffle_buffer": "the training questions are shuffled whole",
     "num_proc": "all cores share the work",
     "proc_id": "see num_proc",
@@ -26,28 +22,6 @@ NO_LONGER_NEEDED = {
     "target_eval_key": "metric names what chooses the best checkpoint",
 }
 
-_OF_TABLES = ("context_column", "question_column", "answer_column", "answer_start_column",
-              "id_column")
-
-
-def main(settings: SpanSettings, network: NetworkSettings,
-         optimization: OptimizationSettings, device: DeviceSettings) -> None:
-    if settings.do_prepro:
-        from xlnet.finetuning import program
-        program.prepare(settings, check_task)
-    if settings.does_run:
-        fine_tuning.run(settings, network, optimization, device, check_task)
-
-
-def check_task(name: str) -> None:
-    """Raises UserError for flags that contradict what is known of a task."""
-    from xlnet.tasks.types import known
-    if known.plain(name) == known.CUSTOM:
-        return
-    fine_tuning.refuse_columns(known.find_task(name).name, _OF_TABLES)
-
-
-FIRST = ("train_file", "predict_file", *fine_tuning.FIRST)
 EXAMPLES = (
     "--config=configs/finetune/squad2-base.json --data_dir=SQuAD --model_dir=model "
     "--init_checkpoint=xlnet/xlnet_model.ckpt --do_train --do_eval",
@@ -56,5 +30,5 @@ EXAMPLES = (
 
 
 def run() -> None:
-    cli.run(main, SpanSettings, NetworkSettings, OptimizationSettings, DeviceSettings,
-            no_longer_needed=NO_LONGER_NEEDED, about=ABOUT, first=FIRST, examples=EXAMPLES)
+    fine_tuning.run(SpanSettings, ABOUT, EXAMPLES, NO_LONGER_NEEDED,
+                    data=("train_file", "predict_file"))

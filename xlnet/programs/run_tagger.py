@@ -1,11 +1,7 @@
 """Fine-tunes an XLNet to tag words, evaluates, predicts. `python run_tagger.py --help`."""
 
-from xlnet import cli
 from xlnet.programs import fine_tuning
-from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.finetuning import TaggerSettings
-from xlnet.settings.network import NetworkSettings
-from xlnet.settings.training import OptimizationSettings
 
 ABOUT = """fine-tunes an XLNet to find entities: a tag for each word of a sentence.
 
@@ -18,21 +14,6 @@ is evaluated once an epoch, and the best checkpoint kept as model_dir/best. To u
 directory is enough: --model_dir=M --do_predict --predict_file=FILE.
 """
 
-
-def main(settings: TaggerSettings, network: NetworkSettings,
-         optimization: OptimizationSettings, device: DeviceSettings) -> None:
-    fine_tuning.run(settings, network, optimization, device, check_task)
-
-
-def check_task(name: str) -> None:
-    """Raises UserError for flags that contradict what is known of a task."""
-    from xlnet.tasks.types import known
-    if known.plain(name) == known.CUSTOM:
-        return
-    fine_tuning.refuse_columns(known.find_task(name).name, ("word_column", "tag_column"))
-
-
-FIRST = ("task_name", "data_dir", *fine_tuning.FIRST)
 EXAMPLES = (
     "--config=configs/finetune/conll2003-base.json --data_dir=CoNLL2003 --model_dir=model "
     "--init_checkpoint=xlnet/xlnet_model.ckpt --do_train --do_eval",
@@ -41,6 +22,4 @@ EXAMPLES = (
 
 
 def run() -> None:
-    cli.run(main, TaggerSettings, NetworkSettings, OptimizationSettings, DeviceSettings,
-            no_longer_needed=fine_tuning.GONE, about=ABOUT, first=FIRST,
-            examples=EXAMPLES)
+    fine_tuning.run(TaggerSettings, ABOUT, EXAMPLES)

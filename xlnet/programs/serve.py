@@ -31,10 +31,10 @@ class ServingSettings(Settings):
     precision: str = as_in(NetworkSettings, "precision", default="fp32")
     name: Optional[str] = setting(None, "name in the address; default: that of the directory")
     host: str = setting("127.0.0.1", "address to listen at; 0.0.0.0, or :: for IPv6 too, for other "
-                                     "machines: there is no encryption, and everybody may ask")
+                        "machines: there is no encryption, and everybody may ask")
     port: int = setting(8501, "port to listen at; 0: any free one", minimum=0)
     budget: int = setting(32 * 512 ** 2, "examples x tokens^2 computed together, to which memory "
-                                         "is proportional; larger requests are split", minimum=1)
+                          "is proportional; larger requests are split", minimum=1)
     max_batch: int = setting(32, "examples of several requests computed together", minimum=1)
     wait_ms: float = setting(2.0, "wait for more examples before fewer are computed [ms]",
                              minimum=0.0)

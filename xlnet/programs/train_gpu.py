@@ -125,46 +125,36 @@ def choose_architecture(settings: PretrainingSettings, flags: Settings,
     homes = [settings.model_dir]
     if settings.init_checkpoint:
         homes.insert(0 if settings.do_eval else 1, directory_of(settings.init_checkpoint))
-    path = settings.model_config_path or _kept_config(homes)
+    path = settings.model_config_path or next(filter(os.path.exists, (
+        os.path.join(home, CONFIG_NAME) for home in homes)), None)
+    size = {"n_token": manifest.vocab_size}
     if path:
-        values = dict(files.read_json(presets.find(path, "model_config_path", presets.MODEL),
-                                      "model config"))
+        values = size | files.read_json(presets.find(path, "model_config_path", presets.MODEL),
+                                        "model config")
         if settings.model_config_path and "n_token" not in given and not settings.init_checkpoint:
-            if values.get("n_token", manifest.vocab_size) != manifest.vocab_size:
+            if values != values | size:
                 print("note: n_token is %d, the size of the records' vocabulary, not %d as in %s"
                       % (manifest.vocab_size, values["n_token"], path))
-            values["n_token"] = manifest.vocab_size
-        values.setdefault("n_token", manifest.vocab_size)
+            values |= size
         for key, value in given.items():
             if values.get(key) != value:
                 print("note: --%s=%s overrides %s of %s" % (key, value, values.get(key), path))
-        source = path
-        values.update(given)
     else:
-        values, source = dict({"n_token": manifest.vocab_size}, **given), "flags"
-        if given:
-            values = _with_defaults(values)
-        missing = [key for key in ARCHITECTURE_KEYS if key not in values]
+        values = size | (ARCHITECTURE_DEFAULTS if given else {})
+        for key, value in ARCHITECTURE_DEFAULTS.items():
+            if given and key not in given:
+                print("note: %s is not given: %s, as in the authors' program" % (key, value))
+        missing = [key for key in ARCHITECTURE_KEYS if key not in values | given]
         if missing:
             raise UserError("architecture: give --model_config_path, or all of its flags; missing "
                             "--%s" % ", --".join(missing))
+    values |= given
     config = XLNetConfig(**values)
     if config.n_token != manifest.vocab_size:
         raise UserError("n_token: %s says %d, the vocabulary of the records in %s has %d pieces"
-                        % (source, config.n_token, settings.record_info_dir, manifest.vocab_size))
+                        % (path or "flags", config.n_token, settings.record_info_dir,
+                           manifest.vocab_size))
     return config
-
-
-def _with_defaults(values):
-    for key, value in ARCHITECTURE_DEFAULTS.items():
-        if key not in values:
-            print("note: %s is not given: %s, as in the authors' program" % (key, value))
-    return dict(ARCHITECTURE_DEFAULTS, **values)
-
-
-def _kept_config(directories):
-    paths = [os.path.join(directory, CONFIG_NAME) for directory in directories]
-    return next(filter(os.path.exists, paths), None)
 
 
 # What --help is about; --helpfull is about all.

@@ -52,27 +52,24 @@ _SECONDS_BETWEEN_LINES = 30
 class VocabularySettings(InputSettings):
     """xlnet data vocabulary: text to a SentencePiece model."""
     sp_path: str = required("the SentencePiece model to write", aliases=("output",))
-    vocab_size: Optional[int] = setting(
-        None, "pieces, special symbols included; of characters at most; if not given 32000, or as "
-              "many as the text allows")
-    model_type: str = setting(
-        "unigram", "unigram: pieces of any length; char: each character is a piece, for tasks that "
-                   "tag or cut text character by character, as in Chinese",
-        choices=("unigram", "char"))
+    vocab_size: Optional[int] = setting(None, "pieces, special symbols included; of characters at "
+                                        "most; if not given 32000, or as many as the text allows")
+    model_type: str = setting("unigram", "unigram: pieces of any length; char: each character is a "
+                              "piece, for tasks that tag or cut text character by character, as in "
+                              "Chinese", choices=("unigram", "char"))
     language: str = setting("english", "what the text is written in: %s" % ", ".join(LANGUAGES))
     uncased: bool = setting(False, "lower-case the text")
-    keep_accents: Optional[bool] = setting(
-        None, "leave accents, syllables and full-width letters to `normalization`; by language if "
-              "not given")
-    normalization: str = setting(
-        "nmt_nfkc", "SentencePiece's own, part of the model: nmt_nfkc composes letters and accents "
-                    "and folds full-width forms; identity changes nothing",
-        choices=("nmt_nfkc", "nfkc", "identity"))
-    character_coverage: Optional[float] = setting(
-        None, "share of the text's characters that get a piece, the rarest are left to <unk>; by "
-              "language if not given")
-    input_sentence_size: int = setting(
-        2000000, "sentences learned from, drawn evenly if there are more; 0: all", minimum=0)
+    keep_accents: Optional[bool] = setting(None, "leave accents, syllables and full-width letters "
+                                           "to `normalization`; by language if not given")
+    normalization: str = setting("nmt_nfkc", "SentencePiece's own, part of the model: nmt_nfkc "
+                                 "composes letters and accents and folds full-width forms; "
+                                 "identity changes nothing",
+                                 choices=("nmt_nfkc", "nfkc", "identity"))
+    character_coverage: Optional[float] = setting(None, "share of the text's characters that get a "
+                                                  "piece, the rarest are left to <unk>; by "
+                                                  "language if not given")
+    input_sentence_size: int = setting(2000000, "sentences learned from, drawn evenly if there are "
+                                       "more; 0: all", minimum=0)
     seed: int = setting(0, "seed of the draw", minimum=0)
 
 

@@ -19,9 +19,8 @@ ROWS = {"CoLA.tsv": 1063, "SST-2.tsv": 1821, "MRPC.tsv": 1725, "STS-B.tsv": 1379
 @dataclasses.dataclass(frozen=True)
 class ZipSettings:
     """xlnet zip-glue: where the prediction files are."""
-    input: str = required("files that run_classifier.py --do_predict=True wrote: "
-                          "'model/*/*.tsv'; others among them are passed over",
-                          aliases=("predictions_glob",))
+    input: str = required("files that run_classifier.py --do_predict=True wrote: 'model/*/*.tsv'; "
+                          "others among them are passed over", aliases=("predictions_glob",))
     output: str = setting("submission.zip", "the submission", aliases=("zip_file",))
 
 

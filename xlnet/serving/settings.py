@@ -21,10 +21,10 @@ class LoadSettings(Settings):
     """Which model, and where it runs."""
     model_dir: str = required("model directory, directory with a released checkpoint, its config "
                               "and its vocabulary, or checkpoint prefix")
-    model_config_path: Optional[str] = setting(
-        None, "JSON with the architecture, if it does not lie beside the checkpoint")
-    spiece_model_file: Optional[str] = setting(
-        None, "SentencePiece model, if it does not lie beside the checkpoint")
+    model_config_path: Optional[str] = setting(None, "JSON with the architecture, if it does not "
+                                               "lie beside the checkpoint")
+    spiece_model_file: Optional[str] = setting(None, "SentencePiece model, if it does not lie "
+                                               "beside the checkpoint")
     use_checkpoint: str = setting("best", "that of model_dir/best if it is there, or the newest",
                                   choices=("best", "newest"))
     device: str = as_in(DeviceSettings, "device")
@@ -37,11 +37,10 @@ class FillingSettings(Settings):
     blank: str = setting("___", "what stands for a blank in the text")
     pieces: str = setting("1-3", "pieces of a blank: a number, or the least and the most of them")
     order: str = setting("left_to_right", "the factorization order of the pieces: left_to_right, "
-                                          "right_to_left, random, all (the mean over all of them), "
-                                          "or the numbers of the blanks, as 2,1,3, pieces of a "
-                                          "blank from left to right")
+                         "right_to_left, random, all (the mean over all of them), or the numbers "
+                         "of the blanks, as 2,1,3, pieces of a blank from left to right")
     whole_words: bool = setting(True, "only words: what is filled in begins and ends with a word, "
-                                      "and has no punctuation")
+                                "and has no punctuation")
     top: int = setting(5, "fillings that are returned, the likeliest first", minimum=1)
     beams: int = setting(50, "fillings that are followed from piece to piece", minimum=1)
     seed: int = setting(0, "seed of random orders", minimum=0)
@@ -78,16 +77,16 @@ class FillingSettings(Settings):
 class GenerationSettings(Settings):
     """How a text is written on."""
     method: str = setting("sample", "sample: draw each token; greedy: the likeliest one; beam: the "
-                                    "likeliest text of several that are written side by side",
+                          "likeliest text of several that are written side by side",
                           choices=("sample", "greedy", "beam"))
     max_tokens: int = setting(100, "tokens written at most", minimum=1)
     temperature: float = setting(1., "of sampling: below 1 likely tokens become likelier", above=0.)
     top_k: int = setting(0, "of sampling: only the k likeliest tokens; 0: all", minimum=0)
     top_p: float = setting(1., "of sampling (nucleus): only the likeliest tokens that have this "
-                               "probability together", above=0., maximum=1.)
+                           "probability together", above=0., maximum=1.)
     beams: int = setting(4, "texts written side by side by method beam", minimum=1)
     length_penalty: float = setting(1., "of beams: a text's score is its log probability over its "
-                                        "number of tokens to this power", minimum=0.)
+                                    "number of tokens to this power", minimum=0.)
     samples: int = setting(1, "texts for each prompt; of method beam, the best ones", minimum=1)
     stop: Optional[str] = setting(None, "text before which writing ends; several as a JSON list")
     context: int = setting(512, "a token is written from the last so many [tokens]", minimum=2)

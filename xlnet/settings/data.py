@@ -12,43 +12,39 @@ WINDOW_SPECIAL_TOKENS = 3       # <sep> <sep> <cls> of every pretraining window
 
 
 @dataclasses.dataclass(frozen=True)
-class TextSettings(Settings):
+class TextSettings(Settings, need=Need.TEXT):
     """How text is cleaned."""
-    uncased: Optional[bool] = setting(
-        None, "lower-case the text; if not given as the vocabulary was trained, which the file "
-              "beside it says, or False", need=Need.TEXT, on_resume="any")
-    keep_accents: Optional[bool] = setting(
-        None, "keep accents, syllables and full-width letters for the vocabulary's own "
-              "normalization; if not given as the vocabulary was trained, or False",
-        need=Need.TEXT, on_resume="any")
+    uncased: Optional[bool] = setting(None, "lower-case the text; if not given as the vocabulary "
+                                      "was trained, which the file beside it says, or False",
+                                      resume="any")
+    keep_accents: Optional[bool] = setting(None, "keep accents, syllables and full-width letters "
+                                           "for the vocabulary's own normalization; if not given "
+                                           "as the vocabulary was trained, or False", resume="any")
 
 
 @dataclasses.dataclass(frozen=True)
-class InputSettings(Settings):
+class InputSettings(Settings, need=Need.TEXT):
     """Which text is read, and how."""
-    input_glob: str = required(
-        "text: comma-separated files, glob patterns and directories (their *.txt, *.jsonl, "
-        "*.ndjson and *.gz); JSON lines or lists, CSV and WikiExtractor's articles are recognized "
-        "by content; all else is text_format", aliases=("input",), need=Need.TEXT)
-    text_format: str = setting(
-        "lines", "lines: a sentence a line, a blank line between documents; paragraphs: the same "
-                 "with a paragraph a line, cut into sentences; wikitext: WikiText's files, cut "
-                 "into sentences; book: hard-wrapped paragraphs with blank lines between, cut into "
-                 "sentences, a file (or its part up to a form feed) a document",
-        choices=("lines", "paragraphs", "wikitext", "book"), need=Need.TEXT)
-    json_field: str = setting("text", "JSON and CSV: the field, or column, that holds the text",
-                              need=Need.TEXT)
-    encoding: Optional[str] = setting(
-        None, "of the text (cp1252, gb18030, ...); UTF-8 if not given", need=Need.TEXT)
-    on_error: str = setting(
-        "fail", "bad UTF-8, NUL bytes, a line of more than 1 MiB, bad records, damaged .gz: fail, "
-                "or skip the line and count it", choices=("fail", "skip"),
-        need=Need.TEXT, on_resume="any")
+    input_glob: str = required("text: comma-separated files, glob patterns and directories (their "
+                               "*.txt, *.jsonl, *.ndjson and *.gz); JSON lines or lists, CSV and "
+                               "WikiExtractor's articles are recognized by content; all else is "
+                               "text_format", aliases=("input",))
+    text_format: str = setting("lines", "lines: a sentence a line, a blank line between documents; "
+                               "paragraphs: the same with a paragraph a line, cut into sentences; "
+                               "wikitext: WikiText's files, cut into sentences; book: hard-wrapped "
+                               "paragraphs with blank lines between, cut into sentences, a file "
+                               "(or its part up to a form feed) a document",
+                               choices=("lines", "paragraphs", "wikitext", "book"))
+    json_field: str = setting("text", "JSON and CSV: the field, or column, that holds the text")
+    encoding: Optional[str] = setting(None, "of the text (cp1252, gb18030, ...); UTF-8 if not "
+                                      "given")
+    on_error: str = setting("fail", "bad UTF-8, NUL bytes, a line of more than 1 MiB, bad records, "
+                            "damaged .gz: fail, or skip the line and count it",
+                            choices=("fail", "skip"), resume="any")
     split: str = setting("all", "the documents to take: all, the held-out ones, or the others",
-                         choices=("all", "train", "heldout"), need=Need.TEXT)
+                         choices=("all", "train", "heldout"))
     heldout_share: float = setting(0.05, "share of documents held out, drawn by a hash of their "
-                                         "text", above=0.0, below=1.0,
-                                   need=Need.TEXT)
+                                   "text", above=0.0, below=1.0)
 
     def check(self) -> None:
         super().check()
@@ -63,39 +59,35 @@ class InputSettings(Settings):
 
 
 @dataclasses.dataclass(frozen=True)
-class CorpusSettings(InputSettings, TextSettings):
+class CorpusSettings(InputSettings, TextSettings, need=Need.RECORDS):
     """data_utils.py: text to pretraining records."""
-    save_dir: str = required("directory for the records and their manifest",
-                             aliases=("output",), need=Need.RECORDS)
+    save_dir: str = required("directory for the records and their manifest", aliases=("output",))
     sp_path: str = required("SentencePiece model", need=Need.TEXT)
-    seq_len: int = setting(512, "length of a window [tokens]", minimum=1,
-                           need=Need.RECORDS, on_resume="any")
+    seq_len: int = setting(512, "length of a window [tokens]", minimum=1, resume="any")
     reuse_len: int = setting(256, "leading part of a window that continues the stream [tokens]",
-                             minimum=1, need=Need.RECORDS, on_resume="any")
+                             minimum=1, resume="any")
     num_streams: int = setting(0, "streams that are trained side by side; the batch size must "
-                                  "divide it; 0: as many of 32 as the text fills",
-                               minimum=0, aliases=("bsz_per_host",), need=Need.RECORDS)
-    bi_data: bool = setting(True, "half of the streams run backward",
-                            need=Need.RECORDS, on_resume="any")
+                               "divide it; 0: as many of 32 as the text fills", minimum=0,
+                               aliases=("bsz_per_host",))
+    bi_data: bool = setting(True, "half of the streams run backward", resume="any")
     from_raw_text: bool = setting(True, "input is text; False: each line holds token ids",
                                   need=Need.TEXT)
-    use_eod: bool = setting(True, "put <eod> at the end of each document", need=Need.RECORDS)
+    use_eod: bool = setting(True, "put <eod> at the end of each document")
     num_passes: int = setting(1, "times the corpus is laid out, each with other A/B pairs and "
-                                 "document order", minimum=1, need=Need.RECORDS)
+                              "document order", minimum=1)
     seed: int = as_in(RunSettings, "seed")
     num_workers: int = setting(0, "processes; 0: one for each core", minimum=0, need=Need.SPEED)
     num_task: int = setting(1, "machines, or runs, that share the input", minimum=1,
                             need=Need.DEVICES)
     task: int = setting(0, "index of this machine or run, from 0", minimum=0, need=Need.DEVICES)
-    tokens_dir: Optional[str] = setting(
-        None, "directory where tokenized text is kept for other records of the same text; if not "
-              "given in save_dir, until the records are whole", need=Need.RECORDS)
+    tokens_dir: Optional[str] = setting(None, "directory where tokenized text is kept for other "
+                                        "records of the same text; if not given in save_dir, until "
+                                        "the records are whole")
     overwrite: bool = setting(False, "replace records of other settings or input in save_dir, once "
-                                     "the new ones are whole", need=Need.RECORDS)
-    for_config: Optional[str] = setting(
-        None, "preset of train_gpu.py that the records are for, a file or a name: its window, and "
-              "its train_batch_size as num_streams, unless they stand on the command line",
-        need=Need.RECORDS)
+                              "the new ones are whole")
+    for_config: Optional[str] = setting(None, "preset of train_gpu.py that the records are for, a "
+                                        "file or a name: its window, and its train_batch_size as "
+                                        "num_streams, unless they stand on the command line")
 
     def check(self) -> None:
         super().check()

@@ -11,28 +11,27 @@ _log = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True)
-class DeviceSettings(Settings):
+class DeviceSettings(Settings, need=Need.DEVICES):
     """Where to run: docs/tutorials/several_gpus.md."""
     num_hosts: int = setting(1, "number of machines; above 1 set TF_CONFIG on each", minimum=1,
-                             need=Need.DEVICES, on_resume="any")
+                             resume="any")
     num_core_per_host: int = setting(1, "GPUs of a machine; with device=cpu replicas on its CPU",
-                                     minimum=1, need=Need.DEVICES, on_resume="any")
+                                     minimum=1, resume="any")
     device: str = setting("auto", "GPUs, or the CPU where none is found; auto takes GPUs if there "
-                                  "are any, and one replica on the CPU if not",
-                          choices=("auto", "gpu", "cpu"), need=Need.DEVICES, on_resume="any")
-    use_tpu: bool = setting(False, "run on a TPU (never tried)", need=Need.DEVICES, on_resume="any")
+                          "are any, and one replica on the CPU if not",
+                          choices=("auto", "gpu", "cpu"), resume="any")
+    use_tpu: bool = setting(False, "run on a TPU (never tried)", resume="any")
     tpu_name: str = setting("local", "with use_tpu: name or grpc address of the TPU",
-                            aliases=("tpu",), need=Need.ORIGINAL, on_resume="any")
+                            aliases=("tpu",), need=Need.ORIGINAL, resume="any")
     xla: bool = setting(False, "compile each replica's part of the training step with XLA; in "
-                               "fine-tuning give --padding=fixed too: each length is compiled anew",
-                        need=Need.SPEED, on_resume="any")
-    tf32: Optional[bool] = setting(
-        None, "on GPUs that can (A100 and later), float32 products in TF32, which keeps ten bits "
-              "of each factor in place of 23; if not given, unless deterministic",
-        need=Need.SPEED, on_resume="any")
+                        "fine-tuning give --padding=fixed too: each length is compiled anew",
+                        need=Need.SPEED, resume="any")
+    tf32: Optional[bool] = setting(None, "on GPUs that can (A100 and later), float32 products in "
+                                   "TF32, which keeps ten bits of each factor in place of 23; if "
+                                   "not given, unless deterministic", need=Need.SPEED, resume="any")
     deterministic: bool = setting(False, "on GPUs, only operations that give the same bits each "
-                                         "time: slower; TensorFlow stops where it has none",
-                                  need=Need.SPEED, on_resume="any")
+                                  "time: slower; TensorFlow stops where it has none",
+                                  need=Need.SPEED, resume="any")
 
     @property
     def uses_tf32(self) -> bool:

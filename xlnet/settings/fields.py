@@ -3,6 +3,7 @@
 import dataclasses
 import enum
 import math
+import types
 import typing
 from collections.abc import Sequence
 from typing import Any, Literal, Optional
@@ -46,8 +47,8 @@ def setting(default: Any, help: str, *, choices: Optional[Sequence[str]] = None,
             minimum: Optional[float] = None, maximum: Optional[float] = None,
             above: Optional[float] = None, below: Optional[float] = None,
             instead_of: Optional[str] = None, aliases: Sequence[str] = (),
-            of_model: bool = False, is_result: bool = False, need: Need = Need.OTHER,
-            on_resume: Literal["same", "evaluation", "any"] = "same") -> Any:
+            of_model: bool = False, is_result: bool = False, need: Optional[Need] = None,
+            resume: Literal["same", "evaluation", "any"] = "same") -> Any:
     """A dataclass field with its meaning [unit] and what it may be.
 
     Args:
@@ -61,13 +62,13 @@ def setting(default: Any, help: str, *, choices: Optional[Sequence[str]] = None,
         its `task.json`: left out it is taken from there, and another value is refused.
       is_result: the file of what the program is for; where it is "-", the standard output, all else
         that is shown goes to the standard error.
-      need: the group of `--help` that it belongs to.
-      on_resume: a resumed run must have the same value; or the same if the run is evaluated; or
+      need: the group of `--help` that it belongs to; None: that of its class.
+      resume: a resumed run must have the same value; or the same if the run is evaluated; or
         any, as it does not change what the run learns.
     """
     metadata = {"help": help, "choices": choices, "minimum": minimum, "maximum": maximum,
                 "above": above, "below": below, "instead_of": instead_of, "aliases": aliases,
-                "of_model": of_model, "is_result": is_result, "need": need, "on_resume": on_resume}
+                "of_model": of_model, "is_result": is_result, "need": need, "resume": resume}
     if default is REQUIRED:     # as a factory: fields with defaults may stand before it
         return dataclasses.field(default_factory=lambda: REQUIRED, metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)
@@ -146,7 +147,12 @@ def _range(field: "dataclasses.Field[Any]") -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """A group of settings."""
+    """A group of settings; `need`: of those that do not say theirs."""
+
+    def __init_subclass__(cls, need: Need = Need.OTHER) -> None:
+        for field in vars(cls).values():
+            if isinstance(field, dataclasses.Field) and not field.metadata["need"]:
+                field.metadata = types.MappingProxyType({**field.metadata, "need": need})
 
     def __post_init__(self) -> None:
         missing = [name for name, value in vars(self).items() if value is REQUIRED]

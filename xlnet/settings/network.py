@@ -37,8 +37,8 @@ class XLNetConfig:
     n_head: int = required("number of attention heads", minimum=1)
     d_head: int = required("width of one attention head", minimum=1)
     d_inner: int = required("width inside the feed-forward layer", minimum=1)
-    ff_activation: str = required("activation of the feed-forward layer: gelu is the tanh form, "
-                                  "as in the authors' code, gelu_erf the exact one",
+    ff_activation: str = required("activation of the feed-forward layer: gelu is the tanh form, as "
+                                  "in the authors' code, gelu_erf the exact one",
                                   choices=("relu", "gelu", "gelu_erf"))
     untie_r: bool = required("each layer has its own attention biases r_w, r_r and r_s")
     n_token: int = required("vocabulary size; as a flag: from the data if not given", minimum=1)
@@ -100,14 +100,13 @@ POSITION_DROPOUTS = ("none", "row")
 
 
 @dataclasses.dataclass(frozen=True)
-class NetworkSettings(Settings):
+class NetworkSettings(Settings, need=Need.REGULARIZATION):
     """How the network is initialized and regularized."""
-    dropout: float = rate(0.1, "dropout rate of hidden states", need=Need.REGULARIZATION)
-    dropatt: float = rate(0.1, "dropout rate of attention probabilities", need=Need.REGULARIZATION)
-    position_dropout: str = setting(
-        "none", "dropout of the sinusoids of the relative distances: none, or, as in the original "
-                "implementation, for each batch element (row)",
-        choices=POSITION_DROPOUTS, need=Need.ORIGINAL)
+    dropout: float = rate(0.1, "dropout rate of hidden states")
+    dropatt: float = rate(0.1, "dropout rate of attention probabilities")
+    position_dropout: str = setting("none", "dropout of the sinusoids of the relative distances: "
+                                    "none, or, as in the original implementation, for each batch "
+                                    "element (row)", choices=POSITION_DROPOUTS, need=Need.ORIGINAL)
     init: str = setting("normal", "initialization", choices=("normal", "uniform"),
                         need=Need.ORIGINAL)
     init_std: float = setting(0.02, "standard deviation of normal initialization", minimum=0.0,
@@ -121,8 +120,8 @@ class NetworkSettings(Settings):
     precision: Optional[str] = setting(None, "number format of matrix products; fp32 if not given",
                                        choices=PRECISIONS, need=Need.SPEED)
     recompute: bool = setting(False, "keep no activations of a layer, compute them again in the "
-                                     "backward pass: less memory, a third more time",
-                              need=Need.SPEED, on_resume="any")
+                              "backward pass: less memory, a third more time", need=Need.SPEED,
+                              resume="any")
 
     def run_config(self, is_training: bool, **more: Any) -> "RunConfig":
         """The `RunConfig` of these settings; `more` is its mem_len, reuse_len, same_length, device.

@@ -11,36 +11,32 @@ BEST = "best"       # the directory, in a model directory, of the best checkpoin
 
 
 @dataclasses.dataclass(frozen=True)
-class RunSettings(Settings):
+class RunSettings(Settings, need=Need.MODEL):
     """What a run of any kind of training has: where it is kept, what it starts from, its steps."""
     model_dir: str = required("directory for checkpoints; a run found there is continued",
-                              need=Need.MODEL, on_resume="any")
+                              resume="any")
     model_config_path: Optional[str] = setting(
         None, "JSON with the architecture, or the name of one that comes along: tiny, base, large; "
-              "that of model_dir, or beside init_checkpoint, if not given",
-        need=Need.MODEL, on_resume="any")
-    spiece_model_file: Optional[str] = setting(None, "SentencePiece model",
-                                               need=Need.TEXT, on_resume="any")
-    init_checkpoint: Optional[str] = setting(
-        None, "weights to start from: a checkpoint prefix, its directory, or DIRECTORY/latest",
-        need=Need.MODEL, on_resume="any")
+        "that of model_dir, or beside init_checkpoint, if not given", resume="any")
+    spiece_model_file: Optional[str] = setting(None, "SentencePiece model", need=Need.TEXT,
+                                               resume="any")
+    init_checkpoint: Optional[str] = setting(None, "weights to start from: a checkpoint prefix, "
+                                             "its directory, or DIRECTORY/latest", resume="any")
     train_batch_size: int = setting(8, "examples per training step, over all devices", minimum=1,
                                     need=Need.STEPS)
     grad_accum_steps: int = setting(1, "micro-batches, one after the other, that a device cuts its "
-                                       "rows into to save memory", minimum=1,
-                                    need=Need.STEPS, on_resume="any")
+                                    "rows into to save memory", minimum=1, need=Need.STEPS,
+                                    resume="any")
     seed: int = setting(0, "seed of every random choice", minimum=0, maximum=2 ** 63 - 1,
                         need=Need.STEPS)
-    save_steps: int = setting(1000, "steps between checkpoints", minimum=1,
-                              need=Need.MODEL, on_resume="any")
+    save_steps: int = setting(1000, "steps between checkpoints", minimum=1, resume="any")
     eval_steps: int = setting(0, "steps between evaluations; 0: before and after", minimum=0,
-                              need=Need.EVALUATION, on_resume="any")
-    log_steps: int = setting(50, "steps between log lines", minimum=1,
-                             need=Need.STEPS, on_resume="any")
-    max_save: int = setting(5, "checkpoints kept; 0: all", minimum=0,
-                            need=Need.MODEL, on_resume="any")
+                              need=Need.EVALUATION, resume="any")
+    log_steps: int = setting(50, "steps between log lines", minimum=1, need=Need.STEPS,
+                             resume="any")
+    max_save: int = setting(5, "checkpoints kept; 0: all", minimum=0, resume="any")
     allow_changes: bool = setting(False, "go on in model_dir though settings differ that change "
-                                         "what the run learns", need=Need.MODEL, on_resume="any")
+                                  "what the run learns", resume="any")
 
     def check(self) -> None:
         super().check()
@@ -48,32 +44,34 @@ class RunSettings(Settings):
 
 
 @dataclasses.dataclass(frozen=True)
-class OptimizationSettings(Settings):
+class OptimizationSettings(Settings, need=Need.OPTIMIZER):
     """Learning rate, optimizer and clipping."""
-    learning_rate: float = setting(1e-4, "peak learning rate", minimum=0.0, need=Need.OPTIMIZER)
+    learning_rate: float = setting(1e-4, "peak learning rate", minimum=0.0)
     train_steps: int = setting(100000, "total number of optimizer steps", minimum=1,
-                               need=Need.STEPS, on_resume="any")
-    warmup_steps: int = setting(0, "steps over which the learning rate rises from 0", minimum=0,
-                                need=Need.OPTIMIZER)
+                               need=Need.STEPS, resume="any")
+    warmup_steps: int = setting(0, "steps over which the learning rate rises from 0", minimum=0)
     warmup_share: float = share(0.0, "warmup_steps as a share of train_steps",
-                                instead_of="warmup_steps", need=Need.OPTIMIZER)
+                                instead_of="warmup_steps")
     decay_method: str = setting("poly", "learning rate after warm-up",
-                                choices=("poly", "cos", "constant"), need=Need.OPTIMIZER)
+                                choices=("poly", "cos", "constant"))
     min_lr_ratio: float = share(0.001, "last learning rate as a share of the peak",
                                 need=Need.ORIGINAL)
     weight_decay: float = setting(0.0, "decoupled weight decay, not on biases and layer norms",
-                                  minimum=0.0, need=Need.OPTIMIZER)
-    adam_epsilon: float = setting(1e-8, "Adam's epsilon", above=0.0, need=Need.OPTIMIZER)
-    clip: float = setting(1.0, "gradients are clipped to this global norm", above=0.0,
-                          need=Need.OPTIMIZER)
+                                  minimum=0.0)
+    adam_epsilon: float = setting(1e-8, "Adam's epsilon", above=0.0)
+    clip: float = setting(1.0, "gradients are clipped to this global norm", above=0.0)
     lr_layer_decay_rate: float = setting(1.0, "learning rate of a layer as a share of the next "
-                                              "higher one's; the embedding is the lowest",
-                                         minimum=0.0, need=Need.OPTIMIZER)
-    average_decay: float = rate(0.0, "moving average of the weights, decay per step (0.999); "
-                                     "0: none", need=Need.OPTIMIZER)
+                                         "higher one's; the embedding is the lowest", minimum=0.0)
+    average_decay: float = rate(0.0, "moving average of the weights, decay per step (0.999); 0: "
+                                "none")
     legacy_optimizer: bool = setting(False, "the reference's rules: no bias correction where there "
-                                            "is weight decay, layer decay on gradients",
+                                     "is weight decay, layer decay on gradients",
                                      need=Need.ORIGINAL)
+
+    @property
+    def warmup(self) -> int:
+        """Steps of warm-up, whether they are given as a number or as a share of `train_steps`."""
+        return self.warmup_steps or round(self.warmup_share * self.train_steps)
 
     def check(self) -> None:
         super().check()

@@ -94,7 +94,7 @@ def text(model: Any, name: str, dtype: str, requests: Mapping[str, Mapping[str, 
     request, answer = requests[signature], answers[signature]
     has_text = signature != "ids"
     return _PAGE.format(
-        title=name, about=_about(model), dtype=dtype, version=tf.__version__,
+        title=name, about=about(model) + ".", dtype=dtype, version=tf.__version__,
         mount=shlex.quote("type=bind,source=/path/to/%s,target=/models/%s" % (name, name)),
         name_of_model=shlex.quote("MODEL_NAME=" + name), name_in_address=urllib.parse.quote(name),
         extra=_extra(model),
@@ -115,11 +115,12 @@ def text(model: Any, name: str, dtype: str, requests: Mapping[str, Mapping[str, 
                               for key, value in answer.items())))
 
 
-def _about(model):
+def about(model: Any) -> str:
+    """What a `loaded.LoadedModel` is, in a line."""
     if not model.tuned:
-        return "A pretrained XLNet: a vector for each text."
+        return "A pretrained XLNet: a vector for each text"
     task = model.tuned.task
-    return "An XLNet for the task %s (%s): %s." % (task.name, task.type.name, task.head.words())
+    return "An XLNet for the task %s (%s): %s" % (task.name, task.type.name, task.head.words())
 
 
 def _extra(model):

@@ -147,7 +147,7 @@ class Server:
         start_response("%d %s" % (status, http.HTTPStatus(status).phrase), [
             ("Content-Type", form), *_HEADERS,
             *([("Content-Length", str(len(content)))] if is_whole else [])])
-        return [content] if is_whole else content
+        return content if not is_whole else [content] * (environ["REQUEST_METHOD"] != "HEAD")
 
     def _count(self, status):
         self._requests.labels(status).inc()

@@ -15,6 +15,7 @@ import numpy as np
 
 from xlnet.errors import UserError, did_you_mean
 from xlnet.serving import loaded
+from xlnet.serving.export import readme
 from xlnet.serving.model import MAX_SEQ_LENGTH, Model
 from xlnet.serving.server.saved_model import BadRequest, Input, as_row, refuse_parameters
 from xlnet.serving.settings import FillingSettings, GenerationSettings
@@ -26,6 +27,7 @@ _log = logging.getLogger(__name__)
 
 _TEXT = np.dtype(object)
 _MOST = 32          # texts that the network sees together
+_MOST_TOKENS = 2048     # of a generated text, as others wait for its end
 _OF_LANGUAGE_MODELS = ("fill", "generate")
 
 
@@ -50,7 +52,7 @@ class ModelDirectory:
         length = tuned.settings.max_seq_length if tuned else MAX_SEQ_LENGTH
         self._model = model = Model(found, device, min(max(budget // length ** 2, 1), _MOST))
         self.path = path
-        self.about = repr(model).strip("<>")
+        self.about = readme.about(found)
         self.labels = list(model.labels) if model.labels else None
         self._inputs = {"text": tuned.task.reader.texts, "vectors": ("text_a",)} \
             if tuned else {"fill": ("text",), "generate": ("prompt",), "vectors": ("text_a",)}
@@ -94,6 +96,9 @@ class ModelDirectory:
             check_value(fields[name], value, "parameters")
         settings = group(**parameters)
         settings.check()
+        if getattr(settings, "max_tokens", 0) > _MOST_TOKENS:
+            raise BadRequest("parameters: max_tokens is %d, expected at most %d" % (
+                settings.max_tokens, _MOST_TOKENS))
         return Call(signature, settings)
 
     def example(self, signature: str) -> tuple[Call, dict[str, np.ndarray]]:

@@ -31,6 +31,7 @@ GRAPH_NAME, EXTRA, VERSIONS_NAME = "saved_model.pb", "assets.extra", "versions.j
 _TASK_NAME = "task.json"
 
 _B64 = "b64"            # key of bytes in JSON
+_LABELS_SHOWN = 20
 _VECTOR_TOKENS = 512    # of a text in the signature of pretrained models
 
 
@@ -87,8 +88,10 @@ class SavedModel:
         self.names = sorted({*named, self.default})
         task = self._extra(_TASK_NAME) or {}
         self.labels: Optional[list[str]] = task.get("labels")
-        self.about = "task %s (%s)" % (task["task"], task.get("kind", "classification")) \
-            if "task" in task else "an exported model"
+        self.about = "An exported XLNet for the task %s (%s)%s" % (
+            task["task"], task.get("kind", "classification"), ": labels " + ", ".join(
+                self.labels[:_LABELS_SHOWN]) if self.labels else "") if "task" in task else \
+            "An exported model"
         self._max_tokens = task.get("settings", {}).get(     # of a text; 0: not known
             "max_seq_length", _VECTOR_TOKENS * bool(self._extra(VERSIONS_NAME)))
 

@@ -144,45 +144,38 @@ def _read_table(task, path, need_labels, header, form, skips, seen, first):
     """The rows of one file, whose numbers begin with `first`; seen: as for `Reader.check_row`."""
     table = readers.read_table(task, path, header, form, skips)
     columns = _find_columns(task, path, table.columns, need_labels)
-    tally = _Tally()
-    rows = kept(_checked_rows(task, columns, table, need_labels, skips, tally, seen, first))
-    count, broken, found = tally.count, tally.broken, tally.found
+    found, count, broken = faults.Found(), 0, 0     # broken: rows that are none
+
+    def checked():
+        nonlocal count, broken
+        for count, (place, values) in enumerate(table.rows, 1):
+            index = first + count - 1
+            row, fault = (None, values) if isinstance(values, str) else _parse_row(
+                task, columns, values, index, need_labels)
+            if row and row is not _LEFT_OUT and not fault:
+                fault = task.reader.check_row(row, seen)
+                if table.sources:
+                    row = row._replace(source=table.sources.pop(row.query, None))
+            if fault:
+                found.add(table.where(place), fault)
+                if skips:
+                    row = None if need_labels else _without_texts(columns, values, index)
+            broken += row is None
+            if row is not None and row is not _LEFT_OUT:
+                yield row
+
+    rows = kept(checked())
     if not count:
         raise UserError("%s: no rows%s" % (path, "" if header else " after the header"))
+    # The official train files of some tasks have a few broken rows.
+    can_lose = count // 100 if task.broken_rows and need_labels else 0
     if skips and len(found) < count:
         found.note_skipped(path, count, "" if need_labels else ", their answers are empty")
-    elif broken and broken == len(found) and broken <= _can_lose(task, count, need_labels):
+    elif broken and broken == len(found) and broken <= can_lose:
         _log.warning("note: %s: left out %d row(s) of wrong width or without text", path, broken)
     else:
         found.refuse()
     return rows
-
-
-@dataclasses.dataclass
-class _Tally:
-    """Rows of a file, those of them that are none, and the faults."""
-    count: int = 0
-    broken: int = 0
-    found: faults.Found = dataclasses.field(default_factory=faults.Found)
-
-
-def _checked_rows(task, columns, table, need_labels, skips, tally, seen, first):
-    """Yields the rows of a table that the task wants."""
-    for i, (place, values) in enumerate(table.rows, first):
-        row, fault = (None, values) if isinstance(values, str) else _parse_row(
-            task, columns, values, i, need_labels)
-        if row and row is not _LEFT_OUT and not fault:
-            fault = task.reader.check_row(row, seen)
-            if table.sources:
-                row = row._replace(source=table.sources.pop(row.query, None))
-        if fault:
-            tally.found.add(table.where(place), fault)
-            if skips:
-                row = None if need_labels else _without_texts(columns, values, i)
-        tally.count += 1
-        tally.broken += row is None
-        if row is not None and row is not _LEFT_OUT:
-            yield row
 
 
 def read_to_predict(task: Task, path: str, form: Optional[str] = None,
@@ -204,11 +197,6 @@ def form_to_predict(task: Task, path: str, form: Optional[str]) -> Optional[str]
     if form is None and (path == "-" or readers.extension(path) == "txt"):
         return task.reader.plain_form
     return form
-
-
-def _can_lose(task, num_rows, need_labels):
-    """Returns how many broken rows the file may have: known ones, and none to be predicted."""
-    return num_rows // 100 if task.broken_rows and need_labels else 0
 
 
 # --- Columns and rows
@@ -252,9 +240,9 @@ def _parse_row(task, columns, values, index, need_labels):
         return None, "%d column(s), expected %d" % (len(values), columns.width)
     if any(values[position] != value for position, value in columns.only):
         return _LEFT_OUT, None
-    pairs, fault = _parse_pairs(task, columns, values)
-    if not fault:
-        pairs, fault = _checked_characters(pairs)
+    pairs, fault = _parse_pairs(
+        task, _text(values, columns.text_a), _text(values, columns.text_b) if columns.text_b
+        else None, [values[position] for position in columns.choices])
     if fault:
         return None, fault
     label, fault = task.reader.parse_label([values[position] for position in (
@@ -280,46 +268,28 @@ def _without_texts(columns, values, index):
     return Row(_id(columns, values, index) or str(index), (), None, query)
 
 
-def _parse_pairs(task, columns, values):
-    text_a = _text(task, values, columns.text_a)
-    text_b = _text(task, values, columns.text_b) if columns.text_b else None
-    return _checked_pairs(task, text_a, text_b,
-                          [values[position] for position in columns.choices])
-
-
 def parse_texts(task: Task, text_a: str, text_b: Optional[str], choices: list) -> tuple:
     """(pairs of a `Row`, None) or (None, fault in words) of texts that stand in no file; choices: a
     str each."""
     if (text_b is None) != (not task.text_b):
         return None, "expected %s" % ("a pair of texts" if task.text_b else "one text, not a pair")
-    if text_b is not None:
-        text_b = _with_replacements(task, text_b)
-    pairs, fault = _checked_pairs(task, _with_replacements(task, text_a), text_b, choices)
-    return (None, fault) if fault else _checked_characters(pairs)
+    return _parse_pairs(task, text_a, text_b, choices)
 
 
-def _checked_pairs(task, text_a, text_b, choices):
+def _parse_pairs(task, text_a, text_b, choices):
+    for old, new in task.replacements:
+        text_a, text_b = text_a.replace(old, new), text_b and text_b.replace(old, new)
     if not text_a.strip():
         return None, "column '%s' is empty" % " ".join(task.text_a)
     if text_b is not None and not text_b.strip() and not task.reader.takes_empty_text_b:
         return None, "column '%s' is empty" % " ".join(task.text_b)
-    return task.reader.parse_pairs(text_a, text_b, choices)
-
-
-def _checked_characters(pairs):
-    if not all(is_text(text) for pair in pairs for text in pair if text):
+    pairs, fault = task.reader.parse_pairs(text_a, text_b, choices)
+    if not fault and not all(is_text(text) for pair in pairs for text in pair if text):
         return None, "not UTF-8: bytes or escapes that are no characters"
-    return pairs, None
+    return pairs, fault
 
 
-def _text(task, values, positions):
+def _text(values, positions):
     """The text of one or several columns, joined with a blank."""
     parts = [to_text(values[position]) for position in positions]
-    return _with_replacements(task, parts[0] if len(parts) == 1 else " ".join(
-        filter(None, parts)))
-
-
-def _with_replacements(task, text):
-    for old, new in task.replacements:
-        text = text.replace(old, new)
-    return text
+    return parts[0] if len(parts) == 1 else " ".join(filter(None, parts))

@@ -9,7 +9,7 @@ import contextlib
 import functools
 import hashlib
 import itertools
-import json
+import pickle
 import shutil
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -27,10 +27,8 @@ _NAMES_APART = 1000      # names that are added before they are sorted, as long 
 
 
 class StoredRows(Sequence):
-    """Rows in a temporary file, which is gone with this object.
-
-    A row is made of None, numbers, texts, lists, tuples and named tuples of such. Of rows that
-    stand side by side what they share, such as a paragraph, is stored once.
+    """Rows in a temporary file, which is gone with this object. What rows next to each other share,
+    such as the text of a paragraph, is stored once.
 
     Raises:
       UserError: there is no room for them.
@@ -38,48 +36,26 @@ class StoredRows(Sequence):
 
     def __init__(self, rows: Iterable[Any]):
         self._file = tempfile.TemporaryFile(prefix="xlnet-rows-")
-        self._places = [0]       # where in the file each block begins, and the last one ends
-        self._types: dict[type, int] = {}    # of lists and tuples, in the order of their numbers
+        self._places: list[int] = []        # where in the file each block begins
         self._count = 0
         rows = iter(rows)
         for block in iter(lambda: list(itertools.islice(rows, _ROWS_AT_ONCE)), []):
-            self._write(block)
+            self._places.append(self._file.tell())
+            with _says_where():
+                self._file.write(pickle.dumps(block))
+                self._file.flush()
+            self._count += len(block)
         self._block = functools.lru_cache(maxsize=_BLOCKS_IN_MEMORY)(self._read_block)
 
-    def _write(self, block):
-        packed = json.dumps(self._packed(block)).encode("ascii")
-        with _says_where():
-            self._file.write(packed)
-            self._file.flush()
-        self._places.append(self._file.tell())
-        self._count += len(block)
-
     def _read_block(self, number):
-        begin, end = self._places[number:number + 2]
-        self._file.seek(begin)
-        return _unpacked(json.loads(self._file.read(end - begin)), list(self._types))
-
-    def _packed(self, values):
-        """What JSON has for the values of one place in many rows, which is a list: its form, and
-        what `_unpacked` needs to know of that form."""
-        kinds = [(type(value), len(value)) if isinstance(value, (list, tuple)) else None
-                 for value in values]
-        several = list(dict.fromkeys(kinds))
-        if len(several) > 1:
-            groups = [[i for i, kind in enumerate(kinds) if kind == each] for each in several]
-            return [_MIXED, [(group, self._packed([values[i] for i in group]))
-                             for group in groups]]
-        if several[0] is None:
-            return _packed_plain(values)
-        kind, _ = several[0]
-        return [self._types.setdefault(kind, len(self._types)), len(values),
-                [self._packed(column) for column in zip(*values)]]
+        self._file.seek(self._places[number])
+        return pickle.load(self._file)     # noqa: S301  a file without a name that we wrote
 
     def __len__(self) -> int:
         return self._count
 
     def __iter__(self) -> Iterator[Any]:
-        for number in range(len(self._places) - 1):
+        for number in range(len(self._places)):
             yield from self._read_block(number)
 
     def __getitem__(self, index: Any) -> Any:
@@ -122,36 +98,6 @@ def _says_where():
     except OSError as e:
         raise UserError("rows cannot be kept in %s: %s; set TMPDIR to a directory elsewhere"
                         % (tempfile.gettempdir(), e.strerror)) from None
-
-
-_PLAIN, _SHARED, _MIXED = "plain", "shared", "mixed"    # forms, beside the numbers of types
-
-
-def _packed_plain(values):
-    """As `StoredRows._packed`, of texts, numbers and None; a text of several rows is kept once."""
-    if set(map(type, values)) <= {str, type(None)}:
-        numbers = {text: number for number, text in enumerate(dict.fromkeys(values))}
-        if 2 * len(numbers) <= len(values):
-            return [_SHARED, list(numbers), [numbers[text] for text in values]]
-    return [_PLAIN, values]
-
-
-def _unpacked(packed, types):
-    """The values of which `StoredRows._packed` made `packed`."""
-    form, *rest = packed
-    if form == _PLAIN:
-        return rest[0]
-    if form == _SHARED:
-        texts, numbers = rest
-        return [texts[number] for number in numbers]
-    if form == _MIXED:
-        found = {place: value for places, group in rest[0]
-                 for place, value in zip(places, _unpacked(group, types))}
-        return [found[place] for place in range(len(found))]
-    count, columns = rest
-    make = getattr(types[form], "_make", types[form])
-    return list(map(make, zip(*[_unpacked(column, types) for column in columns]))) if columns \
-        else [make(()) for _ in range(count)]
 
 
 class Mapped(Collection):

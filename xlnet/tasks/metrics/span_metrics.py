@@ -9,6 +9,7 @@ Shape letters: n questions.
 from __future__ import annotations
 
 import collections
+import difflib
 import re
 import string
 from collections.abc import Sequence
@@ -95,11 +96,8 @@ def f1_characters(prediction: str, answer: str) -> float:
 
 def longest_common_run(a: Sequence[str], b: Sequence[str]) -> int:
     """Length of the longest sequence that stands in both without a gap."""
-    best, runs = 0, [0] * (len(b) + 1)      # runs[j]: of the run that ends before j
-    for x in a:
-        runs = [0, *(runs[j] + 1 if x == y else 0 for j, y in enumerate(b))]
-        best = max(best, *runs)
-    return best
+    return difflib.SequenceMatcher(None, a, b, autojunk=False).find_longest_match(
+        0, len(a), 0, len(b)).size
 
 
 # ---- rules by name
@@ -181,9 +179,7 @@ def best_threshold(values: np.ndarray, has_prediction: Sequence[bool], scores: S
     order = np.argsort(np.asarray(null_scores, np.float64), kind="stable")
     gains = np.where(scores.has_answer, values, -np.asarray(has_prediction, float))[order]
     nothing = float((~scores.has_answer).sum())         # right where no question has an answer
-    best, threshold, current = nothing, 0.0, nothing
-    for place, gain in zip(order.tolist(), gains.tolist()):
-        current += gain
-        if current > best:
-            best, threshold = current, float(null_scores[place])
-    return Best(100.0 * best / len(order), threshold)
+    totals = np.cumsum([nothing, *gains])
+    best = int(totals.argmax())
+    return Best(100.0 * float(totals[best]) / len(order),
+                float(null_scores[order[best - 1]]) if best else 0.0)

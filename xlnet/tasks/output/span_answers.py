@@ -93,14 +93,12 @@ def official(rows: Sequence[Row], values: Sequence[Found], n_best_size: int,
     """Dicts by question: the answer, "" where there is none; the n best answers, whether there is
     one or not, with their shares of the probability; the probability that there is none."""
     answers, n_best, null = {}, {}, {}
-    for row, found, probability in zip(rows, values, null_probabilities(values).tolist()):
-        best = distinct(row.pairs[0][0], found.spans, n_best_size)
-        answers[row.id] = best[0][0] if best and probability <= threshold else ""
+    for row, best, has_answer, probability in _predicted(rows, values, n_best_size, threshold):
+        answers[row.id] = best[0][0] if has_answer else ""
         null[row.id] = probability
         n_best[row.id] = [
             {"text": text, "probability": share, "start_log_prob": span.start_log_prob,
-             "end_log_prob": span.end_log_prob, "start": span.start}
-            for (text, span), share in zip(best, _shares([span.score for _, span in best]))]
+             "end_log_prob": span.end_log_prob, "start": span.start} for text, span, share in best]
     return answers, n_best, null
 
 
@@ -108,28 +106,26 @@ def answers(rows: Sequence[Row], values: Sequence[Found], n_best_size: int,
             threshold: float) -> list[Answer]:
     """What `official` says, of each question."""
     made = []
-    for row, found, probability in zip(rows, values, null_probabilities(values).tolist()):
-        context = row.pairs[0][0]
-        best = distinct(context, found.spans, n_best_size)
-        shares = _shares([span.score for _, span in best])
-        spans = tuple(_placed(context, text, span, share)
-                      for (text, span), share in zip(best, shares))
-        text, start, end = spans[0][:3] if best and probability <= threshold else ("", None, None)
+    for row, best, has_answer, probability in _predicted(rows, values, n_best_size, threshold):
+        spans = tuple(_placed(row.pairs[0][0], *one) for one in best)
+        text, start, end = spans[0][:3] if has_answer else ("", None, None)
         made.append(Answer(text, start, end, spans, probability))
     return made
+
+
+def _predicted(rows, values, most, threshold):
+    """Yields of each question (row, its best (text, span, share of their probability), whether it
+    has an answer, the probability that it has none)."""
+    for row, found, probability in zip(rows, values, null_probabilities(values).tolist()):
+        best = distinct(row.pairs[0][0], found.spans, most)
+        shares = special.softmax([span.score for _, span in best]).tolist() if best else []
+        yield (row, [(*one, share) for one, share in zip(best, shares)],
+               best and probability <= threshold, probability)
 
 
 def _placed(context, text, span, share):
     start = context.index(text, span.start)        # a span may begin with spaces
     return results.Span(text, start, start + len(text), share)
-
-
-def _shares(scores):
-    """The softmax of some scores, a list."""
-    if not scores:
-        return []
-    weights = np.exp(np.array(scores) - max(scores))
-    return (weights / weights.sum()).tolist()
 
 
 def as_json(value: Any) -> str:

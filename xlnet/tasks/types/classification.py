@@ -88,7 +88,7 @@ class ClassificationHead(Head):
             loss *= nn.tf.gather(nn.tf.constant(options.class_weights, nn.tf.float32), labels)
         return loss
 
-    def outputs(self, nn: Any, logits: Any) -> dict:
+    def outputs(self, nn: Any, logits: Any, features: dict) -> dict:
         return {"values": nn.tf.nn.softmax(logits)}
 
     def served(self, tf: Any, outputs: dict, features: dict, threshold: float = THRESHOLD) -> dict:

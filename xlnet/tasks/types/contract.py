@@ -228,7 +228,7 @@ class Head(_Part):
         """The loss of each record, float32 [B]. options: None unless in training."""
         raise NotImplementedError
 
-    def outputs(self, nn: Any, logits: Any) -> dict:
+    def outputs(self, nn: Any, logits: Any, features: dict) -> dict:
         """What is kept of the logits where nothing is trained: dict of name to tensor [B, ...] of
         fixed shape."""
         return {"values": logits}

@@ -83,9 +83,9 @@ def complete(task: Task, data_dir: str) -> Task:
 def with_metric(task: Task, name: Optional[str]) -> Task:
     """The task judged by the metric `name`, or by several with commas between, before all others;
     None leaves it as it is."""
-    names = tuple(_listed(name))
+    names, scorer = tuple(_listed(name)), task.scorer       # which checks its options
     for each in names:
-        task.scorer.check_metric(each)
+        scorer.check_metric(each)
     return dataclasses.replace(task, metrics=tuple(dict.fromkeys(names + task.metrics)))
 
 

@@ -7,7 +7,6 @@ import collections
 import dataclasses
 import itertools
 import logging
-import operator
 import re
 from collections.abc import Sequence
 from typing import Any, Optional
@@ -171,7 +170,7 @@ class MultiLabelHead(Head):
             labels = labels * (1. - options.label_smoothing) + options.label_smoothing / 2
         return nn.tf.reduce_mean(nn.sigmoid_cross_entropy(logits, labels), axis=1)
 
-    def outputs(self, nn: Any, logits: Any) -> dict:
+    def outputs(self, nn: Any, logits: Any, features: dict) -> dict:
         return {"values": nn.tf.sigmoid(logits)}
 
     def served(self, tf: Any, outputs: dict, features: dict, threshold: float = THRESHOLD) -> dict:
@@ -247,6 +246,10 @@ def _thresholds(task, threshold):
     return list(found.values())
 
 
+def _asked_for(settings: Any) -> bool:
+    return settings.multi_label
+
+
 def _configured(task: Task, settings: Any) -> Task:
     return task.with_options(separator=settings.label_separator,
                              thresholds=settings.label_thresholds or "")
@@ -254,7 +257,7 @@ def _configured(task: Task, settings: Any) -> Task:
 
 MULTI_LABEL = TaskType("multi_label", MultiLabelReader, MultiLabelHead, MultiLabelScorer,
                        MultiLabelOptions(), has_labels=True, configured=_configured,
-                       is_asked_for=operator.attrgetter("multi_label"))
+                       is_asked_for=_asked_for)
 
 
 # ---- lists in a cell

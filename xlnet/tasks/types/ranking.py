@@ -23,6 +23,7 @@ from xlnet.tasks.types.contract import THRESHOLD, LossOptions, TaskType, checked
 from xlnet.tasks.types.regression import RegressionHead, RegressionReader, RegressionScorer
 from xlnet.tasks.types.task import Row, Task
 
+PAIRS_PER_QUERY = 50   # trained on at most, sampled among those of different grades
 RANDOM_ORDERS = 10     # of which the measures of a random order are the mean
 
 # grades: float32 [n]. queries: which rows are ranked together, as `by_query` returns them.
@@ -34,7 +35,6 @@ Judged = collections.namedtuple("Judged", "grades queries missing")
 class RankingOptions:
     """How it is trained and measured."""
     pairwise: bool = False
-    pairs_per_query: int = 50        # drawn among those of different grades; 0: all
     highest_grade: int = 0           # of a perfect document, for ERR; 0: the highest one of a file
 
 
@@ -71,7 +71,7 @@ class RankingReader(RegressionReader):
     def training_rows(self, rows: Sequence[Row], seed: int, data_dir: str) -> Sequence[Row]:
         if not self.options.pairwise:
             return rows
-        pairs = pair_rows(rows, self.options.pairs_per_query, seed)
+        pairs = pair_rows(rows, PAIRS_PER_QUERY, seed)
         if not pairs:
             raise UserError("data_dir: no query of the train file in %s has documents of different "
                             "grades, which ranking_loss pairwise compares" % data_dir)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Sequence
 from typing import Any, ClassVar, Optional
 
@@ -102,5 +101,9 @@ class RegressionScorer(Scorer):
         return checked(self.task, values, len(rows)).tolist()
 
 
+def _asked_for(settings: Any) -> bool:
+    return settings.is_regression
+
+
 REGRESSION = TaskType("regression", RegressionReader, RegressionHead, RegressionScorer,
-                      verb="score", is_asked_for=operator.attrgetter("is_regression"))
+                      verb="score", is_asked_for=_asked_for)

@@ -141,11 +141,9 @@ class SpanHead(Head):
         place = nn.count_to(tf.shape(nn.sequence)[1], features["cls_index"].dtype)    # [T]
         is_hidden = (place >= features["paragraph_len"][:, None]) & tf.not_equal(
             place, features["cls_index"][:, None])
-        outputs = self.beams(nn, tf.cast(is_hidden, tf.float32), features["cls_index"],
-                             None if is_training else self.options.start_n_top,
-                             features.get("start_positions", features["cls_index"]))
-        return dict(outputs, **{name: features[name] for name in (
-            "paragraph_len", "widest_start", "widest_end", *self.token_features)})
+        return self.beams(nn, tf.cast(is_hidden, tf.float32), features["cls_index"],
+                          None if is_training else self.options.start_n_top,
+                          features.get("start_positions", features["cls_index"]))
 
     def beams(self, nn: Any, is_hidden: Any, cls_index: Any, num_starts: Optional[int],
               true_start: Any) -> dict:
@@ -237,7 +235,7 @@ class SpanHead(Head):
         return 0.5 * (where[0] + where[1] + nn.sigmoid_cross_entropy(
             logits["cls_logits"], features["is_impossible"]))
 
-    def outputs(self, nn: Any, logits: dict) -> dict:
+    def outputs(self, nn: Any, logits: dict, features: dict) -> dict:
         """What `span_answers.join` takes."""
         tf = nn.tf
         starts, ends = logits["start_top_index"], logits["end_top_index"]    # [B,S], [B,S,E]
@@ -245,16 +243,16 @@ class SpanHead(Head):
         return {
             "start_log_prob": logits["start_top_log_probs"],
             "end_log_prob": logits["end_top_log_probs"],
-            "char_start": tf.gather(logits["char_start"], tf.minimum(starts, last), batch_dims=1),
-            "char_end": tf.gather(logits["char_end"], tf.minimum(ends, last), batch_dims=1),
-            "is_allowed": self._is_allowed(tf, logits, starts[:, :, None], ends),
+            "char_start": tf.gather(features["char_start"], tf.minimum(starts, last), batch_dims=1),
+            "char_end": tf.gather(features["char_end"], tf.minimum(ends, last), batch_dims=1),
+            "is_allowed": self._is_allowed(features, starts[:, :, None], ends),
             "null_score": logits["cls_logits"],
         }
 
-    def _is_allowed(self, tf, logits, starts, ends):
+    def _is_allowed(self, features, starts, ends):
         """Which spans are answers: in the paragraph, not too long, and of all windows the one with
         most context; starts int32 [B,S,1], ends [B,S,E] -> bool [B,S,E]."""
-        size, low, high = (logits[name][:, None, None] for name in
+        size, low, high = (features[name][:, None, None] for name in
                            ("paragraph_len", "widest_start", "widest_end"))
         return ((starts >= low) & (starts < high) & (ends >= starts) & (ends < size)
                 & (ends - starts < self.options.max_answer_length))

@@ -37,10 +37,6 @@ _log = logging.getLogger(__name__)
 # A file in which more of the tags but O are illegal is not of the scheme that is expected.
 _MOST_ILLEGAL = 0.01
 
-# Logits [B,T',L] at the tokens of a batch, and the features `word_starts` [B,T] and
-# `sentence_edges` [B,2].
-Scores = collections.namedtuple("Scores", "logits word_starts sentence_edges")
-
 
 def _entity_metric(name):
     """Precision, recall or F1 of entities: the same in both of seqeval's modes, as tags are
@@ -139,13 +135,30 @@ class TaggingReader(Reader):
         def fault(tag):
             return schemes.tag_fault(tag, scheme) or schemes.unknown_label(tag, labels)
 
-        found, legality = faults.Found(), _Legality(path, scheme)
-        if need_labels:
-            sentences = legality.checked(_checked(path, sentences, fault, found,
-                                                  task.skips_faults))
-        rows = kept(self._row(i, sentence, fault) for i, sentence in enumerate(sentences))
+        found, illegal = faults.Found(), faults.Found()
+        numbers, count = tagged_files.LineNumbers(), 0          # of illegal tags, of tags but O
+
+        def checked():
+            nonlocal count
+            for sentence in _checked(path, sentences, fault, found, task.skips_faults):
+                tags = sentence.tags
+                count += sum(tag != schemes.OUTSIDE for tag in tags)
+                for i in schemes.illegal(tags, scheme):
+                    numbers.add(sentence.numbers[i])
+                    illegal.add("%s:%d" % (path, sentence.numbers[i]), (
+                        "tag '%s' after '%s' is illegal in scheme %s; with --scheme=%s such tags "
+                        "are repaired" % (tags[i], tags[i - 1] if i else "(beginning)", scheme,
+                                          scheme)))
+                yield sentence
+
+        rows = kept(self._row(i, sentence, fault) for i, sentence in enumerate(
+            checked() if need_labels else sentences))
         found.end(path, task.skips_faults and bool(rows))
-        legality.tell(self.options.is_scheme_given)
+        if len(illegal) > max(1, _MOST_ILLEGAL * count) and not self.options.is_scheme_given:
+            illegal.refuse()
+        if illegal:
+            _log.warning("note: %s: %d of %d tags are illegal in scheme %s and repaired: line %s",
+                         path, len(illegal), count, scheme, numbers)
         return rows
 
     def _row(self, index, sentence, fault):
@@ -188,33 +201,32 @@ class TaggingHead(Head):
     def features(self, length: int) -> tuple:
         return word_encoding.features(length)
 
-    def logits(self, nn: Any, features: dict, is_training: bool) -> Scores:
-        logits = nn.dense(nn.sequence, len(self.task.class_names), nn.scope + "/logit")
-        return Scores(logits, features["word_starts"], features["sentence_edges"])
+    def logits(self, nn: Any, features: dict, is_training: bool) -> Any:
+        """[B,T',L], of the last T' tokens."""
+        return nn.dense(nn.sequence, len(self.task.class_names), nn.scope + "/logit")
 
-    def loss(self, nn: Any, logits: Scores, features: dict, options: Optional[LossOptions]) -> Any:
+    def loss(self, nn: Any, logits: Any, features: dict, options: Optional[LossOptions]) -> Any:
         """The mean over the pieces of a record at which there is a loss."""
-        tf, length = nn.tf, nn.tf.shape(logits.logits)[1]                         # T'
+        tf, length = nn.tf, nn.tf.shape(logits)[1]                                # T'
         labels = features["label_ids"][:, -length:]                               # int32 [B,T']
         counts = labels > 0
         if not (self.options.all_pieces and options):
-            counts &= logits.word_starts[:, -length:] > 0
+            counts &= features["word_starts"][:, -length:] > 0
         ids = tf.maximum(labels - 1, 0)
         smoothing, class_weights = options or LossOptions()
-        loss = nn.softmax_cross_entropy(logits.logits, ids, smoothing)
+        loss = nn.softmax_cross_entropy(logits, ids, smoothing)
         if class_weights is not None:
             loss *= tf.gather(tf.constant(class_weights, tf.float32), ids)
         counts = tf.cast(counts, tf.float32)
         loss, count = (tf.reduce_sum(x, axis=1, keepdims=True) for x in (loss * counts, counts))
         return (loss / tf.maximum(count, 1.))[:, 0]
 
-    def outputs(self, nn: Any, logits: Scores) -> dict:
+    def outputs(self, nn: Any, logits: Any, features: dict) -> dict:
         """int32 [B,T,2]: the tags of each word at its first piece, -1 elsewhere."""
-        tf, starts = nn.tf, logits.word_starts
-        scores, length = logits.logits, tf.shape(logits.logits)[1]                # [B,T',L]
-        alone = tf.argmax(scores, axis=2, output_type=tf.int32)
+        tf, starts, length = nn.tf, features["word_starts"], nn.tf.shape(logits)[1]
+        alone = tf.argmax(logits, axis=2, output_type=tf.int32)
         together = nn.best_path(
-            scores, starts[:, -length:] > 0, logits.sentence_edges > 0,
+            logits, starts[:, -length:] > 0, features["sentence_edges"] > 0,
             *schemes.legal_transitions(self.task.class_names, self.options.learned_scheme))
         tags = tf.stack([alone, together], axis=2)
         padding = [[0, 0], [tf.shape(starts)[1] - length, 0], [0, 0]]
@@ -352,38 +364,6 @@ def _checked(path, sentences, fault, found, skips):
             if skips:
                 continue
         yield sentence
-
-
-class _Legality:
-    """Which tags of a file are illegal in its scheme."""
-
-    def __init__(self, path, scheme):
-        self._path, self._scheme = path, scheme
-        self._count = 0                         # of tags but O
-        self._numbers = tagged_files.LineNumbers()
-        self._found = faults.Found()
-
-    def checked(self, sentences):
-        """Yields the sentences."""
-        for sentence in sentences:
-            tags = sentence.tags
-            self._count += sum(tag != schemes.OUTSIDE for tag in tags)
-            for i in schemes.illegal(tags, self._scheme):
-                self._numbers.add(sentence.numbers[i])
-                self._found.add("%s:%d" % (self._path, sentence.numbers[i]), (
-                    "tag '%s' after '%s' is illegal in scheme %s; with --scheme=%s such tags are "
-                    "repaired" % (tags[i], tags[i - 1] if i else "(beginning)", self._scheme,
-                                  self._scheme)))
-            yield sentence
-
-    def tell(self, is_scheme_given):
-        """Refuses a file of another scheme; notes what is repaired of one that has some faults."""
-        illegal = self._numbers.count
-        if illegal > max(1, _MOST_ILLEGAL * self._count) and not is_scheme_given:
-            self._found.refuse()
-        if illegal:
-            _log.warning("note: %s: %d of %d tags are illegal in scheme %s and repaired: line %s",
-                         self._path, illegal, self._count, self._scheme, self._numbers)
 
 
 def _is_spaced(sentences):

@@ -38,7 +38,7 @@ async function start() {
     return fail(error);
   }
   document.title = get("name").textContent = model.name;
-  get("about").textContent = model.about + (model.labels ? " · labels " + model.labels.join(", ") : "");
+  get("about").textContent = model.about;
   get("signatures").append(...Object.keys(signatures).map(name => make("button", {
     type: "button", textContent: name, onclick: () => choose(name) })));
   choose(model.default_signature);
