@@ -49,14 +49,15 @@ _HABITS = {
     "max_len": "max_seq_length seq_len", "block_size": "seq_len",
     "validation_file": "dev_file eval_record_info_dir data_dir",
     "eval_file": "dev_file eval_record_info_dir data_dir", "dev_data": "dev_file data_dir",
-    "model_name_or_path": "init_checkpoint model source", "checkpoint": "init_checkpoint model",
+    "model_name_or_path": "init_checkpoint model_dir input", "checkpoint": "init_checkpoint",
+    "model": "model_dir", "output_file": "output predict_output", "out": "output",
     "gradient_accumulation_steps": "grad_accum_steps", "gradient_checkpointing": "recompute",
     "max_grad_norm": "clip", "lr_scheduler_type": "decay_method", "ema_decay": "average_decay",
     "do_lower_case": "uncased", "vocab_file": "spiece_model_file sp_path",
     "tokenizer": "spiece_model_file sp_path", "save_total_limit": "max_save",
     "logging_steps": "log_steps", "early_stopping_patience": "patience",
     "num_gpus": "num_core_per_host", "n_gpu": "num_core_per_host", "gpus": "num_core_per_host",
-    "model_name": "model", "input": "input_glob input_file", "corpus": "input_glob",
+    "model_name": "model_dir", "corpus": "input_glob",
     "text_column": "text_a_column json_field", "text_field": "json_field"}
 
 _HELP = {"-h", "-help", "--help", "--helpfull"}

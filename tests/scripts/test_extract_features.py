@@ -94,7 +94,7 @@ def test_a_stopped_run_goes_on(place, model, monkeypatch):
     (["--output_file=n.npy", "--pooling=none"], "with pooling none each text has as many as"),
     (["--layers=last"], "layers is 'last'"),
     (["--text_b_column=second"], "expected 2"),
-    (["--model=nowhere"], "model: no checkpoint nowhere")])
+    (["--model=nowhere"], "model_dir: no checkpoint nowhere")])
 def test_what_does_not_go(place, arguments, said):
     done = extract(place, "other.jsonl", *arguments)
     assert done.returncode == 1 and said in done.errors[-1], done.stderr

@@ -99,9 +99,9 @@ def test_a_checkpoint_without_the_output_layer_is_refused(model):
 
 
 def test_there_has_to_be_a_model(tmp_path):
-    with pytest.raises(UserError, match="model: no checkpoint in directory"):
+    with pytest.raises(UserError, match="model_dir: no checkpoint in directory"):
         loaded.read(str(tmp_path))
-    with pytest.raises(UserError, match="model: no checkpoint .*none"):
+    with pytest.raises(UserError, match="model_dir: no checkpoint .*none"):
         loaded.read(str(tmp_path / "none"))
 
 

@@ -73,8 +73,11 @@ def _layers(text):
 
 def _rows(settings):
     """The texts of the file, as rows of a task without labels."""
+    from xlnet import files
     from xlnet.tasks.files import parsing
     from xlnet.tasks.types import custom
+    if settings.input != "-":
+        files.require_file(settings.input, "input")
     task = custom.get_task(ClassifierSettings(
         task_name="custom", data_dir="", model_dir="", is_regression=True,
         **{name: getattr(settings, name) for name in (

@@ -43,14 +43,14 @@ def find(path: str, use_checkpoint: str = "best") -> ModelFiles:
       UserError: there is no checkpoint, or something leads out of the directory.
     """
     if not os.path.isdir(path):
-        prefix = checkpoint.resolve(path, "model")
+        prefix = checkpoint.resolve(path, "model_dir")
         check_inside(os.path.dirname(prefix) or ".")
         return ModelFiles(prefix, os.path.dirname(prefix) or ".", False)
     check_inside(path)
     check_inside(os.path.join(path, BEST), path)
     home = settled.home_of(path)
     chosen = best_checkpoint.chosen(path, use_checkpoint)
-    prefix = chosen[1] if chosen else checkpoint.resolve(path, "model")
+    prefix = chosen[1] if chosen else checkpoint.resolve(path, "model_dir")
     return ModelFiles(prefix, home or path, home is not None)
 
 
