@@ -19,6 +19,11 @@ pytest.register_assert_rewrite("helpers")
 SLOW = ("faults", "scripts", "documents")
 
 
+def pytest_ignore_collect(collection_path, config):
+    """Without slow tests these folders need not be imported either."""
+    return collection_path.name in SLOW and config.option.markexpr == "not slow" or None
+
+
 def pytest_collection_modifyitems(items):
     for item in items:
         if item.path.parent.name in SLOW:

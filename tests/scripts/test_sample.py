@@ -20,16 +20,16 @@ from xlnet.errors import UserError
 SPECIAL = ["<unk>", "<s>", "</s>", "<cls>", "<sep>", "<pad>", "<mask>", "<eod>", "<eop>"]
 
 
-def run(script, *arguments, cwd):
-    return subprocess.run([sys.executable, str(ROOT / "scripts" / script), *arguments],
-                          capture_output=True, text=True, cwd=str(cwd))
+def run(command, *arguments, cwd):
+    return subprocess.run([sys.executable, "-m", "xlnet", *command.split(), *arguments], cwd=cwd,
+                          capture_output=True, text=True, env=dict(os.environ, PYTHONPATH=ROOT))
 
 
 @pytest.fixture(scope="module")
 def sample(tmp_path_factory):
     """The directory of the sample, made from somewhere else than the repository root."""
     directory = tmp_path_factory.mktemp("sample")
-    done = run("make_sample.py", "--save_dir=made", cwd=directory)
+    done = run("sample", "--output=made", cwd=directory)
     assert done.returncode == 0, done.stderr
     assert "train.txt:" in done.stdout and "test.tsv:" in done.stdout
     return directory / "made"
@@ -85,7 +85,7 @@ def test_vocabulary_has_the_special_ids_and_repeats(sample, short_text):
     import sentencepiece
     digests = set()
     for name in ("a.model", "b.model"):
-        done = run("train_sentencepiece.py", "--input_glob=short.txt", "--sp_path=" + name,
+        done = run("data vocabulary", "--input_glob=short.txt", "--sp_path=" + name,
                    "--vocab_size=400", "--uncased", cwd=sample)
         assert done.returncode == 0 and not done.stderr, done.stderr
         digests.add(hashlib.sha256((sample / name).read_bytes()).hexdigest())
@@ -106,7 +106,7 @@ def test_vocabulary_has_the_special_ids_and_repeats(sample, short_text):
     (["--input_glob=none.txt"], "input_glob: no file matches"),
 ])
 def test_bad_vocabulary_requests_are_refused_in_one_line(sample, short_text, arguments, message):
-    done = run("train_sentencepiece.py", "--input_glob=short.txt", "--sp_path=c.model",
+    done = run("data vocabulary", "--input_glob=short.txt", "--sp_path=c.model",
                "--vocab_size=400", *arguments, cwd=sample)
     assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
     assert message in done.stderr

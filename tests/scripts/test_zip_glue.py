@@ -55,7 +55,7 @@ def test_a_file_that_is_no_text(tmp_path):
 def test_no_files(tmp_path):
     done = run(tmp_path / "nowhere")
     assert done.returncode == 1 and not (tmp_path / "out.zip").exists()
-    assert "predictions_glob: no file matches '%s" % (tmp_path / "nowhere") in done.stderr
+    assert "input: no file matches '%s" % (tmp_path / "nowhere") in done.stderr
 
 
 def test_two_files_for_a_task(tmp_path):
