@@ -10,7 +10,7 @@ import pytest
 
 from xlnet.errors import UserError
 from xlnet.serving import choosing, generation, language_model
-from xlnet.serving.settings import GenerationSettings
+from xlnet.serving.settings import GenerationSettings, stop_texts
 
 PROMPT = "the cat sat on"
 
@@ -38,6 +38,8 @@ def test_the_nucleus_by_hand():
     """Of 0.5, 0.1, 0.3, 0.1: 0.5 alone are less than 0.7, with 0.3 they are enough."""
     logs = np.log([0.5, 0.1, 0.3, 0.1])
     np.testing.assert_allclose(choosing.distribution(logs, top_p=0.7), [0.625, 0, 0.375, 0])
+    assert choosing.distribution(logs, temperature=1e-310).tolist() == [1, 0, 0, 0]
+    assert stop_texts("[END]") == ("[END]",) and stop_texts('["a"]') == ("a",)
     np.testing.assert_allclose(choosing.distribution(logs, top_p=0.49), [1, 0, 0, 0])
     np.testing.assert_allclose(choosing.distribution(logs, top_p=0.81), [5 / 9, 1 / 9, 3 / 9, 0])
     np.testing.assert_allclose(choosing.distribution(logs), [0.5, 0.1, 0.3, 0.1])

@@ -2,7 +2,9 @@
 
 import concurrent.futures
 import http.client
+import importlib
 import shutil
+import sys
 import threading
 import time
 import tracemalloc
@@ -248,6 +250,14 @@ def test_a_port_in_use_and_no_model(server, saved, tmp_path):
     (tmp_path / "saved_model.pb").write_bytes(b"\xff\xff")
     with pytest.raises(UserError, match="model %s: " % tmp_path):
         SavedModel(str(tmp_path))
+
+
+def test_a_package_that_is_missing_is_named(monkeypatch):
+    for name in ("http_server", "connections"):
+        monkeypatch.delitem(sys.modules, "xlnet.serving.server." + name)
+    monkeypatch.setitem(sys.modules, "waitress", None)
+    with pytest.raises(UserError, match=r"package waitress: pip install 'xlnet\[serve\]'"):
+        importlib.import_module("xlnet.serving.server.http_server")
 
 
 # ---- what arrives together

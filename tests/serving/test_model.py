@@ -227,7 +227,15 @@ def test_vectors(kept):
     one = model.vectors(texts[0], layers=0)
     assert one.shape == (16,) and one.dtype == np.float32
     np.testing.assert_allclose(one, pooled["mean"][0][0], atol=1e-5)
-    assert model.vectors([], pooling="none") == [] == model.vectors([])
+    assert model.vectors([], pooling="none") == []
+    assert model.vectors([]).shape == (0, 16) and model.vectors([], [0, 1]).shape == (0, 2, 16)
+    unit = pooled["mean"] / np.linalg.norm(pooled["mean"], axis=-1, keepdims=True)
+    np.testing.assert_allclose(model.vectors(texts, [0, 1], normalize=True), unit, atol=1e-5)
+    cosines = unit[:, 1] @ unit[:, 1].T
+    np.testing.assert_allclose(model.similarity(texts), cosines, atol=1e-5)
+    np.testing.assert_allclose(model.similarity(texts, texts[1]), cosines[:, 1], atol=1e-5)
+    assert model.similarity(texts[0], texts[2]) == pytest.approx(cosines[0, 2], abs=1e-5)
+    assert model.similarity([], texts).shape == (0, 3)
 
 
 def test_ids(kept):

@@ -89,4 +89,5 @@ EXAMPLES = (
 
 
 def run() -> None:
-    cli.run(main, ServingSettings, about=ABOUT, examples=EXAMPLES)
+    cli.run(main, ServingSettings, about=ABOUT, examples=EXAMPLES,
+            no_longer_needed={"max_values": "--budget bounds the tokens of an example"})

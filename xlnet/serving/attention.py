@@ -41,9 +41,13 @@ def attention(model: LanguageModel, tokenizer: Tokenizer, text: str, *, layers: 
     ids = tokenizer.ids(text)
     if not 0 < len(ids) <= most_tokens:
         raise UserError("text: %d pieces, expected 1 to %d" % (len(ids), most_tokens))
+    if isinstance(layers, str) or not hasattr(layers, "__len__") or not len(layers):
+        raise UserError("layers is %r, expected a list of one or more" % (layers,))
     for layer in layers:
-        if not 1 <= layer <= model.n_layer:
-            raise UserError("layers: %d, expected 1 to %d" % (layer, model.n_layer))
+        if not isinstance(layer, (int, np.integer)) or not 1 <= layer <= model.n_layer:
+            raise UserError("layers: %r, expected 1 to %d" % (layer, model.n_layer))
+    if not isinstance(seed, (int, np.integer)) or seed < 0:
+        raise UserError("seed is %r, expected an integer from 0 on" % (seed,))
     if order not in ORDERS:
         raise UserError("order is '%s', expected one of %s" % (order, ", ".join(ORDERS)))
     if model.is_causal:

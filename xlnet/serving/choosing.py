@@ -17,7 +17,11 @@ def distribution(log_probabilities: np.ndarray, temperature: float = 1., top_k: 
 
     With top_p = 0.7 of 0.5, 0.1, 0.3 and 0.1 the first and the third are left, as 0.625 and 0.375.
     """
-    scaled = np.asarray(log_probabilities, np.float64) / temperature
+    logs = np.asarray(log_probabilities, np.float64)
+    with np.errstate(over="ignore"):
+        scaled = logs / temperature
+        if scaled.max() == -np.inf:         # beyond the largest number: only differences count
+            scaled = (logs - logs.max()) / temperature
     order = np.argsort(-scaled, kind="stable")                            # likeliest first
     if top_k:
         order = order[:top_k]

@@ -21,7 +21,7 @@ from xlnet.serving import attention, batches, filling, generation, session, vect
 from xlnet.serving.attention import Attention
 from xlnet.serving.language_model import LanguageModel
 from xlnet.serving.loaded import LoadedModel, TunedFor
-from xlnet.serving.settings import FillingSettings, GenerationSettings, stop_texts
+from xlnet.serving.settings import FillingSettings, GenerationSettings, from_keywords, stop_texts
 from xlnet.settings.devices import DeviceSettings
 from xlnet.tasks.features import encoding
 from xlnet.tasks.output import results
@@ -61,8 +61,8 @@ class Model:
     """
 
     def __init__(self, loaded: LoadedModel, device: DeviceSettings, batch_size: int):
-        if batch_size < 1:
-            raise UserError("batch_size is %d, expected at least 1" % batch_size)
+        if type(batch_size) is not int or batch_size < 1:
+            raise UserError("batch_size is %r, expected an integer from 1 on" % (batch_size,))
         self._loaded = loaded
         self._batch_size = batch_size
         tuned = loaded.tuned
@@ -126,13 +126,14 @@ class Model:
         return ids[0] if is_one else ids
 
     def vectors(self, texts: Texts, layers: Union[int, Sequence[int]] = -1,
-                pooling: str = "mean") -> Any:
+                pooling: str = "mean", normalize: bool = False) -> Any:
         """What the network makes of texts, before any output layer.
 
         Args:
           layers: one or several. 0 are the embeddings, 1 to n_layer the layers; -1 is the last one.
           pooling: "mean" over the tokens of a text, <sep> and <cls> among them, padding not;
             "first" token; "last" one, which is <cls>; "none": all tokens.
+          normalize: scales each vector to length 1.
 
         Returns:
           float32 [D] of one text, [n,D] of several; with several layers [k,D], [n,k,D]. With "none"
@@ -145,9 +146,27 @@ class Model:
             arrays, lengths = self._laid_out(items[begin:begin + _ROWS_AT_ONCE],
                                              self.max_seq_length)
             found += self._vectors_of(arrays, lengths, wanted, pooling)
+        if normalize:
+            found = [each / np.maximum(np.linalg.norm(each, axis=-1, keepdims=True), 1e-12)
+                     for each in found]
         if np.ndim(layers) == 0:
             found = [layer for layer, in found]
-        return found[0] if is_one else found if pooling == "none" or not found else np.stack(found)
+        if is_one or pooling == "none":
+            return found[0] if is_one else found
+        return np.stack(found) if found else np.zeros(
+            (0, *np.shape(layers), self._loaded.config.d_model), np.float32)
+
+    def similarity(self, texts: Texts, others: Optional[Texts] = None, **how: Any) -> Any:
+        """The cosine similarity of texts to others, or, without others, to each other.
+
+        Args:
+          how: `layers` (one) and `pooling` (but "none") as of `vectors`.
+
+        Returns:
+          float32 [n,m] of n texts and m others; one text, or one other, has no such axis.
+        """
+        found = self.vectors(texts, normalize=True, **how)
+        return found @ (found if others is None else self.vectors(others, normalize=True, **how)).T
 
     def _vectors_of(self, arrays, lengths, wanted, pooling):
         """n arrays [k,D], or [k,T,D] of each text's own tokens."""
@@ -279,8 +298,7 @@ class Model:
         Args:
           settings: those of `settings.FillingSettings`.
         """
-        chosen = FillingSettings(**settings)
-        chosen.check()
+        chosen = from_keywords(FillingSettings, settings, "fill")
         items, is_one = _listed(texts)
         found = [filling.fill(self._language_model(), self.tokenizer, _str(item), chosen)
                  for item in items]
@@ -310,15 +328,16 @@ class Model:
         Until its end, or its `close`, whoever else asks the language model waits; the thread that
         reads it is refused then, as it would wait for itself.
         """
-        chosen = GenerationSettings(**settings)
-        chosen.check()
+        chosen = from_keywords(GenerationSettings, settings, "generate")
         return generation.write(self._language_model(), self.tokenizer, _str(prompt), chosen,
                                 stop_texts([stop] if isinstance(stop, str) else stop))
 
-    def attention(self, text: str, **how: Any) -> Attention:
+    def attention(self, text: str, layers: Sequence[int], order: str = "random", seed: int = 0,
+                  most_tokens: int = 40) -> Attention:
         """What each head attends to in a text, in both streams; arguments as of
         `attention.attention`."""
-        return attention.attention(self._language_model(), self.tokenizer, _str(text), **how)
+        return attention.attention(self._language_model(), self.tokenizer, _str(text),
+                                   layers=layers, order=order, seed=seed, most_tokens=most_tokens)
 
     def _language_model(self):
         restored = self._open()

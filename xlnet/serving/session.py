@@ -5,8 +5,9 @@ Shape letters: B batch, T tokens of a record, C choices.
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import tensorflow.compat.v1 as tf
@@ -44,18 +45,24 @@ def placeholders(tuned: TunedFor) -> Tensors:
 class Part:
     """One thing that a `Restored` computes: the outputs, by `names`, of a batch of inputs."""
 
-    def __init__(self, session: tf.Session, inputs: Tensors, outputs: Tensors):
+    def __init__(self, restored: Restored, inputs: Tensors, outputs: Tensors):
         self.names = tuple(outputs)
-        self._session = session
+        self._restored = restored
         self._inputs = inputs
         self._outputs = outputs
 
     def __call__(self, names: Any, features: Mapping[str, Any]) -> Any:
         """The outputs of these names, any structure of them, for a dict of arrays: those that they
-        are computed from. Arrays that there is no input for are passed over."""
+        are computed from. Arrays that there is no input for are passed over.
+
+        Raises:
+          UserError: the model is closed, before or meanwhile.
+        """
         wanted = tf.nest.map_structure(self._outputs.__getitem__, names)
-        return self._session.run(wanted, {
-            tensor: features[name] for name, tensor in self._inputs.items() if name in features})
+        with self._restored.while_open():
+            return self._restored.session.run(wanted, {
+                tensor: features[name] for name, tensor in self._inputs.items()
+                if name in features})
 
 
 class Restored:
@@ -75,8 +82,9 @@ class Restored:
         train_step.set_up_process()
         self._prefix = prefix
         self._graph = tf.Graph()
-        self._session = tf.Session(graph=self._graph, config=distribution.session_config(
+        self.session = tf.Session(graph=self._graph, config=distribution.session_config(
             distribution.connect(device)))
+        self.is_closed = False
         self._parts: dict[str, Part] = {}
         self._lock = threading.Lock()
 
@@ -93,21 +101,33 @@ class Restored:
         if name not in self._parts:
             with self._lock:
                 if name not in self._parts:
-                    self._parts[name] = self._built(build)
+                    with self.while_open():
+                        self._parts[name] = self._built(build)
         return self._parts[name]
 
     def _built(self, build):
         with private_tf.gradients_forgotten(), self._graph.as_default():
             before = set(tf.global_variables())
-            part = Part(self._session, *build())
+            part = Part(self, *build())
             new = [variable for variable in tf.global_variables() if variable not in before]
             if new:
-                restore(self._session, self._prefix, new)
+                restore(self.session, self._prefix, new)
         return part
+
+    @contextlib.contextmanager
+    def while_open(self) -> Iterator[None]:
+        """Raises UserError in the place of what fails as another thread closes the session."""
+        try:
+            yield
+        except Exception:
+            if self.is_closed:
+                raise UserError("the model is closed") from None
+            raise
 
     def close(self) -> None:
         """Frees the session; nothing can be asked any more."""
-        self._session.close()
+        self.is_closed = True
+        self.session.close()
 
 
 def restore(session: tf.Session, prefix: str, variables: Sequence[tf.Variable]) -> None:

@@ -4,14 +4,17 @@ Annotations are types here, not texts: flags need them. TensorFlow is not needed
 """
 
 import dataclasses
-from collections.abc import Sequence
-from typing import Any, Optional, Union
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Optional, TypeVar, Union
 
 from xlnet import files
 from xlnet.errors import UserError, did_you_mean
 from xlnet.settings.devices import DeviceSettings
-from xlnet.settings.fields import Settings, as_in, required, setting
+from xlnet.settings.fields import Settings, as_in, check_value, required, setting
 from xlnet.settings.network import NetworkSettings
+
+Chosen = TypeVar("Chosen", bound=Settings)
 
 ORDERS = ("left_to_right", "right_to_left", "random", "all")
 
@@ -103,6 +106,26 @@ class GenerationSettings(Settings):
         stop_texts(self.stop)
 
 
+def from_keywords(group: type[Chosen], values: Mapping[str, Any], source: str) -> Chosen:
+    """The settings with these values, checked; NumPy's numbers are taken as Python's.
+
+    Raises:
+      UserError: which begins with `source`: an unknown name, a value of another type or range.
+    """
+    fields = {field.name: field for field in dataclasses.fields(group)}
+    plain = {name: value.item() if getattr(value, "ndim", None) == 0 else value
+             for name, value in values.items()}
+    for name, value in plain.items():
+        if name not in fields:
+            raise UserError("%s: no '%s'%s (there are %s)" % (
+                source, name, did_you_mean(name, list(fields)), ", ".join(fields)))
+        if value is not None or fields[name].default is not None:
+            check_value(fields[name], value, source)
+    made = group(**plain)
+    made.check()
+    return made
+
+
 def stop_texts(stop: Union[None, str, Sequence[str]]) -> tuple[str, ...]:
     """The texts that end the writing.
 
@@ -118,8 +141,11 @@ def stop_texts(stop: Union[None, str, Sequence[str]]) -> tuple[str, ...]:
             try:
                 texts = files.parse_json(stop)
             except ValueError as e:
+                if not re.match(r'\[\s*"', stop):        # a text as any other: [END]
+                    return (stop,)
                 raise UserError("stop is %s, expected a text or a JSON list of texts (%s)"
                                 % (stop, e)) from None
-    if not all(isinstance(text, str) and text for text in texts or ()):
+    if not isinstance(texts, (type(None), list, tuple)) or not all(
+            isinstance(text, str) and text for text in texts or ()):
         raise UserError("stop is %r, expected texts that are not empty" % (stop,))
     return tuple(texts or ())

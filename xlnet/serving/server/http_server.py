@@ -88,6 +88,7 @@ class Server:
         self.model, self.name = model, name
         self.limits = limits = limits or Limits()
         self._root = "/v1/models/" + name
+        prometheus_client.disable_created_metrics()
         self._registry = registry = prometheus_client.CollectorRegistry()
         self._requests = prometheus_client.Counter(
             "xlnet_requests", "requests by HTTP status", ["status"], registry=registry)
@@ -255,9 +256,9 @@ class Server:
 
     def _check_lengths(self, arrays):
         for name, values in arrays.items():
-            if values.dtype == object and max(
-                    len(text.decode(errors="replace")) for text in values.ravel()
-            ) > self.limits.characters:
+            if values.dtype == object and any(
+                    len(text.decode(errors="replace")) > self.limits.characters
+                    for text in values.ravel()):
                 raise Refused(413, "'%s' has more than %d characters (--max_characters)" % (
                     name, self.limits.characters))
 

@@ -13,14 +13,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xlnet.errors import UserError, did_you_mean
+from xlnet.errors import UserError
 from xlnet.serving import loaded
 from xlnet.serving.export import readme
 from xlnet.serving.model import MAX_SEQ_LENGTH, Model
-from xlnet.serving.server.saved_model import BadRequest, Input, as_row, refuse_parameters
-from xlnet.serving.settings import FillingSettings, GenerationSettings
+from xlnet.serving.server.saved_model import BadRequest, Input, as_row, plain, refuse_parameters
+from xlnet.serving.settings import FillingSettings, GenerationSettings, from_keywords
 from xlnet.settings.devices import DeviceSettings
-from xlnet.settings.fields import check_value
 from xlnet.tasks.output import results
 
 _log = logging.getLogger(__name__)
@@ -88,14 +87,7 @@ class ModelDirectory:
         if not group:
             refuse_parameters(signature, parameters)
             return Call(signature)
-        fields = {field.name: field for field in dataclasses.fields(group)}
-        for name, value in parameters.items():
-            if name not in fields:
-                raise BadRequest("parameters: no '%s'%s (there are %s)" % (
-                    name, did_you_mean(name, list(fields)), ", ".join(fields)))
-            check_value(fields[name], value, "parameters")
-        settings = group(**parameters)
-        settings.check()
+        settings = from_keywords(group, parameters, "parameters")
         if getattr(settings, "max_tokens", 0) > _MOST_TOKENS:
             raise BadRequest("parameters: max_tokens is %d, expected at most %d" % (
                 settings.max_tokens, _MOST_TOKENS))
@@ -143,7 +135,7 @@ class ModelDirectory:
         model = self._model
         try:
             if call.signature == "vectors":
-                return [{"vector": vector.tolist()} for vector in model.vectors(texts["text_a"])]
+                return [{"vector": plain(vector)} for vector in model.vectors(texts["text_a"])]
             if call.signature == "fill":
                 found = model.fill(texts["text"], **dataclasses.asdict(call.settings))
                 return [{"texts": [each.text for each in one],
@@ -153,7 +145,7 @@ class ModelDirectory:
                 settings = dataclasses.asdict(call.settings)
                 found = [model.generate(prompt, **settings) for prompt in texts["prompt"]]
                 return [_written(one if isinstance(one, list) else [one]) for one in found]
-            return [_SERVED[type(one)](one, self.labels)
+            return [_short(_SERVED[type(one)](one, self.labels))
                     for one in _ASKED[model.verb or ""](model, **texts)]
         except UserError as e:
             raise BadRequest(str(e)) from None
@@ -184,6 +176,14 @@ def _texts(arrays):
                 for name, values in arrays.items()}
     except UnicodeDecodeError as e:
         raise BadRequest("not UTF-8: %s" % e) from None
+
+
+def _short(value):
+    """An answer with the fewest digits that are its numbers, float32, as an export has them."""
+    if isinstance(value, dict):
+        return {name: _short(each) for name, each in value.items()}
+    return [_short(each) for each in value] if isinstance(value, list) else \
+        float(str(np.float32(value))) if isinstance(value, float) else value
 
 
 def _pairs(text_a, text_b=None):

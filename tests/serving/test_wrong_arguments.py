@@ -1,0 +1,76 @@
+"""A wrong argument of a loaded model is a line that names it, never an error from inside."""
+
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import xlnet
+
+
+@pytest.fixture(scope="module")
+def model(permuted):
+    with xlnet.load(permuted.folder, device="cpu") as model:
+        yield model
+
+
+@pytest.mark.parametrize("call, name", [
+    (lambda model: model.generate("the", temperature="1"), "temperature"),
+    (lambda model: model.generate("the", top_k=2.0), "top_k"),
+    (lambda model: model.generate("the", max_token=3), "max_token"),
+    (lambda model: model.generate("the", stop=3), "stop"),
+    (lambda model: model.generate("the", stop=["a", 3]), "stop"),
+    (lambda model: model.generate("the", samples=None), "samples"),
+    (lambda model: model.stream("the", seed="x"), "seed"),
+    (lambda model: model.generate(3), "int"),
+    (lambda model: model.fill("a ___", pieces=2), "pieces"),
+    (lambda model: model.fill("a ___", blank=None), "blank"),
+    (lambda model: model.fill("a ___", whole_words="yes"), "whole_words"),
+    (lambda model: model.fill(None), "NoneType"),
+    (lambda model: model.attention("the cat", layers=[]), "layers"),
+    (lambda model: model.attention("the cat", layers=2), "layers"),
+    (lambda model: model.attention("the cat", layers=["1"]), "layers"),
+    (lambda model: model.attention("the cat", layers=[1], seed="x"), "seed"),
+    (lambda model: model.vectors("the", layers="x"), "layers"),
+    (lambda model: model.vectors("the", layers=None), "layers"),
+    (lambda model: model.vectors("the", pooling=3), "pooling"),
+])
+def test_it_is_named(model, call, name):
+    with pytest.raises(xlnet.UserError, match=r"\b%s\b" % name):
+        call(model)
+
+
+@pytest.mark.parametrize("given, name", [
+    (dict(batch_size="8"), "batch_size"), (dict(batch_size=2.0), "batch_size"),
+    (dict(precision=16), "precision"), (dict(device=0), "device"),
+    (dict(use_checkpoint=1), "use_checkpoint")])
+def test_it_is_named_where_a_model_is_loaded(permuted, given, name):
+    with pytest.raises(xlnet.UserError, match=name):
+        xlnet.load(permuted.folder, **given)
+
+
+def test_a_model_that_is_closed_while_it_is_asked(permuted):
+    said, model = [], xlnet.load(permuted.folder, device="cpu")
+
+    def ask(call):
+        try:
+            while True:
+                call()
+        except BaseException as e:
+            said.append(e)
+    asking = [threading.Thread(target=ask, args=[call]) for call in (
+        lambda: model.vectors(["the cat sat on the mat " * 9] * 40),
+        lambda: model.generate("the", max_tokens=200))]
+    for thread in asking:
+        thread.start()
+    time.sleep(1)
+    model.close()
+    for thread in asking:
+        thread.join(60)
+    assert [(type(e), str(e)) for e in said] == [(xlnet.UserError, "the model is closed")] * 2
+
+
+def test_numbers_of_numpy_are_numbers(model):
+    assert len(model.generate("the", max_tokens=np.int64(2), temperature=np.float32(2),
+                              samples=np.int32(2))) == 2
