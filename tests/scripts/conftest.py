@@ -17,13 +17,13 @@ def model(permuted, quick_start):
 
 @pytest.fixture
 def runs(model, monkeypatch):
-    """Runs a script on the model, which stays loaded; returns its `command.Done`."""
+    """Runs a subcommand on the model, which stays loaded; returns its `command.Done`."""
     monkeypatch.setattr("xlnet.serving.load.load", lambda path, **how: model)
     monkeypatch.setattr(type(model), "close", lambda self: None)
 
-    def run(script, *flags, typed=None):
+    def run(program, *flags, typed=None):
         if typed is not None:
             monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(
                 io.BytesIO(typed if isinstance(typed, bytes) else typed.encode()), "utf-8"))
-        return command.run("scripts/%s.py" % script, "--model_dir=model", *flags)
+        return command.run("xlnet " + program, "--model_dir=model", *flags)
     return run

@@ -41,7 +41,7 @@ def test_wrong_settings_are_named(model):
 
 
 def test_fillings_are_shown_with_their_probabilities(model, runs):
-    done = runs("fill_mask", "--text=" + TEXT, "--pieces=1", "--top=3")
+    done = runs("fill", "--text=" + TEXT, "--pieces=1", "--top=3")
     found = model.fill(TEXT, pieces="1", top=3)
     assert done.stdout.split("\n") == [TEXT] + [
         "%10.4f %%  %s" % (100 * one.probability, one.text) for one in found] + [""]
@@ -50,7 +50,7 @@ def test_fillings_are_shown_with_their_probabilities(model, runs):
 def test_answers_to_a_file_are_json_lines(model, runs, tmp_path):
     (tmp_path / "in").write_text(TEXT + "\n\nthe ___\n")
     out = tmp_path / "out.jsonl"
-    done = runs("fill_mask", "--input_file=%s" % (tmp_path / "in"), "--output=%s" % out,
+    done = runs("fill", "--input_file=%s" % (tmp_path / "in"), "--output=%s" % out,
                 "--pieces=1")
     assert done.returncode == 0 and done.stdout == "written: %s\n" % out
     lines = [json.loads(line) for line in out.read_text().splitlines()]
@@ -76,14 +76,14 @@ def test_a_text_is_shown_as_it_is_written(model, runs):
 
 
 def test_a_talk_goes_on_after_a_wrong_text(runs):
-    done = runs("fill_mask", "--interactive", "--pieces=1", "--top=1",
+    done = runs("fill", "--interactive", "--pieces=1", "--top=1",
                 typed="no blank\n\n%s\n" % TEXT)
     assert done.returncode == 0 and done.stderr == "text: no blank ___ in 'no blank'\n"
     assert done.stdout.startswith(TEXT + "\n") and done.stdout.count("\n") == 2
 
 
 def test_a_talk_goes_on_after_a_line_that_is_no_text(runs):
-    done = runs("fill_mask", "--interactive", "--pieces=1", "--top=1",
+    done = runs("fill", "--interactive", "--pieces=1", "--top=1",
                 typed=b"the ___ \xff\n%s\nthe \xe9" % TEXT.encode())
     assert done.returncode == 0
     for found, named in zip(done.stderr.splitlines(), (
@@ -92,28 +92,28 @@ def test_a_talk_goes_on_after_a_line_that_is_no_text(runs):
     assert done.stdout.startswith(TEXT + "\n") and done.stdout.count("\n") == 2
 
 
-@pytest.mark.parametrize("script", ["fill_mask", "generate"])
-def test_a_flag_that_is_no_text_is_named_before_anything_is_shown(runs, script):
+@pytest.mark.parametrize("program", ["fill", "generate"])
+def test_a_flag_that_is_no_text_is_named_before_anything_is_shown(runs, program):
     """Bytes of a command line that are not UTF-8 come as halves of surrogate pairs."""
-    done = runs(script, "--text=caf\udce9 ___")
-    assert done == (1, "", "%s.py: text: found 'caf\\udce9 ___', expected UTF-8\n" % script)
+    done = runs(program, "--text=caf\udce9 ___")
+    assert done == (1, "", "xlnet %s: text: found 'caf\\udce9 ___', expected UTF-8\n" % program)
 
 
 @pytest.mark.parametrize("flags, message", [
     ([], "no text is given"),
     (["--text=a ___", "--interactive"], "text and interactive are given"),
     (["--interactive", "--output=x"], "output: interactive answers are shown"),
-    (["--input_file=none"], "input_file: no such file: none"),
+    (["--input_file=none"], "no such file: none"),
     (["--text=a", "--order=up"], "order is 'up'")])
 def test_wrong_flags_are_named(runs, flags, message):
-    done = runs("fill_mask", *flags)
+    done = runs("fill", *flags)
     assert done.returncode == 1 and message in done.stderr and "Traceback" not in done.stderr
 
 
 def test_a_line_that_is_no_text_is_named(runs, tmp_path):
     (tmp_path / "in").write_bytes(b"the ___\nthe \xff ___\n")
     out = tmp_path / "out"
-    done = runs("fill_mask", "--input_file=%s" % (tmp_path / "in"), "--output=%s" % out)
+    done = runs("fill", "--input_file=%s" % (tmp_path / "in"), "--output=%s" % out)
     assert "line 2: not UTF-8: byte 0xff at column 5" in done.stderr and not out.exists()
 
 

@@ -66,9 +66,9 @@ def test_a_causal_model_has_one_stream(causal):
 
 def test_a_picture_and_a_page(runs, tmp_path):
     png, page = tmp_path / "a.png", tmp_path / "a.html"
-    done = runs("draw_attention", "--text=the </script> cat", "--heads=2", "--png=%s" % png,
-                "--html=%s" % page)
-    assert done.returncode == 0 and done.stdout == "picture: %s\npage: %s\n" % (png, page)
+    done = runs("plot attention", "--text=the </script> cat", "--heads=2",
+                "--output=%s,%s" % (png, page))
+    assert done.returncode == 0 and done.stdout == "written: %s\nwritten: %s\n" % (png, page)
     assert png.read_bytes().startswith(b"\x89PNG") and png.stat().st_size > 5000
     text = page.read_text(encoding="utf-8")
     assert not re.search(r"(src|href)=|https?:|@import|url\(", text)      # nothing from elsewhere
@@ -79,12 +79,11 @@ def test_a_picture_and_a_page(runs, tmp_path):
 
 
 @pytest.mark.parametrize("flags, message", [
-    (["--text=the"], "neither png nor html is given"),
     (["--text=the", "--png=a.png", "--layers=1,4"], "layers: '4'"),
     (["--text=the", "--png=a.png", "--heads=x"], "heads: 'x'"),
     (["--text=" + 50 * "the ", "--png=a.png"], "text: 50 pieces")])
 def test_wrong_flags_are_named(runs, flags, message):
-    done = runs("draw_attention", *flags)
+    done = runs("plot attention", *flags)
     assert done.returncode == 1 and message in done.stderr
 
 
@@ -104,7 +103,7 @@ def test_curves_of_two_runs(tmp_path):
     png = tmp_path / "curves.png"
     done = command.run("xlnet plot curves", "--runs=%s,second=%s/" % (
         tmp_path / "a", tmp_path / "b"), "--png=%s" % png)
-    assert done.returncode == 0 and done.stdout == "picture: %s\n" % png
+    assert done.returncode == 0 and done.stdout == "written: %s\n" % png
     assert png.read_bytes().startswith(b"\x89PNG")
 
 
@@ -113,7 +112,7 @@ def test_the_running_mean():
 
 
 @pytest.mark.parametrize("text, message", [
-    (None, "runs: no such file: .*training.csv"), ("step,los\n1,2\n", "no column loss"),
+    (None, "no such file: .*training.csv"), ("step,los\n1,2\n", "no column loss"),
     (TRAINING + "30,x,0,0\n", "training.csv, line 4: expected numbers under step"),
     (TRAINING.split("\n")[0], "has no lines yet")])
 def test_what_is_no_run_is_named(tmp_path, text, message):
@@ -125,7 +124,7 @@ def test_what_is_no_run_is_named(tmp_path, text, message):
 
 def test_runs_of_one_name_are_refused(tmp_path):
     done = command.run("xlnet plot curves", "--runs=x/a,y/a", "--png=c.png")
-    assert "runs: 'a' stands for 2 runs; give them names, as in a=x/a" in done.stderr
+    assert "'a' stands for 2 runs" in done.stderr
 
 
 # ---- embeddings ----
@@ -139,7 +138,7 @@ def read_projector(folder):
 
 
 def test_pieces_for_the_projector(permuted, runs, tmp_path):
-    done = runs("export_projector", "--out_dir=%s" % (tmp_path / "p"))
+    done = runs("plot projector", "--out_dir=%s" % (tmp_path / "p"))
     assert done.returncode == 0, done.stderr
     vectors, (header, *rows) = read_projector(tmp_path / "p")
     np.testing.assert_allclose(
@@ -151,10 +150,10 @@ def test_pieces_for_the_projector(permuted, runs, tmp_path):
 def test_texts_for_the_projector(model, runs, tmp_path):
     (tmp_path / "in").write_text("the cat\n\na\tdog\n")
     flags = ["--out_dir=%s" % (tmp_path / "p"), "--input_file=%s" % (tmp_path / "in")]
-    assert runs("export_projector", *flags).returncode == 0
+    assert runs("plot projector", *flags).returncode == 0
     vectors, rows = read_projector(tmp_path / "p")
     assert rows == [["the cat"], ["a dog"]]      # a single column has no name
     np.testing.assert_allclose(vectors, model.vectors(["the cat", "a\tdog"]), atol=1e-4)
-    assert "expected a new or an empty directory" in runs("export_projector", *flags).stderr
+    assert "expected a new or an empty directory" in runs("plot projector", *flags).stderr
     (tmp_path / "in").write_text("one\n")
-    assert "1 texts, expected at least 2" in runs("export_projector", *flags).stderr
+    assert "1 texts, expected at least 2" in runs("plot projector", *flags).stderr

@@ -39,7 +39,7 @@ def test_the_records_are_those_of_data_utils(workspace):
     assert again.returncode == 0 and "nothing to do: these records were made before" in again.stdout
     refused = run(SCRIPT, workspace, "beam", "--seed=1")
     assert refused.returncode == 1 and len(refused.stderr.splitlines()) == 1
-    assert refused.stderr.startswith("prepare_on_beam.py: ")
+    assert refused.stderr.startswith("xlnet data beam: ")
     assert "seed 0 there, 1 now" in refused.stderr
 
 
@@ -49,7 +49,7 @@ def test_without_beam(workspace, monkeypatch):
         monkeypatch.delitem(sys.modules, name)
     done = run(SCRIPT, workspace, "none")
     assert done.returncode == 1 and done.stderr == (
-        "prepare_on_beam.py: Apache Beam is not installed; pip install '.[beam]'\n")
+        "xlnet data beam: Apache Beam is not installed; pip install '.[beam]'\n")
     assert not pathlib.Path(workspace.path("none")).exists()
 
 
