@@ -217,7 +217,7 @@ FAULTS = {
     "UTF-16 without rows": ("rte", RTE.encode("utf-16"), "dev.tsv: no rows after the header"),
     "a spreadsheet": ("rte", b"PK\x03\x04\x14\x00", "dev.tsv: a spreadsheet (.xlsx); save it as "
                       "CSV, UTF-8; expected CSV, TSV, JSON lines or Parquet, or convert "),
-    "Parquet": ("rte", b"PAR1\x15\x04", "dev.tsv: not a Parquet file: "),
+    "Parquet": ("rte", b"PAR1\x15\x04", "a Parquet file"),
     "several": ("rte", RTE + "0\ta\tb\tx\n1\ta\n2\ta\tb\tentailment\n3\t\tb\tentailment\n",
                 "dev.tsv:2: unknown label 'x' (labels: entailment, not_entailment) "
                 "(and 2 more faulty row(s))"),
