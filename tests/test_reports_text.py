@@ -161,7 +161,7 @@ def test_every_program_that_reads_files_has_the_flag(group):
 def test_texts_to_be_asked_of_another_encoding(tmp_path):
     path = tmp_path / "texts.txt"
     path.write_bytes("für\nschön\n".encode("cp1252"))
-    settings = asking.AskingSettings(input_file=str(path))
+    settings = asking.AskingSettings(input=str(path))
     with pytest.raises(errors.UserError, match="line 1: not UTF-8: .*--encoding=cp1252"):
         list(settings.texts())
     settings = dataclasses.replace(settings, encoding="cp1252")

@@ -212,8 +212,8 @@ def _showing_log(program=""):
 
 
 def given(name: str) -> bool:
-    """Whether the flag stood on the command line."""
-    return bool(FLAGS[name].present)
+    """Whether the flag was given on the command line; False if the program does not have it."""
+    return name in FLAGS and bool(FLAGS[name].present)
 
 
 def given_names() -> frozenset[str]:
