@@ -115,7 +115,7 @@ def test_averages_of_different_things_are_refused(run, tmp_path):
     with pytest.raises(UserError, match=r"model/b has shape \[2\] in .*, but \[3\] in"):
         checkpoint_tools.average([str(run / "model.ckpt-1"), str(tmp_path / "x.ckpt")], target)
     done = tool("average", "--target=" + target, "--model_dir=%s" % run)
-    assert done.returncode == 1 and "give checkpoints, or model_dir and last" in done.stderr
+    assert done.returncode == 1 and "give input, or model_dir and last" in done.stderr
     assert not (tmp_path / "out").exists()
 
 
@@ -147,7 +147,7 @@ def test_cast_for_export_and_back(tmp_path, dtype):
     found = checkpoint_tools.compare(PREFIX, str(tmp_path / "whole" / "xlnet_model.ckpt"))
     rounding = 2. ** -8 if dtype == "bfloat16" else 2. ** -11
     assert 0 < max(one.relative for one in found.differences) <= rounding
-    with pytest.raises(UserError, match="is of type %s, expected float32; scripts/checkpo" % dtype):
+    with pytest.raises(UserError, match="is of type %s, expected float32; xlnet checkpo" % dtype):
         checkpoint.warm_start(half, xlnet.XLNetConfig(json_path=str(
             RELEASED / "xlnet_config.json")))
 
@@ -168,4 +168,4 @@ def test_verbs_are_listed_and_wrong_ones_refused():
     done = tool("strip", "--checkpoint=" + PREFIX, "--target=%s" % RELEASED)
     assert done.returncode == 1 and "expected a new or an empty directory" in done.stderr
     done = tool("strip", "--checkpoint=/nowhere", "--target=/nowhere")
-    assert done.returncode == 1 and "checkpoint: no checkpoint /nowhere" in done.stderr
+    assert done.returncode == 1 and "model_dir: no checkpoint /nowhere" in done.stderr

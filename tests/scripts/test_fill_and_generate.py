@@ -36,7 +36,7 @@ def test_wrong_settings_are_named(model):
         model.generate(3)
     with pytest.raises(UserError, match="expected texts that are not empty"):
         model.generate("a", [""])
-    with pytest.raises(TypeError, match="max_token"):
+    with pytest.raises(UserError, match="max_token"):
         model.generate("a", max_token=3)
 
 

@@ -145,8 +145,8 @@ def test_two_texts_that_are_read_apart(tmp_path, monkeypatch, caplog):
     exported = saved_model.SavedModel(exporter.export(
         str(tmp_path / "model" / "best"), str(tmp_path / "served")))
     asked = [dict(text_a=one, text_b=other) for one, other in texts]
-    found = exported.run("text", exported.arrays("text", asked))
-    np.testing.assert_allclose(found["score"], cosines, atol=2e-6)
+    found = exported.run("text", saved_model.arrays(exported.inputs("text"), asked))
+    np.testing.assert_allclose(found, cosines, atol=2e-6)
     # One line, and the other signature, where the texts are changed.
     described = tmp_path / "model" / "best" / "task.json"
     described.write_text(described.read_text().replace("two_towers", "prefixed"))
