@@ -10,8 +10,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_start")]
 TABLE = "query\ttext_a\tname\tdocument\nq\tkamat\tb\trokmi\nq\tkamat\ta\tka\n"
 QUESTION = '{"context": "kamat rokmi", "question": "mi ka", "id": "7"}\n'
 
-# task type: what is read, its form where nothing shows it, lines that are written: how many, and how
-# the first and the last one begin
+# task type: input, its form where nothing shows it, number of lines written, how the first and the
+# last one begin
 CASES = {
     "classification": ("kamat\tka\n", None, 2, "id\tlabel\tp_animal", "0\t"),
     "multi_label": ('{"text_a": "kamat"}\n', None, 2, "id\tlabels\tp_animal", "0\t"),

@@ -109,9 +109,9 @@ def test_an_older_model_says_what_it_has(tmp_path):
     (None, "ndcg@5,map,err@5"), ("mrr@3", "mrr@3,ndcg@5,map,err@5")])
 def test_an_older_ranking_is_judged_at_its_cutoff(tmp_path, metric, found):
     """Of which `ranking_cutoff` was a setting: the evaluations of its run have these metrics."""
-    make_model(tmp_path / "old", dict(task="custom", labels=None, is_regression=True, kind="ranking",
-                                      settings=dict(task_name="custom", query_id_column="query",
-                                                    ranking_cutoff=5, metric=metric)))
+    make_model(tmp_path / "old", dict(
+        task="custom", labels=None, is_regression=True, kind="ranking", settings=dict(
+            task_name="custom", query_id_column="query", ranking_cutoff=5, metric=metric)))
     assert settled.settled(*settings_of(tmp_path / "old")).metric == found
 
 
