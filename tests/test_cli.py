@@ -115,10 +115,19 @@ def test_errors_are_value_errors():
     ("run_classifier.py", "num_train_epochs", "epochs"), ("train_gpu.py", "lr", "learning_rate"),
     ("run_squad.py", "fp16", "precision=fp16"), ("run_tagger.py", "max_length", "max_seq_length"),
     ("train_gpu.py", "validation_file", "eval_record_info_dir"),
+    ("xlnet fill", "checkpoint", "called --model_dir"),
     ("run_classifier.py", "lerning_rate", "learning_rate")])
 def test_a_name_of_another_library_leads_to_ours(program, flag, meant):
     done = command.run(program, "--%s=1" % flag)
     assert done.returncode == 2 and meant in done.stderr.split(flag, 1)[1]
+
+
+@pytest.mark.parametrize("program", ["data_utils.py", "xlnet data vocabulary", "xlnet data beam"])
+def test_a_flag_of_an_earlier_version_is_noted(program, tmp_path):
+    done = command.run(program, *("--%s=%s" % (name, tmp_path / "none") for name in (
+        "input_glob", "sp_path", *["save_dir"] * (program != "xlnet data vocabulary"))),
+        "--heldout_percent=1")
+    assert done.returncode == 1 and "note: --heldout_percent is not used" in done.stderr
 
 
 def test_each_habit_leads_to_a_flag_that_exists():

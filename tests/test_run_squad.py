@@ -302,6 +302,7 @@ WRONG = (
     (dict(task_name="cola"), 1, "cola is a task of run_classifier.py"),
     (dict(task_name="squad2", context_column="text"), 1,
      "context_column is for --task_name=custom"),
+    (dict(task_name="squad2", metric="accuracy"), 1, "task squad2 has no accuracy"),
     (dict(metric="accuracy"), 1, "task custom has no accuracy"),
     (dict(class_weights="balanced"), 1,
      "class_weights: task custom is no classification into classes"),

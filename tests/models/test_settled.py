@@ -105,6 +105,16 @@ def test_an_older_model_says_what_it_has(tmp_path):
     assert (found.max_seq_length, found.multi_label, found.metric) == (64, True, None)
 
 
+@pytest.mark.parametrize("metric, found", [
+    (None, "ndcg@5,map,err@5"), ("mrr@3", "mrr@3,ndcg@5,map,err@5")])
+def test_an_older_ranking_is_judged_at_its_cutoff(tmp_path, metric, found):
+    """Of which `ranking_cutoff` was a setting: the evaluations of its run have these metrics."""
+    make_model(tmp_path / "old", dict(
+        task="custom", labels=None, is_regression=True, kind="ranking", settings=dict(
+            task_name="custom", query_id_column="query", ranking_cutoff=5, metric=metric)))
+    assert settled.settled(*settings_of(tmp_path / "old")).metric == found
+
+
 def test_another_task_is_left_to_be_refused_where_tasks_are_compared(model):
     """But AX is answered by a model of MNLI."""
     assert settled.settled(*settings_of(

@@ -135,6 +135,10 @@ def _kept(settings, described):
         kept = dict(described["settings"])
         if kept.get("query_id_column"):     # own rankings once said True, which they refuse
             kept["is_regression"] = False
+        cutoff = kept.get("ranking_cutoff", 10)     # a setting of earlier versions
+        if described.get("kind") == "ranking" and cutoff != 10:
+            kept["metric"] = ",".join(filter(None, (
+                kept.get("metric"), "ndcg@%d" % cutoff, "map", "err@%d" % cutoff)))
     else:
         kept = dict(described, **_columns(described), task_name=described.get("task", ""),
                     multi_label=described.get("kind") == "multi_label")

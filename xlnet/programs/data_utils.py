@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Callable
 
 from xlnet import cli, files, presets
 from xlnet.errors import UserError
-from xlnet.settings.data import CorpusSettings
+from xlnet.settings.data import GONE, CorpusSettings
 from xlnet.settings.pretraining import PretrainingSettings
 
 if TYPE_CHECKING:
@@ -27,13 +27,13 @@ continued by the same command.
 _WHILE_TRAINING = "targets are drawn while training; give it to train_gpu.py"
 
 NO_LONGER_NEEDED = {
+    **GONE,
     "num_core_per_host": "records do not depend on the devices that will read them",
     "use_tpu": "records do not depend on the devices that will read them",
     "num_predict": _WHILE_TRAINING,
     "mask_alpha": _WHILE_TRAINING,
     "mask_beta": _WHILE_TRAINING,
     "pass_id": "num_passes makes all passes in one run",
-    "heldout_percent": "--heldout_share is its hundredth part",
 }
 
 

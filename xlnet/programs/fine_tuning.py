@@ -9,7 +9,12 @@ from xlnet import cli
 from xlnet.errors import UserError
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.fields import Need
-from xlnet.settings.finetuning import FineTuningSettings, SpanSettings, TaskSettings
+from xlnet.settings.finetuning import (
+    ClassifierSettings,
+    FineTuningSettings,
+    SpanSettings,
+    TaskSettings,
+)
 from xlnet.settings.network import NetworkSettings
 from xlnet.settings.training import OptimizationSettings
 
@@ -76,5 +81,6 @@ def check_task(settings: FineTuningSettings, name: str) -> None:
         if field.metadata["need"] is Need.COLUMNS and cli.given(field.name):
             raise UserError("%s is for --task_name=custom; the columns of task %s are known"
                             % (field.name, task.name))
-    if task.is_regression and cli.given("is_regression") and not settings.is_regression:
+    if isinstance(settings, ClassifierSettings) and cli.given("is_regression") \
+            and task.is_regression and not settings.is_regression:
         raise UserError("is_regression is False, but task %s has scores" % task.name)

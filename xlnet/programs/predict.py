@@ -25,8 +25,11 @@ class PredictionSettings(Settings):
                           "labels; -: standard input")
     output: str = setting("-", "file for the predictions; -: standard output", is_result=True)
     encoding: Optional[str] = as_in(InputSettings, "encoding")
-    batch_size: Optional[int] = setting(None, "examples computed together; as in training if not "
-                                        "given", minimum=1)
+    predict_form: Optional[str] = as_in(
+        finetuning.ClassifierSettings, "predict_form", choices=(
+            "tsv", "csv", "json", "jsonl", "text", "run", "qrels", "conll"), help="form of the "
+        "input, if neither its extension nor its content shows it; conll: a word a line")
+    batch_size: int = as_in(finetuning.TaskSettings, "eval_batch_size")
     device: str = as_in(DeviceSettings, "device")
     precision: Optional[str] = as_in(NetworkSettings, "precision")
 
@@ -42,7 +45,8 @@ def main(settings: PredictionSettings) -> None:
     kind = files.read_json(os.path.join(home, settled.TASK_NAME), "model_dir").get("kind", "")
     given = {"model_dir": settings.model_dir, "do_predict": True, "predict_file": settings.input,
              "predict_output": settings.output, "encoding": settings.encoding,
-             "eval_batch_size": settings.batch_size}
+             "eval_batch_size": settings.batch_size,
+             "predict_form": settings.predict_form}
     given = {name: value for name, value in given.items() if value is not None}
     group = _SETTINGS.get(kind, finetuning.ClassifierSettings)(**given)
     group.check()

@@ -5,7 +5,7 @@ import shlex
 
 from xlnet import cli, files
 from xlnet.errors import UserError
-from xlnet.settings.data import CorpusSettings
+from xlnet.settings.data import GONE, CorpusSettings
 from xlnet.settings.fields import Need, setting
 
 ABOUT = """makes the records that data_utils.py makes, byte for byte, on a Beam runner.
@@ -48,4 +48,5 @@ EXAMPLES = (
 
 
 def run() -> None:
-    cli.run(main, CorpusSettings, BeamSettings, about=ABOUT, first=FIRST, examples=EXAMPLES)
+    cli.run(main, CorpusSettings, BeamSettings, about=ABOUT, first=FIRST, examples=EXAMPLES,
+            no_longer_needed=GONE)

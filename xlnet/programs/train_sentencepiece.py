@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Optional
 
 from xlnet import cli, files
 from xlnet.errors import UserError
-from xlnet.settings.data import InputSettings
+from xlnet.settings.data import GONE, InputSettings
 from xlnet.settings.fields import required, setting
 
 if TYPE_CHECKING:
@@ -233,4 +233,5 @@ EXAMPLES = (
 
 
 def run() -> None:
-    cli.run(main, VocabularySettings, about=ABOUT, examples=EXAMPLES)
+    cli.run(main, VocabularySettings, about=ABOUT, examples=EXAMPLES,
+            no_longer_needed=GONE)

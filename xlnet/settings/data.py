@@ -10,6 +10,9 @@ from xlnet.settings.training import RunSettings
 
 WINDOW_SPECIAL_TOKENS = 3       # <sep> <sep> <cls> of every pretraining window
 
+# Flags of earlier versions, wherever text is read.
+GONE = {"heldout_percent": "--heldout_share is its hundredth part"}
+
 
 @dataclasses.dataclass(frozen=True)
 class TextSettings(Settings, need=Need.TEXT):

@@ -1,0 +1,46 @@
+"""xlnet predict: a model of any task type, from the standard input to the standard output."""
+
+import io
+
+import pytest
+from helpers import command
+from helpers.models import make_model
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_start")]
+TABLE = "query\ttext_a\tname\tdocument\nq\tkamat\tb\trokmi\nq\tkamat\ta\tka\n"
+QUESTION = '{"context": "kamat rokmi", "question": "mi ka", "id": "7"}\n'
+
+# task type: input, its form where nothing shows it, number of lines written, how the first and the
+# last one begin
+CASES = {
+    "classification": ("kamat\tka\n", None, 2, "id\tlabel\tp_animal", "0\t"),
+    "multi_label": ('{"text_a": "kamat"}\n', None, 2, "id\tlabels\tp_animal", "0\t"),
+    "regression": ("kamat\nka\n", None, 3, "id\tscore", "1\t"),
+    "multiple_choice": ("text_a,question,a,b,c\nka,ro,x,y,z\n", "csv", 2, "id\tlabel\tp_a", "0\t"),
+    "ranking": (TABLE, None, 3, "query\tid\tscore", "q\ta\t"),
+    "tagging": ("kamat\nrokmi\n\nka\n", "conll", 4, "kamat ", "ka "),
+    "spans": (QUESTION, "jsonl", 3, "{", "}"),
+}
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_standard_input_to_standard_output(kind, tmp_path, monkeypatch):
+    text, form, count, first, last = CASES[kind]
+    model = make_model(tmp_path / "model", kind)
+    written = []
+    for path in ("-", str(tmp_path / "texts.txt")):
+        (tmp_path / "texts.txt").write_text(text)
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+        done = command.run("xlnet predict", "--model_dir=" + model, "--input=" + path,
+                           *(["--predict_form=" + form] if form else []))
+        assert done.returncode == 0, done.stderr
+        written.append(done.stdout)
+    lines = written[0].splitlines()
+    assert len(lines) == count and lines[0].startswith(first) and lines[-1].startswith(last)
+    assert written[1] == written[0]
+
+
+def test_a_form_of_another_task_type_is_refused(tmp_path):
+    done = command.run("xlnet predict", "--model_dir=" + make_model(tmp_path / "model", "spans"),
+                       "--input=-", "--predict_form=conll")
+    assert done.returncode == 1 and "predict_form is 'conll', expected one of json" in done.stderr
