@@ -133,6 +133,13 @@ def test_a_flag_of_an_earlier_version_is_noted(program, tmp_path):
     assert done.returncode == 1 and "note: --heldout_percent is not used" in done.stderr
 
 
+@pytest.mark.parametrize("flag", ["--use_tpu", "--nouse_tpu", "--use_tpu=True"])
+def test_a_switch_without_effect_is_noted_in_each_of_its_forms(flag, tmp_path):
+    done = command.run("data_utils.py", flag, *("--%s=%s" % (name, tmp_path / "none") for name in (
+        "input_glob", "sp_path", "save_dir")))
+    assert done.returncode == 1 and "note: --use_tpu is not used" in done.stderr
+
+
 def test_each_habit_leads_to_a_flag_that_exists():
     names = {name for file in programs.all_files() for program in file.programs
              for name in program.settings}

@@ -37,7 +37,7 @@ _PATHS = re.compile(
 
 # Settings without effect that were switches: they may be given without a value.
 _SWITCHES = frozenset(("high_only", "middle_only", "track_mean", "verify_records", "do_export",
-                       "parallel_ops", "init_global_vars"))
+                       "parallel_ops", "init_global_vars", "use_tpu"))
 
 # What other programs call a setting: names of ours, of which a program's first one is meant.
 _HABITS = {
