@@ -44,8 +44,7 @@ def main(settings: PredictionSettings) -> None:
     kind = files.read_json(os.path.join(home, settled.TASK_NAME), "model_dir").get("kind", "")
     given = {"model_dir": settings.model_dir, "do_predict": True, "predict_file": settings.input,
              "predict_output": settings.output, "encoding": settings.encoding,
-             "eval_batch_size": settings.batch_size,
-             "predict_form": settings.predict_form}
+             "eval_batch_size": settings.batch_size, "predict_form": settings.predict_form}
     given = {name: value for name, value in given.items() if value is not None}
     group = _SETTINGS.get(kind, finetuning.ClassifierSettings)(**given)
     group.check()
