@@ -116,6 +116,9 @@ def test_errors_are_value_errors():
     ("run_squad.py", "fp16", "precision=fp16"), ("run_tagger.py", "max_length", "max_seq_length"),
     ("train_gpu.py", "validation_file", "eval_record_info_dir"),
     ("xlnet fill", "checkpoint", "called --model_dir"),
+    ("xlnet pretrain", "input", "called --record_info_dir"),
+    ("xlnet predict", "predict_file", "called --input"),
+    ("xlnet predict", "eval_batch_size", "called --batch_size"),
     ("run_classifier.py", "lerning_rate", "learning_rate")])
 def test_a_name_of_another_library_leads_to_ours(program, flag, meant):
     done = command.run(program, "--%s=1" % flag)
@@ -128,6 +131,13 @@ def test_a_flag_of_an_earlier_version_is_noted(program, tmp_path):
         "input_glob", "sp_path", *["save_dir"] * (program != "xlnet data vocabulary"))),
         "--heldout_percent=1")
     assert done.returncode == 1 and "note: --heldout_percent is not used" in done.stderr
+
+
+@pytest.mark.parametrize("flag", ["--use_tpu", "--nouse_tpu", "--use_tpu=True"])
+def test_a_switch_without_effect_is_noted_in_each_of_its_forms(flag, tmp_path):
+    done = command.run("data_utils.py", flag, *("--%s=%s" % (name, tmp_path / "none") for name in (
+        "input_glob", "sp_path", "save_dir")))
+    assert done.returncode == 1 and "note: --use_tpu is not used" in done.stderr
 
 
 def test_each_habit_leads_to_a_flag_that_exists():

@@ -37,7 +37,7 @@ _PATHS = re.compile(
 
 # Settings without effect that were switches: they may be given without a value.
 _SWITCHES = frozenset(("high_only", "middle_only", "track_mean", "verify_records", "do_export",
-                       "parallel_ops", "init_global_vars"))
+                       "parallel_ops", "init_global_vars", "use_tpu"))
 
 # What other programs call a setting: names of ours, of which a program's first one is meant.
 _HABITS = {
@@ -51,7 +51,9 @@ _HABITS = {
     "eval_file": "dev_file eval_record_info_dir data_dir", "dev_data": "dev_file data_dir",
     "model_name_or_path": "init_checkpoint model_dir input",
     "checkpoint": "init_checkpoint model_dir", "model": "model_dir",
-    "output_file": "output predict_output", "out": "output",
+    "input": "record_info_dir", "input_file": "input", "predict_file": "input",
+    "output_file": "output predict_output", "out": "output", "predict_output": "output",
+    "eval_batch_size": "batch_size",
     "gradient_accumulation_steps": "grad_accum_steps", "gradient_checkpointing": "recompute",
     "max_grad_norm": "clip", "lr_scheduler_type": "decay_method", "ema_decay": "average_decay",
     "do_lower_case": "uncased", "vocab_file": "spiece_model_file sp_path",

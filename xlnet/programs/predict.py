@@ -7,7 +7,6 @@ from typing import Any, Optional
 from xlnet import cli
 from xlnet.errors import UserError
 from xlnet.settings import finetuning
-from xlnet.settings.data import InputSettings
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.fields import Settings, as_in, required, setting
 from xlnet.settings.network import NetworkSettings
@@ -24,7 +23,7 @@ class PredictionSettings(Settings):
     input: str = required("file to predict, in the form of the training data, with or without "
                           "labels; -: standard input")
     output: str = setting("-", "file for the predictions; -: standard output", is_result=True)
-    encoding: Optional[str] = as_in(InputSettings, "encoding")
+    encoding: Optional[str] = as_in(finetuning.TaskSettings, "encoding")
     predict_form: Optional[str] = as_in(
         finetuning.ClassifierSettings, "predict_form", choices=(
             "tsv", "csv", "json", "jsonl", "text", "run", "qrels", "conll"), help="form of the "
@@ -45,8 +44,7 @@ def main(settings: PredictionSettings) -> None:
     kind = files.read_json(os.path.join(home, settled.TASK_NAME), "model_dir").get("kind", "")
     given = {"model_dir": settings.model_dir, "do_predict": True, "predict_file": settings.input,
              "predict_output": settings.output, "encoding": settings.encoding,
-             "eval_batch_size": settings.batch_size,
-             "predict_form": settings.predict_form}
+             "eval_batch_size": settings.batch_size, "predict_form": settings.predict_form}
     given = {name: value for name, value in given.items() if value is not None}
     group = _SETTINGS.get(kind, finetuning.ClassifierSettings)(**given)
     group.check()
