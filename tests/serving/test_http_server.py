@@ -143,6 +143,8 @@ def test_a_page_of_another_site_may_not_ask(server):
     ({"instances": ["a", ["b"]]}, 400, "row 1: 'text_a' is not text"),
     ({"instances": [{"text": "a"}]}, 400, "row 0 has text, expected text_a"),
     ({"instances": ["\ud800"]}, 400, "half a character"),
+    ({"instances": ["a"], "signature_name": "\ud800"}, 400, "no signature '\ud800'"),
+    ('{"instances": [' + "[" * 600 + "]" * 600 + "]}", 400, "text_a"),
     ({"instances": ["a"], "signature_name": "no"}, 400, "no signature 'no' (there are choices, id"),
     ({"instances": ["a"], "signature_name": "choices"}, 400, "expected an object with choices, te"),
     ({"instances": [{"text_a": "a", "choices": ["b"]}], "signature_name": "choices"}, 400,
@@ -215,6 +217,25 @@ def test_a_list_with_a_long_text_takes_no_more_than_it_is_long(server):
         saved_model.arrays(server.model.inputs("choices"), [row])
     assert tracemalloc.get_traced_memory()[1] < 1e6
     tracemalloc.stop()
+
+
+def test_numbers_with_a_long_text_take_no_more_than_it_is_long():
+    kind = saved_model.Input("x:0", np.dtype("int32"), (-1,))
+    tracemalloc.start()
+    with pytest.raises(UserError, match="row 0: 'x' is not a list of integers"):
+        saved_model._column("x", kind, [["a" * 10_000] + [0] * 1000])
+    assert tracemalloc.get_traced_memory()[1] < 1e6
+    tracemalloc.stop()
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_other_than_one_prediction_an_example_fails_and_the_next_request_is_computed(count):
+    gathering = Gathering(lambda call, arrays: ["x"] * (count if call == "bad" else 2),
+                          max_batch=4, budget=100, wait=0.0, max_waiting=9)
+    with pytest.raises(ValueError, match="%d predictions" % count):
+        gathering.ask("bad", {"x": np.zeros(2)}, np.ones(2, int), timeout=5)
+    assert gathering.ask("good", {"x": np.zeros(2)}, np.ones(2, int), timeout=5) == ["x", "x"]
+    gathering.close()
 
 
 def test_metrics_count(server):

@@ -139,6 +139,10 @@ def test_over_http(language_model):
         assert status == 413 and "tokens" in found["error"]         # 50 beams of it
         status, found = ask(server, body={"signature_name": "fill", "instances": ["a"]})
         assert status == 400 and "no blank" in found["error"]
+        for stream in (False, True):
+            assert ask(server, body={
+                "signature_name": "generate", "instances": ["the cat"], "stream": stream,
+                "parameters": {"max_tokens": 1, "context": 8, "samples": 5000}})[0] == 413
         asked = {"signature_name": "generate", "instances": ["the cat"], "stream": True,
                  "parameters": {"max_tokens": 6, "seed": 1, "context": 8}}
         connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)

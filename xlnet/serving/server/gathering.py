@@ -157,7 +157,9 @@ class Gathering:
                   for name in batch[0].arrays}
         self._on_batch()
         try:
-            answers = iter(self._run(call, arrays))
+            found, count = self._run(call, arrays), sum(part.size for part in batch)
+            if len(found) != count:
+                raise ValueError("%d predictions for %d examples" % (len(found), count))
         except Exception as e:          # reported to the one who asked, and to nobody else
             if len(batch) == 1:
                 batch[0].future.set_exception(e)
@@ -166,5 +168,6 @@ class Gathering:
                     self._answer([part])
             return
         self.answered = time.monotonic()
+        answers = iter(found)
         for part in batch:
             part.future.set_result([next(answers) for _ in range(part.size)])

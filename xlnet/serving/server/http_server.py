@@ -236,12 +236,12 @@ class Server:
             arrays = saved_model.arrays(model.inputs(signature), rows)
             self._check_lengths(arrays)
             call = model.call(signature, parameters)
-            if asked.get("stream") is True and hasattr(model, "stream"):
-                return "application/x-ndjson", _lines(model.stream(call, arrays)), len(rows)
             tokens = model.tokens(call, arrays)
             if not self._gathering.fits(1, int(tokens.max())):
                 raise Refused(413, "an example of up to %d tokens, at most %d are computed "
                                    "(--budget)" % (tokens.max(), self.limits.budget ** .5))
+            if asked.get("stream") is True and hasattr(model, "stream"):
+                return "application/x-ndjson", _lines(model.stream(call, arrays)), len(rows)
             answers = self._gathering.ask((model, call), arrays, tokens)
         except (BadRequest, UserError) as e:
             raise Refused(400, str(e)) from None
@@ -274,7 +274,8 @@ def _parsed(body):
 
 
 def _json(value):
-    return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    return json.dumps(value, ensure_ascii=False, allow_nan=False).encode(
+        errors="backslashreplace")      # half a character of a request, in JSON's own escape
 
 
 def _lines(parts: Generator[Any, None, None]) -> Iterator[bytes]:

@@ -110,7 +110,7 @@ class SavedModel:
                 for name, info in sorted(self._signature(signature).inputs.items())}
 
     def _signature(self, name):
-        if name not in self._signatures:
+        if name not in list(self._signatures):      # a map of protobuf encodes what it looks for
             raise BadRequest("no signature '%s' (there are %s)" % (name, ", ".join(self.names)))
         return self._signatures[name]
 
@@ -254,7 +254,9 @@ def _column(name, kind, values):
     values = [_decoded(name, value) for value in values] if is_text else values
     for number, value in enumerate(values):
         try:                                            # of texts, each as long as the longest
-            array = np.array(value, object if is_text else None)
+            array = np.array(value, object)
+            if not is_text and not any(isinstance(each, str) for each in array.ravel()):
+                array = np.array(value)
         except ValueError:
             array = np.zeros(0, object)                 # lists of different lengths
         fits = (all(isinstance(each, (str, bytes)) for each in array.ravel()) if is_text
@@ -288,7 +290,10 @@ def _within(number, name, array, dtype):
 def _decoded(name, value):
     """A text, or a list of texts, with the bytes of those that are {"b64": ...}."""
     if isinstance(value, list):
-        return [_decoded(name, each) for each in value]
+        try:
+            return [_decoded(name, each) for each in value]
+        except RecursionError:
+            raise BadRequest("'%s' has too many lists in lists" % name) from None
     if isinstance(value, dict) and set(value) == {_B64} and isinstance(value[_B64], str):
         try:
             return base64.b64decode(value[_B64], validate=True)
