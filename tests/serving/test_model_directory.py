@@ -124,7 +124,7 @@ def test_a_pretrained_model_fills_in_and_generates(language_model, causal):
 @pytest.mark.parametrize("parameters, said", [
     (dict(max_token=3), "no 'max_token'.*max_tokens"), (dict(max_tokens="3"), "max_tokens is '3'"),
     (dict(max_tokens=5000), "max_tokens is 5000, expected at most 2048"),
-    (dict(temperature=-1), "temperature is -1")])
+    (dict(temperature=-1), "temperature is -1"), (dict(samples=10 ** 400), "samples is 1000")])
 def test_parameters_are_checked(language_model, parameters, said):
     with pytest.raises(UserError, match=said):
         language_model.call("generate", parameters)

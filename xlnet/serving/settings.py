@@ -45,7 +45,8 @@ class FillingSettings(Settings):
     whole_words: bool = setting(True, "only words: what is filled in begins and ends with a word, "
                                 "and has no punctuation")
     top: int = setting(5, "fillings that are returned, the likeliest first", minimum=1)
-    beams: int = setting(50, "fillings that are followed from piece to piece", minimum=1)
+    beams: int = setting(50, "fillings that are followed from piece to piece", minimum=1,
+                         maximum=10_000)
     seed: int = setting(0, "seed of random orders", minimum=0)
 
     def check(self) -> None:
@@ -87,10 +88,12 @@ class GenerationSettings(Settings):
     top_k: int = setting(0, "of sampling: only the k likeliest tokens; 0: all", minimum=0)
     top_p: float = setting(1., "of sampling (nucleus): only the likeliest tokens that have this "
                            "probability together", above=0., maximum=1.)
-    beams: int = setting(4, "texts written side by side by method beam", minimum=1)
+    beams: int = setting(4, "texts written side by side by method beam", minimum=1,
+                         maximum=10_000)
     length_penalty: float = setting(1., "of beams: a text's score is its log probability over its "
                                     "number of tokens to this power", minimum=0.)
-    samples: int = setting(1, "texts for each prompt; of method beam, the best ones", minimum=1)
+    samples: int = setting(1, "texts for each prompt; of method beam, the best ones", minimum=1,
+                           maximum=10_000)
     stop: Optional[str] = setting(None, "text before which writing ends; several as a JSON list")
     context: int = setting(512, "a token is written from the last so many [tokens]", minimum=2)
     seed: int = setting(0, "seed of sampling", minimum=0)

@@ -153,10 +153,10 @@ class Gathering:
         if not batch:
             return
         call = batch[0].key[0]
-        arrays = {name: np.concatenate([part.arrays[name] for part in batch])
-                  for name in batch[0].arrays}
-        self._on_batch()
         try:
+            self._on_batch()
+            arrays = {name: np.concatenate([part.arrays[name] for part in batch])
+                      for name in batch[0].arrays}
             found, count = self._run(call, arrays), sum(part.size for part in batch)
             if len(found) != count:
                 raise ValueError("%d predictions for %d examples" % (len(found), count))
