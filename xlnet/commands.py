@@ -3,7 +3,7 @@
 import importlib
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import NamedTuple, Optional
 
 
@@ -80,7 +80,7 @@ def main() -> None:
                        *words[len(command.name.split()):]]
         importlib.import_module("xlnet.programs." + command.program).run()
     elif not words or words[0] in _HELP:
-        print(_help(GROUPS))
+        print(_help())
     elif words[0] == "--version":
         import xlnet
         print("xlnet " + xlnet.__version__)
@@ -88,38 +88,33 @@ def main() -> None:
         _explain(words)
 
 
-def _find(words: Iterable[str]) -> Optional[Command]:
-    names = []
-    for word in words:
-        names.append(word)
-        if " ".join(names) in COMMANDS:
-            return COMMANDS[" ".join(names)]
-        if len(names) == 2:
-            break
-    return None
+def _find(words: Sequence[str]) -> Optional[Command]:
+    return next((COMMANDS[name] for name in (" ".join(words[:count]) for count in (1, 2))
+                 if name in COMMANDS), None)
 
 
 def _explain(words):
     """Lists the subcommands of a group such as `data`; for all else says what is meant."""
     from xlnet.errors import did_you_mean
-    group = {title: [command for command in commands if command.name.split()[0] == words[0]]
-             for title, commands in GROUPS.items()}
-    group = {title: commands for title, commands in group.items() if commands}
-    if group and (len(words) == 1 or words[1] in _HELP):
-        print(_help(group))
+    groups = {name.split()[0] for name in COMMANDS if " " in name}
+    is_group = words[0] in groups
+    if is_group and (len(words) == 1 or words[1] in _HELP):
+        print(_help(words[0]))
         return
-    found = " ".join(words[:2] if group else words[:1])
+    found = " ".join(words[:2] if is_group else words[:1])
     print("xlnet: '%s' is not a subcommand%s; xlnet --help lists them"
-          % (found, did_you_mean(found, [*COMMANDS, "data", "plot"])), file=sys.stderr)
+          % (found, did_you_mean(found, [*COMMANDS, *sorted(groups)])), file=sys.stderr)
     sys.exit(2)
 
 
-def _help(groups):
+def _help(group=""):
+    """The subcommands by what people want to do; `group`: those that begin with this word."""
     width = max(len(name) for name in COMMANDS) + 2
     lines = ["xlnet: pretrain, fine-tune, query and serve XLNet", ""]
-    for title, commands in groups.items():
-        lines += [title, *("  %s%s" % (command.name.ljust(width), command.about)
-                           for command in commands), ""]
+    for title, commands in GROUPS.items():
+        shown = ["  %s%s" % (command.name.ljust(width), command.about) for command in commands
+                 if group in ("", command.name.split()[0])]
+        lines += [title, *shown, ""] if shown else []
     return "\n".join(lines + ["xlnet SUBCOMMAND --help lists its flags. In a checkout that is not "
                               "installed: python -m xlnet"])
 

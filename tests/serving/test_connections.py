@@ -10,6 +10,7 @@ import threading
 import time
 
 import pytest
+from helpers.serving import started
 
 from xlnet.errors import UserError
 from xlnet.serving.server.connections import Listening
@@ -36,13 +37,8 @@ def running(host="127.0.0.1", application=None, **changes):
     server = Listening(application or echo, (host, 0), on_error=errors.append, **{
         "max_body": MOST, "connections": 8, "arrival": 1, **changes})
     server.paths, server.errors = [], errors
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    try:
+    with started(server):
         yield server
-    finally:
-        server.stop()
-        thread.join()
 
 
 def raw(server, request, host="127.0.0.1"):

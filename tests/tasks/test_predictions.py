@@ -55,6 +55,13 @@ def test_a_row_too_many_is_not_written(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("name, values", [
+    ("rte", np.zeros((2, 3))), ("rte", np.zeros(2)), ("sts-b", np.zeros((2, 1)))])
+def test_values_of_another_width_are_refused(tmp_path, name, values):
+    with pytest.raises(ValueError, match="expected"):
+        write(tmp_path, GLUE[name], ROWS, values)
+
+
 def test_prediction_file_of_several_labels(tmp_path):
     task = Task("mine", ("t",), (), ("l",), ("a", "b"), ("accuracy",), TASK_TYPES["multi_label"])
     path = write(tmp_path, task, ROWS, np.array([[.9, .7], [.2, .4]]))

@@ -2,7 +2,7 @@
 
 import dataclasses
 import os
-from typing import Any, Optional
+from typing import Optional, get_args
 
 from xlnet import cli
 from xlnet.errors import UserError
@@ -11,9 +11,6 @@ from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.fields import Settings, as_in, required, setting
 from xlnet.settings.network import NetworkSettings
 from xlnet.settings.training import OptimizationSettings
-
-# The settings of the task types that do not read tables of texts.
-_SETTINGS: dict[str, Any] = {"tagging": finetuning.TaggerSettings, "spans": finetuning.SpanSettings}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,18 +34,22 @@ def main(settings: PredictionSettings) -> None:
     from xlnet import files
     from xlnet.finetuning import program
     from xlnet.models import settled
+    from xlnet.tasks.types.registry import TASK_TYPES
     home = settled.home_of(settings.model_dir)
     if home is None:
         raise UserError("model_dir: no %s in %s, expected a directory that a fine-tuning program "
                         "wrote" % (settled.TASK_NAME, settings.model_dir))
-    kind = files.read_json(os.path.join(home, settled.TASK_NAME), "model_dir").get("kind", "")
+    stored = files.read_json(os.path.join(home, settled.TASK_NAME), "model_dir")
+    trained = TASK_TYPES.get(str(stored.get("kind")), TASK_TYPES["classification"])
     given = {"model_dir": settings.model_dir, "do_predict": True, "predict_file": settings.input,
              "predict_output": settings.output, "encoding": settings.encoding,
              "eval_batch_size": settings.batch_size, "predict_form": settings.predict_form}
     given = {name: value for name, value in given.items() if value is not None}
-    group = _SETTINGS.get(kind, finetuning.ClassifierSettings)(**given)
-    group.check()
-    program.run(group, NetworkSettings(precision=settings.precision), OptimizationSettings(),
+    group, = [each for each in get_args(finetuning.FineTuningSettings)
+              if each.program == trained.program]
+    chosen = group(**given)
+    chosen.check()
+    program.run(chosen, NetworkSettings(precision=settings.precision), OptimizationSettings(),
                 DeviceSettings(device=settings.device), frozenset(given), lambda name: None)
 
 

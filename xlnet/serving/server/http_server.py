@@ -210,9 +210,9 @@ class Server:
                 "metadata": {"signature_def": {"signature_def": model.signature_def()}}}
 
     def _post(self, verb, environ):
-        if environ.get("HTTP_ORIGIN", "null").split("//")[-1] != environ.get("HTTP_HOST") and \
-                "HTTP_ORIGIN" in environ:
-            raise Refused(403, "the page of another site asks: %s" % environ["HTTP_ORIGIN"])
+        origin = environ.get("HTTP_ORIGIN")
+        if origin is not None and origin.split("//")[-1] != environ.get("HTTP_HOST"):
+            raise Refused(403, "the page of another site asks: %s" % origin)
         model = self.model
         asked = _parsed(environ["wsgi.input"].read())
         signature = asked.get("signature_name", model.default)

@@ -151,7 +151,7 @@ class ClassificationScorer(Scorer):
         return [self.task.class_names[id] for id in self.decide(values, threshold)]
 
     def results(self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD) -> list:
-        values = checked(self.task, values, len(rows))
+        values = checked(self, values, len(rows))
         names = self.task.class_names
         return [Label(names[id], float(row[id]), dict(zip(names, row.tolist())))
                 for id, row in zip(self.decide(values, threshold), values)]

@@ -328,7 +328,7 @@ class Scorer(_Part):
           UserError: a prediction is not a finite number.
         """
         truth = np.asarray(truth)
-        values = checked(self.task, values, len(truth))
+        values = checked(self, values, len(truth))
         refuse_nan(self.task, values)
         decisions = self.decide(values, threshold)
         return {name: float((split_metrics.own if split_metrics.is_own(name) else
@@ -386,27 +386,27 @@ class Scorer(_Part):
         """
         answered = kept(row for row in rows if row.pairs)
         return [PredictionFile("tsv", None, tsv(self.columns(
-            answered, checked(self.task, values, len(answered)), threshold), rows))]
+            answered, checked(self, values, len(answered)), threshold), rows))]
 
     def results(self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD) -> list:
         """What a model that is called from Python says of each row, the same as in the prediction
         file: n plain values, or tuples of `tasks.output.results`."""
-        return list(self.texts(checked(self.task, values, len(rows)), threshold))
+        return list(self.texts(checked(self, values, len(rows)), threshold))
 
 
 # ---- for the methods of all types
 
-def checked(task: Task, values: Any, count: int) -> np.ndarray:
-    """Values as an array [count, ...].
+def checked(scorer: Scorer, values: Any, count: int) -> np.ndarray:
+    """Values as an array: [count,L] where they have names, `Scorer.probabilities`, else [count].
 
     Raises:
-      ValueError: they are more or fewer.
+      ValueError: they have another shape.
     """
-    values = np.asarray(values)
-    expected = (count, *values.shape[1:])
+    values, names = np.asarray(values), scorer.probabilities
+    expected = (count, len(names)) if names else (count,)
     if values.shape != expected:
         raise ValueError("task %s: values have shape %s, expected %s"
-                         % (task.name, values.shape, expected))
+                         % (scorer.task.name, values.shape, expected))
     return values
 
 

@@ -222,7 +222,7 @@ class MultiLabelScorer(Scorer):
         return list(map(self.options.separator.join, self._names(values, threshold)))
 
     def results(self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD) -> list:
-        values = checked(self.task, values, len(rows))
+        values = checked(self, values, len(rows))
         return [Labels(names, dict(zip(self.task.class_names, row.tolist())))
                 for names, row in zip(self._names(values, threshold), values)]
 

@@ -179,7 +179,7 @@ class ChoiceScorer(ClassificationScorer):
     metrics = {"accuracy": split_metrics.accuracy}
 
     def results(self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD) -> list:
-        values = checked(self.task, values, len(rows))
+        values = checked(self, values, len(rows))
         return [Choice(int(id), self.task.class_names[id], tuple(found[:len(row.pairs)].tolist()))
                 for row, id, found in zip(rows, self.decide(values, threshold), values)]
 

@@ -124,7 +124,7 @@ class RankingScorer(RegressionScorer):
             if missing else [])
 
     def evaluate(self, values: Any, truth: Judged, threshold: float = THRESHOLD) -> dict:
-        values = checked(self.task, values, len(truth.grades))
+        values = checked(self, values, len(truth.grades))
         refuse_nan(self.task, values)
         result = evaluate(self.task.metrics, values, truth.grades, truth.queries,
                           self.options.highest_grade, truth.missing)
@@ -305,7 +305,7 @@ def _precision(grades, cutoff, judged, highest):
 
 
 def _recall(grades, cutoff, judged, highest):
-    return np.count_nonzero(grades[:cutoff]) / max(np.count_nonzero(judged), 1)
+    return np.count_nonzero(grades[:cutoff]) / max(int(np.count_nonzero(judged)), 1)
 
 
 def _ndcg(grades, cutoff, judged, highest):

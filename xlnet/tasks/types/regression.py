@@ -98,7 +98,7 @@ class RegressionScorer(Scorer):
 
     def results(self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD) -> list:
         """Floats."""
-        return checked(self.task, values, len(rows)).tolist()
+        return checked(self, values, len(rows)).tolist()
 
 
 def _asked_for(settings: Any) -> bool:
