@@ -1,6 +1,8 @@
-"""The field's words: house words that README.md and docs/ had until 0.3, and what to write."""
+"""The field's words: house words that README.md, docs/ and xlnet/ had until 0.3, and what to write."""
 
+import io
 import re
+import tokenize
 
 import hooks
 import pytest
@@ -51,11 +53,34 @@ def words_of(page):
     return re.sub(r"\s+", " ", text)
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_words_are_those_of_the_field(page):
-    text = words_of(page)
-    found = ["'%s' in '...%s...': write %s" % (
+def house_words(text):
+    return ["'%s' in '...%s...': write %s" % (
         hit[0], text[max(hit.start() - 30, 0):hit.end() + 30], right)
         for pattern, right in HOUSE_WORDS
         for hit in re.finditer(r"(?<![\w-])(%s)(?![\w-])" % pattern, text, re.IGNORECASE)]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_words_are_those_of_the_field(page):
+    found = house_words(words_of(page))
     assert not found, "\n".join(["%s, see docs/reference/glossary.md" % page, *found])
+
+
+def texts_of(source):
+    """(line, text) of comments, docstrings, messages and helps: strings of several words."""
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT or token.type == tokenize.STRING and " " in token.string:
+            text = re.sub(r"`[^`]*`|\\n", " ", token.string)
+            yield token.start[0], re.sub(r"\s+", " ", text)
+
+
+@pytest.mark.parametrize("package", sorted(
+    path.relative_to(ROOT).as_posix() for path in (ROOT / "xlnet").iterdir()
+    if path.suffix == ".py" or path.is_dir() and path.name != "__pycache__"))
+def test_code_has_the_words_of_the_field(package):
+    """Comments, docstrings, helps and messages."""
+    path = ROOT / package
+    found = ["%s:%d: %s" % (file.relative_to(ROOT), line, word)
+             for file in (sorted(path.rglob("*.py")) if path.is_dir() else [path])
+             for line, text in texts_of(file.read_text()) for word in house_words(text)]
+    assert not found, "\n".join(["see docs/reference/glossary.md", *found])
