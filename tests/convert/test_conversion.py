@@ -140,7 +140,7 @@ def test_what_fits_is_one_file(folder, tmp_path):
                                   pytest.param("9" * 400 + "GB", id="endless")))
 def test_no_size_is_refused_before_anything_is_written(folder, tmp_path, size):
     folder().convert(tmp_path / "ours")
-    with pytest.raises(UserError, match="max_shard_size: '%s' is no size" % size):
+    with pytest.raises(UserError, match="max_shard_size: '%s' is not a size" % size):
         conversion.to_huggingface(str(tmp_path / "ours"), str(tmp_path / "there"),
                                   max_shard_size=size)
     assert not (tmp_path / "there").exists()
@@ -155,7 +155,7 @@ def test_an_index_does_not_lead_out_of_its_folder(folder, tmp_path, name):
     sharded = folder().shard()
     index = sharded.path / "model.safetensors.index.json"
     index.write_text(json.dumps({"weight_map": {"logits_proj.weight": name}}))
-    with pytest.raises(UserError, match="no file of this folder"):
+    with pytest.raises(UserError, match="not a file of this folder"):
         sharded.convert(tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
@@ -170,7 +170,7 @@ def test_an_index_that_lies_is_refused(folder, tmp_path):
     index.write_text(json.dumps({"weight_map": names}))
     (sharded.path / max(names.values())).unlink()
     with pytest.raises(UserError, match="^index %s: no file model-00002-of-00002.safetensors "
-                                        "beside it, expected %d of its tensors there" % (
+                                        "next to it, expected %d of its tensors there" % (
                                             index, list(names.values()).count(max(
                                                 names.values())))):
         sharded.convert(tmp_path / "out")
