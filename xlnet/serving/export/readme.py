@@ -1,4 +1,4 @@
-"""The page inside of an exported model: what it is, how it is served and asked."""
+"""The README of an exported model: what it is, how to serve and query it."""
 
 from __future__ import annotations
 
@@ -84,11 +84,12 @@ answer = model.signatures["{signature}"]({inputs})
 
 def text(model: Any, name: str, dtype: str, requests: Mapping[str, Mapping[str, np.ndarray]],
          answers: Mapping[str, Mapping[str, np.ndarray]]) -> str:
-    """The page, Markdown.
+    """The README in Markdown.
 
     Args:
-      model: a `loaded.LoadedModel`. name: under which it is served. requests, answers: an example
-        for each signature, arrays [1, ...] by name.
+      model: a `loaded.LoadedModel`.
+      name: under which it is served.
+      requests, answers: an example for each signature, arrays [1, ...] by name.
     """
     signature = next(key for key in ("text", "vectors", "ids") if key in requests)
     request, answer = requests[signature], answers[signature]
