@@ -170,15 +170,10 @@ class GraphEncoder:
         return windows[0], windows[1] if ids_b is not None else None, row
 
     def _kept(self, ids_a, ids_b):
-        """How many ids of each text fit: int64 [N] twice."""
+        """How many ids of each text fit next to the special tokens: int64 [N] twice."""
         length_a = ids_a.row_lengths()
-        if ids_b is None:
-            return self._room(length_a, tf.zeros_like(length_a), special=2)
-        return self._room(length_a, ids_b.row_lengths(), special=3)
-
-    def _room(self, length_a, length_b, special):
-        """How much of two texts fits next to the special tokens: int64 [N] twice."""
-        budget = self._layout.max_seq_length - special
+        length_b = tf.zeros_like(length_a) if ids_b is None else ids_b.row_lengths()
+        budget = self._layout.max_seq_length - (2 if ids_b is None else 3)
         if self._layout.cut_first:
             kept_a = tf.minimum(length_a, tf.maximum(budget - length_b, 1))
             return kept_a, tf.minimum(length_b, budget - kept_a)
