@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import json
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Callable, Optional
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 class AskingSettings(Settings):
     """Texts from one of three places."""
     text: Optional[str] = setting(None, "the text")
-    input: Optional[str] = setting(None, "file of texts, one a line; \"-\": standard input",
-                                   aliases=("input_file",))
+    input: Optional[str] = setting(None, "files of texts, one a line: paths and patterns with "
+                                   "commas between; -: standard input", aliases=("input_file",))
     encoding: Optional[str] = as_in(InputSettings, "encoding")
     interactive: bool = setting(False, "ask for a text, answer, and ask again")
     output: Optional[str] = setting(None, "file of JSON lines to write the answers to instead of "
@@ -45,19 +46,34 @@ class AskingSettings(Settings):
             raise UserError("output: interactive answers are shown; give text or input with it")
 
     def texts(self) -> Iterator[str]:
-        """The texts of a flag or a file; blank lines are passed over."""
+        """The texts of the flag or of the files, without blank lines."""
         return iter([self.text or ""]) if self.input is None else texts_of(
             self.input, self.encoding)
 
 
-def texts_of(path: str, encoding: Optional[str] = None) -> Iterator[str]:
-    """Yields the lines of a file, "-" for the standard input, that are not blank.
+def input_of(patterns: str) -> str:
+    """What --input names: "-", the standard input; a file; or `readers.Paths`, of several paths and
+    glob patterns with commas between, in this order.
 
     Raises:
-      UserError: there is no such file, or a line is not of this encoding; None: UTF-8.
+      UserError: a path or a pattern has no file.
     """
-    if path != "-":
-        files.require_file(path, "input")
+    from xlnet.tasks.files.readers import Paths
+    return patterns if patterns == "-" or os.path.isfile(patterns) else Paths.of(patterns, "input")
+
+
+def texts_of(patterns: str, encoding: Optional[str] = None) -> Iterator[str]:
+    """Yields the lines that are not blank, of the files that `input_of` finds.
+
+    Raises:
+      UserError: as `input_of`, or a line is not of this encoding; None: UTF-8.
+    """
+    from xlnet.tasks.files.readers import each_path
+    for path in each_path(input_of(patterns)):
+        yield from _texts_of_file(path, encoding)
+
+
+def _texts_of_file(path, encoding):
     with contextlib.nullcontext(sys.stdin.buffer) if path == "-" else open(path, "rb") as f:
         for number, line in enumerate(f, 1):
             text = files.utf8(line, "input %s, line %d" % (path, number),

@@ -194,7 +194,8 @@ def read_to_predict(task: Task, path: str, form: Optional[str] = None,
 
 def form_to_predict(task: Task, path: str, form: Optional[str]) -> Optional[str]:
     """The form of a file to be predicted, as in `read_to_predict`; None: from its extension."""
-    if form is None and (path == "-" or readers.extension(path) == "txt"):
+    if form is None and (path == "-" or {"txt"} == set(
+            map(readers.extension, readers.each_path(path)))):
         return task.reader.plain_form
     return form
 
