@@ -9,6 +9,7 @@ chunks to make tokens of them.
 from __future__ import annotations
 
 import collections
+import functools
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -20,13 +21,13 @@ from xlnet.errors import UserError
 from xlnet.settings.data import CorpusSettings
 from xlnet.text import reading
 from xlnet.text.reading import Chunk
+from xlnet.text.sentences import EOP
 from xlnet.text.windows import DOCUMENT, SENTENCE, StreamPlan
 from xlnet.tokenization.tokenizer import Tokenizer
 
 BLOCK_TOKENS = 1 << 20
 COUNTS = ("tokens", "sentences", "documents", "unknown")
 _BATCH_LINES = 8192
-_EOP = "<eop>"
 _UNK = "<unk>"               # of WikiText: a rare word
 
 
@@ -44,7 +45,7 @@ def tokenize(chunk: Chunk, settings: CorpusSettings, tokenizer: Tokenizer,
     Raises:
       UserError: text that cannot be read, or a bad id, unless settings.on_error is "skip".
     """
-    encode = _encode_text if settings.from_raw_text else _parse_ids
+    encode = _encode_text if settings.from_raw_text else functools.partial(_parse_ids, chunk)
     eod_id = tokenizer.eod_id if settings.use_eod else None
     lines = reading.read_chunk(chunk, settings, counts, seen)
     in_document: Optional[bool] = None
@@ -64,9 +65,9 @@ def _encode_text(batch, tokenizer, settings, counts):
     texts = [line.text for line in batch]
     ends = np.zeros(len(texts), bool)
     if tokenizer.eop_id is not None:
-        ends = np.fromiter((text.endswith(_EOP) for text in texts), bool, len(texts))
+        ends = np.fromiter((text.endswith(EOP) for text in texts), bool, len(texts))
         for line in np.flatnonzero(ends):
-            texts[line] = texts[line][:-len(_EOP)].rstrip()
+            texts[line] = texts[line][:-len(EOP)].rstrip()
     joined = np.fromiter((line.is_joined for line in batch), bool, len(batch))
     encode = _encode_around_unknown if settings.text_format == "wikitext" else _encode
     ids, lengths = encode(texts, joined, tokenizer)
@@ -103,13 +104,14 @@ def _encode_around_unknown(texts, joined, tokenizer):
     return ids, np.add.reduceat(lengths + behind_unknown, begins)
 
 
-def _parse_ids(batch, tokenizer, settings, counts):
-    parsed = [_parse_line_of_ids(line, tokenizer.vocab_size, settings, counts) for line in batch]
+def _parse_ids(chunk, batch, tokenizer, settings, counts):
+    parsed = [_parse_line_of_ids(chunk, line, tokenizer.vocab_size, settings, counts)
+              for line in batch]
     lengths = np.fromiter(map(len, parsed), np.int64, len(parsed))
     return np.fromiter(itertools.chain.from_iterable(parsed), np.int32, lengths.sum()), lengths
 
 
-def _parse_line_of_ids(line, vocab_size, settings, counts):
+def _parse_line_of_ids(chunk, line, vocab_size, settings, counts):
     words = line.text.split()
     wrong = next((word for word in words if not _is_id(word, vocab_size)), None)
     if wrong is None:
@@ -117,8 +119,8 @@ def _parse_line_of_ids(line, vocab_size, settings, counts):
     if settings.on_error == "skip":
         counts["not token ids"] += 1
         return []
-    raise UserError("%s: '%.40s' is not a token id, expected whole numbers from 0 to %d "
-                    "(from_raw_text is False)" % (reading.place(line), wrong, vocab_size - 1))
+    raise UserError("%s: '%.40s' is not a token id, expected integers from 0 to %d (from_raw_text "
+                    "is False)" % (reading.place(chunk, line.offset), wrong, vocab_size - 1))
 
 
 def _is_id(word, vocab_size):

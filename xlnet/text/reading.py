@@ -54,8 +54,7 @@ class Chunk(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A sentence and where it stands."""
-    path: str
+    """A sentence and where it is."""
     offset: int              # of its line, paragraph or record in the (unpacked) file [bytes]
     text: str
     ends_document: bool
@@ -277,21 +276,17 @@ def unreadable(path: str, error: OSError) -> UserError:
     return UserError("cannot read %s: %s" % (path, error.strerror or error))
 
 
-def place(line: Line) -> str:
-    """Returns "PATH, line N" for a `Line`: reads the file up to it, so only for messages."""
-    return _place(line.path, line.offset, look(line.path))
-
-
-def _place(path, offset, form):
-    if form.kind == JSON:
-        return "%s, item %d" % (path, offset)
+def place(chunk: Chunk, offset: int) -> str:
+    """Returns "PATH, line N" of an offset: reads the file up to it, so only for messages."""
+    if chunk.form.kind == JSON:
+        return "%s, item %d" % (chunk.path, offset)
     newlines = 0
-    with _File(path, form) as f:
+    with _File(chunk.path, chunk.form) as f:
         while offset > 0:
             block = f.read(min(offset, _BLOCK))
             newlines += block.count(b"\n")
             offset = offset - len(block) if block else 0
-    return "%s, line %d" % (path, newlines + 1)
+    return "%s, line %d" % (chunk.path, newlines + 1)
 
 
 # A chunk's lines.
@@ -312,7 +307,7 @@ def read_chunk(chunk: Chunk, settings: InputSettings, skipped: Counter[str],
     """
     form = chunk.form
     begin, end = (0, sys.maxsize) if form.is_whole else (chunk.begin, chunk.end)
-    faults = _Faults(chunk.path, begin, end, settings, skipped, form)
+    faults = _Faults(chunk, begin, end, settings, skipped)
     longest = LONGEST_RECORD if form.kind in (RECORDS, TABLE) else LONGEST_LINE
     with _File(chunk.path, form, seen) as f:
         if form.kind == JSON:
@@ -325,7 +320,7 @@ def read_chunk(chunk: Chunk, settings: InputSettings, skipped: Counter[str],
             events = events_of(texts, settings, faults, form)
         events = _owned(events, begin, end) if settings.split == "all" else _select(
             _whole_documents(events, begin, end), settings, skipped)
-        yield from _mark_ends(chunk.path, events)
+        yield from _mark_ends(events)
 
 
 class _Faults:
@@ -334,9 +329,9 @@ class _Faults:
     A fault belongs to the chunk in which its line begins; others that meet it pass over it.
     """
 
-    def __init__(self, path, begin, end, settings, skipped, form):
-        self.path, self.begin, self.end, self.form = path, begin, end, form
-        is_utf8 = codecs.lookup(settings.encoding or "utf-8").name == "utf-8"
+    def __init__(self, chunk, begin, end, settings, skipped):
+        self.chunk, self.begin, self.end = chunk, begin, end
+        is_utf8 = codecs.lookup(settings.encoding or "utf-8").name in ("utf-8", "utf-8-sig")
         self.encoding = None if is_utf8 else settings.encoding
         self._skip = settings.on_error == "skip"
         self._skipped = skipped
@@ -345,7 +340,7 @@ class _Faults:
         if not self.begin <= offset < self.end:
             return
         if not self._skip:
-            raise UserError("%s: %s" % (_place(self.path, offset, self.form), detail)) from None
+            raise UserError("%s: %s" % (place(self.chunk, offset), detail)) from None
         self._skipped[reason] += 1
 
 
@@ -431,7 +426,7 @@ def _codec(faults, offset):
 
 def _hint(faults, offset):
     """Which encodings the lines from `offset` on may be of, for an error."""
-    with _File(faults.path, faults.form) as f:
+    with _File(faults.chunk.path, faults.chunk.form) as f:
         f.seek(offset)
         lines = f.read_exactly(_BLOCK).split(b"\n")
     return encodings.hint(b"\n".join(line for line in lines[:-1] or lines if not line.isascii()))
@@ -538,14 +533,14 @@ def _is_held_out(head, share):
     return int.from_bytes(digest.digest(), "big") < share * 2 ** 64
 
 
-def _mark_ends(path, events):
+def _mark_ends(events):
     """Yields a `Line` for each sentence: the events around it say whether it begins or ends a
     document."""
     held, held_begins, begins = None, False, True
     for event in events:
         is_end = isinstance(event, End)
         if held:
-            yield Line(path, held.offset, held.text, is_end, held_begins, held.is_joined)
+            yield Line(held.offset, held.text, is_end, held_begins, held.is_joined)
         if is_end or event is _CUT:
             held, begins = None, is_end
         else:

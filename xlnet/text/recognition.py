@@ -121,7 +121,7 @@ def _delimiter(path, text, field, extension, is_cut, is_quoted) -> Optional[str]
     is_named = extension in (".csv", ".tsv")
     for delimiter in ",\t;|":
         with contextlib.suppress(csv.Error):
-            rows = csv.reader(io.StringIO(text.rstrip()), **tables.dialect(
+            rows = csv.reader(io.StringIO(text.rstrip(" \r\n")), **tables.dialect(
                 delimiter, delimiter != "\t" or is_quoted))
             names = next(rows, [])
             if is_named and field in map(str.strip, names) or field in names and _has_width(

@@ -15,6 +15,8 @@ It goes on
 - behind the number that it begins with (1. II. of a heading or a list);
 - before punctuation that nothing begins with (a comma, a dash, a full stop).
 
+The mark of the end of a paragraph, <eop>, belongs to the paragraph's last sentence.
+
 Where it is in doubt it does not cut: two sentences joined harm less than half a sentence. The
 abbreviations are those of English, and some of German, French and Spanish.
 """
@@ -27,6 +29,7 @@ import regex
 
 from xlnet.tokenization.character_classes import HAN_OR_KANA
 
+EOP = "<eop>"
 _BEFORE_NAMES = frozenset(
     "Mr Mrs Ms Messrs Mx Mme Mlle Dr Drs Prof Rev Hon St Ste Mt Ft Gen Col Maj Capt Cpt Cmdr Lt "
     "Sgt Cpl Pvt Adm Gov Sen Rep Pres Supt Det Insp Atty Jr Sr Sra Srta Dra Hr Fr Dept Univ Assn "
@@ -62,10 +65,13 @@ def split_sentences(text: str) -> list[str]:
 
 def sentences_and_joints(text: str) -> list[tuple[str, bool]]:
     """Returns (sentence, whether no space stands between it and the one before) of each."""
-    found, before = [], " "
+    found: list[tuple[str, bool]] = []
+    before = " "
     for begin, end in _bounds(text):
         sentence = text[begin:end].strip()
-        if sentence:
+        if sentence == EOP and found:
+            found[-1] = (found[-1][0] + sentence, found[-1][1])
+        elif sentence:
             found.append((sentence, not (before.isspace() or text[begin].isspace())))
         before = text[end - 1:end] or before
     return found

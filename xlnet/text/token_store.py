@@ -29,7 +29,7 @@ from xlnet.text import corpus, reading
 from xlnet.text.reading import Chunk
 from xlnet.tokenization.tokenizer import Tokenizer
 
-_RULES = 2                   # of making tokens from text; other ones need other tokens
+_RULES = 3                   # of making tokens from text; other ones need other tokens
 _SETTINGS = [field.name for field in dataclasses.fields(InputSettings)
              if field.name != "input_glob"] + ["from_raw_text", "use_eod"]
 _BLOCK = 1 << 20             # [bytes]
