@@ -13,7 +13,7 @@ import pytest
 from xlnet import files
 from xlnet.errors import UserError
 from xlnet.settings.data import CorpusSettings
-from xlnet.text import reading, text_forms
+from xlnet.text import reading, recognition, text_forms
 
 WHOLE = 1 << 30
 
@@ -106,7 +106,7 @@ def test_chunks_cover_each_file(tmp_path):
 def test_chunks_are_enough_for_many_machines_and_not_too_many(monkeypatch, sizes, chunk_bytes,
                                                               count):
     monkeypatch.setattr(files, "size", lambda path: sizes[int(path)])
-    monkeypatch.setattr(reading, "look", lambda *_: reading.Form())
+    monkeypatch.setattr(recognition, "look", lambda *_: reading.Form())
     chunks = reading.cut([str(number) for number in range(len(sizes))])
     assert max((chunk.end - chunk.begin for chunk in chunks), default=0) <= chunk_bytes
     assert len(chunks) == count
@@ -200,7 +200,7 @@ FORMS = [       # name, content, kind, documents
 @pytest.mark.parametrize("name, content, kind, expected", FORMS)
 def test_the_form_is_found_by_content(tmp_path, name, content, kind, expected, chunk_bytes):
     path = write(tmp_path / name, content)
-    assert reading.look(str(path)).kind == kind
+    assert recognition.look(str(path)).kind == kind
     assert documents(read(path, chunk_bytes)[0]) == expected
     packed = tmp_path / "packed_under_another_name"
     packed.write_bytes(gzip.compress(content.encode("utf-8")))
@@ -217,7 +217,7 @@ def test_the_form_is_found_by_content(tmp_path, name, content, kind, expected, c
     "[1] A reference.\n[2] Another.\n\nthird\n", "<doctor> To be.\n\nthird\n"])
 def test_plain_text_that_begins_as_other_forms_do(tmp_path, content):
     path = write(tmp_path / "a.txt", content)
-    assert reading.look(str(path), "text").kind == reading.TEXT
+    assert recognition.look(str(path), "text").kind == reading.TEXT
     assert [line.text for line in read(path)[0]] == content.replace("\n\n", "\n").splitlines()
 
 
@@ -330,7 +330,7 @@ def test_chunks_of_any_size_give_the_same_lines(generated):
         for chunk_bytes in (1, 2, 3, 5, 8, 13, 40):
             lines, again = read(path, chunk_bytes, **values)
             assert again == skipped
-            if skipped or reading.look(path).kind == "articles" or \
+            if skipped or recognition.look(path).kind == "articles" or \
                     values["text_format"] in ("book", "wikitext"):
                 lines, whole = unmarked(lines), unmarked(whole)
             assert lines == whole, (path, chunk_bytes)
