@@ -1,5 +1,6 @@
 """Text, how it is read and cleaned, and the pretraining records made of it."""
 
+import codecs
 import dataclasses
 from typing import Optional
 
@@ -55,7 +56,7 @@ class InputSettings(Settings, need=Need.TEXT):
             raise UserError("json_field is empty, expected the name of the text's field")
         if self.encoding is not None:
             encodings.check(self.encoding)
-            if "\n".encode(self.encoding) != b"\n":
+            if "\n".encode(self.encoding).lstrip(codecs.BOM_UTF8) != b"\n":
                 raise UserError("encoding: %s is not read here, as its line feed is not one byte; "
                                 "convert the files: iconv -f %s -t utf-8 OLD > NEW"
                                 % (self.encoding, self.encoding))
