@@ -84,4 +84,6 @@ def _fault(error):
     if "field limit" in str(error):
         return "a cell of more than %s characters; is a quotation mark before it not closed?" \
             % "{:,}".format(LONGEST_CELL)
+    if "new-line" in str(error):
+        return "not CSV: a carriage return in a cell without quotation marks"
     return "not CSV: %s" % error

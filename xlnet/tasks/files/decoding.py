@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import collections
 import functools
+import io
 import itertools
 import logging
 from collections.abc import Iterator
@@ -27,7 +28,8 @@ class Lines:
     """The lines of a file without the empty ones at its end, read piece by piece whenever they are
     gone through.
 
-    Only a line feed ends a line: texts hold other characters that `str.splitlines` would break at.
+    Only a line feed ends a line, or only a carriage return where `ends_in_returns` is set: texts
+    hold other characters that `str.splitlines` would break at.
 
     Args:
       path: its name in errors. file: open for reading bytes; it is checked whole.
@@ -47,6 +49,7 @@ class Lines:
             encoding = None
         self._encoding = encoding or _shown(path, self._read(0))
         self._on_error = "strict"
+        self.ends_in_returns = False
         try:
             collections.deque(self.chunks(), maxlen=0)
         except UnicodeDecodeError:
@@ -85,9 +88,10 @@ class Lines:
         return next(filter(None, map(str.lstrip, self.chunks())), "")
 
     def chunks(self) -> Iterator[str]:
-        """The text piece by piece, wherever its lines end."""
-        decoder = codecs.getincrementaldecoder(self._codec())(self._on_error)
-        place, lines, is_end = 0, 1, False
+        """The text piece by piece, wherever its lines end, without a byte order mark."""
+        decoder = io.IncrementalNewlineDecoder(         # keeps "\r\n" in one piece
+            codecs.getincrementaldecoder(self._codec())(self._on_error), translate=False)
+        place, lines, is_begun, is_end = 0, 1, False, False
         while not is_end:
             content = self._read(place)
             place, is_end = place + len(content), not content
@@ -100,10 +104,13 @@ class Lines:
                     self._path, self._codec(), e.object[e.start],
                     lines + e.object[:e.start].count(b"\n"))) from None
             lines += text.count("\n")
-            yield text
+            if not is_begun:
+                text = text.lstrip("\ufeff")
+                is_begun = bool(text)
+            yield text.replace("\r", "\n") if self.ends_in_returns else text
 
     def _codec(self):
-        return self._encoding or "utf-8-sig"
+        return self._encoding or "utf-8"
 
     def _read(self, place):
         self._file.seek(place)              # others may read the file at the same time
@@ -114,8 +121,10 @@ class Lines:
         found, bad, good = faults.Found(), b"", 0
         self._file.seek(0)
         for number, line in enumerate(self._file, 1):
+            if number == 1:
+                line = line.removeprefix(codecs.BOM_UTF8)
             try:
-                line.decode("utf-8-sig" if number == 1 else "utf-8")
+                line.decode()
                 good += not line.isascii()
             except UnicodeDecodeError as e:
                 found.add("%s:%d" % (self._path, number), "not UTF-8: byte 0x%02x at column %d" % (

@@ -36,7 +36,7 @@ def event_at(chunks: Iterable[str], key: str) -> Optional[str]:
     """The event of ijson's, such as "start_array", at a key of the object that a text is; None: it
     is not an object, or has no such key."""
     try:
-        for place, event, _ in ijson.parse(_Bytes(chunks), use_float=True):
+        for place, event, _ in ijson.parse(_Bytes(chunks, takes_halves=True), use_float=True):
             if place == key:
                 return event
             if not place and event != "map_key" and event != "start_map":
@@ -47,10 +47,11 @@ def event_at(chunks: Iterable[str], key: str) -> Optional[str]:
 
 
 class _Bytes:
-    """Chunks of a text as a file of UTF-8."""
+    """Chunks of a text as a file of UTF-8. takes_halves: half characters are no error."""
 
-    def __init__(self, chunks):
+    def __init__(self, chunks, takes_halves=False):
         self._chunks = filter(None, chunks)
+        self._takes_halves = takes_halves
         self._before = ""
 
     def read(self, size):
@@ -59,6 +60,8 @@ class _Bytes:
         chunk = next(self._chunks, "")
         if sum(map(chunk.count, "[{")) - sum(map(chunk.count, "]}")) > _DEEPEST:
             raise ValueError("nested too deeply")
+        if self._takes_halves:
+            return chunk.encode("utf-8", "replace")
         text = self._before + chunk
         half = _SURROGATE.search(text) and _HALF.search(
             text, max(len(self._before) - _OVERLAP, 0))

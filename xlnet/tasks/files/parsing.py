@@ -205,6 +205,7 @@ def form_to_predict(task: Task, path: str, form: Optional[str]) -> Optional[str]
 # (position, value) of the wanted rows. width: columns of the header, None where rows have no order.
 _Columns = collections.namedtuple("_Columns", "text_a text_b choices label id query only width")
 
+_NOT_TEXT = "not UTF-8: bytes or escapes that are no characters"
 _LEFT_OUT = Row(None, (), None)   # stands for a row that the task does not want
 
 
@@ -235,7 +236,8 @@ def _find_columns(task, path, header, need_labels):
 def _parse_row(task, columns, values, index, need_labels):
     """Returns (row, fault or None); no row where its width is wrong or a text is missing."""
     used = (*columns.text_a, *columns.text_b, *columns.choices, *columns.label,
-            *([] if columns.query is None else [columns.query]))
+            *([] if columns.query is None else [columns.query]),
+            *(position for position, _ in columns.only))
     if len(values) <= max(used) or any(values[columns.width:]):
         return None, "%d column(s), expected %d" % (len(values), columns.width)
     if any(values[position] != value for position, value in columns.only):
@@ -243,14 +245,17 @@ def _parse_row(task, columns, values, index, need_labels):
     pairs, fault = _parse_pairs(
         task, _text(values, columns.text_a), _text(values, columns.text_b) if columns.text_b
         else None, [values[position] for position in columns.choices])
+    query = None if columns.query is None else to_text(values[columns.query])
+    id = _id(columns, values, index)
+    if not fault and not is_text(id + (query or "")):
+        fault = _NOT_TEXT
     if fault:
         return None, fault
     label, fault = task.reader.parse_label([values[position] for position in (
         *columns.label, *(columns.choices if columns.label else ()))])
     if label in task.skipped_labels:
         return _LEFT_OUT, None
-    query = None if columns.query is None else to_text(values[columns.query])
-    return Row(_id(columns, values, index), pairs, label, query), fault if need_labels else None
+    return Row(id, pairs, label, query), fault if need_labels else None
 
 
 def _id(columns, values, index):
@@ -260,12 +265,14 @@ def _id(columns, values, index):
 
 
 def _without_texts(columns, values, index):
-    """The `Row` in the place of one that is skipped: its name, if it can be read."""
+    """The `Row` in the place of one that is skipped: its name and query, if they can be read."""
     if isinstance(values, str):
         return Row(str(index), (), None)
-    query = None if columns.query is None or len(values) <= columns.query else \
-        to_text(values[columns.query])
-    return Row(_id(columns, values, index) or str(index), (), None, query)
+    id, query = _id(columns, values, index), None
+    if columns.query is not None and len(values) > columns.query:
+        query = to_text(values[columns.query])
+    return Row(id if id and is_text(id) else str(index), (), None,
+               query if query and is_text(query) else None)
 
 
 def parse_texts(task: Task, text_a: str, text_b: Optional[str], choices: list) -> tuple:
@@ -285,7 +292,7 @@ def _parse_pairs(task, text_a, text_b, choices):
         return None, "column '%s' is empty" % " ".join(task.text_b)
     pairs, fault = task.reader.parse_pairs(text_a, text_b, choices)
     if not fault and not all(is_text(text) for pair in pairs for text in pair if text):
-        return None, "not UTF-8: bytes or escapes that are no characters"
+        return None, _NOT_TEXT
     return pairs, fault
 
 

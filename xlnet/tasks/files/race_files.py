@@ -33,11 +33,13 @@ def _questions(path, text):
     value = readers.parse_object(text)
     if isinstance(value, str):
         return [value]
-    questions, options = value.get("questions"), value.get("options")
+    questions, options, answers = map(value.get, ("questions", "options", "answers"))
     if not isinstance(questions, list) or not isinstance(options, list) \
             or len(questions) != len(options):
         return ["expected article, questions and as many lists of options"]
-    answers = value.get("answers") or [None] * len(questions)
+    answers = answers or [None] * len(questions)
+    if not isinstance(answers, list) or len(answers) != len(questions):
+        return ["expected as many answers as questions, %d" % len(questions)]
     return [["%s/%d" % (value.get("id") or os.path.basename(path), i), value.get("article"),
              question, choices, answer]
             for i, (question, choices, answer) in enumerate(zip(questions, options, answers))]

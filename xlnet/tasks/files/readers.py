@@ -19,7 +19,7 @@ import os
 import re
 import sys
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Optional
 
 from xlnet import files, tables
@@ -177,16 +177,8 @@ def _lines(path, file, encoding=None, skips=False):
     # Excel for the Mac wrote line feeds in quoted cells.
     if "\r" in start and "\r\n" not in start and "\n" not in _IN_QUOTES.sub("", start):
         _note(path, "with lines that end in a carriage return")
-        return _OldMacLines(path, file, encoding, skips)
+        lines.ends_in_returns = True
     return lines
-
-
-class _OldMacLines(decoding.Lines):
-    """Lines that end in a carriage return alone."""
-
-    def chunks(self) -> Iterator[str]:
-        for text in super().chunks():
-            yield text.replace("\r", "\n")
 
 
 def _opened(path, what):
@@ -365,10 +357,10 @@ def _find_dialect(task, path, lines, header, usual):
     """The dialect with which the first line is the names of the columns, or has as many cells as
     a `header`; the usual delimiter where there is none, or several. The first line may be Excel's
     `sep=;`, which names the delimiter."""
-    beginning = lines.first(tables.LINES_OF_A_ROW)
-    skipped = next(i for i, line in enumerate(beginning) if line.strip())
-    named = _EXCELS_LINE.fullmatch(beginning[skipped])
+    skipped, first = next(pair for pair in enumerate(lines) if pair[1].strip())
+    named = _EXCELS_LINE.fullmatch(first)
     skipped += bool(named)
+    beginning = list(itertools.islice(lines, skipped, skipped + tables.LINES_OF_A_ROW))
     given = task.delimiter or named and named[1]
 
     def is_header(cells):
@@ -378,7 +370,7 @@ def _find_dialect(task, path, lines, header, usual):
         for delimiter in (given,) if given else (usual, *_DELIMITERS):
             dialect = _Dialect(delimiter, quote, skipped=skipped)
             if is_header(_first_quoted(beginning, dialect)) or delimiter == "\t" and is_header(
-                    "".join(beginning[skipped:skipped + 1]).split("\t")):
+                    "".join(beginning[:1]).split("\t")):
                 if delimiter != usual and (named or not given):
                     _note(path, "with columns between '%s'" % delimiter.replace("\t", "\\t"))
                 return dialect
@@ -388,8 +380,7 @@ def _find_dialect(task, path, lines, header, usual):
 def _first_quoted(lines, dialect):
     """The cells of the first row, as CSV of this dialect; none where it is no CSV."""
     try:
-        return next(csv.reader((line + "\n" for line in lines[dialect.skipped:]),
-                               **dialect.options()), [])
+        return next(csv.reader((line + "\n" for line in lines), **dialect.options()), [])
     except csv.Error:
         return []
 
@@ -578,7 +569,7 @@ def texts_in(directory: str, task: Task) -> list[str]:
         raise UserError("task %s: no such directory: %s" % (task.name, directory))
     names = (name for name in os.listdir(directory) if name.endswith(".txt"))
     return [os.path.join(directory, name) for name in sorted(names, key=lambda name: [
-        int(part) if part.isdigit() else part for part in re.split("([0-9]+)", name)])]
+        int(part) if i % 2 else part for i, part in enumerate(re.split("([0-9]+)", name))])]
 
 
 def text_of(path: str, task: Task) -> str:
