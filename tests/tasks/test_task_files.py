@@ -286,7 +286,7 @@ def test_the_first_twenty_faults_are_listed(tmp_path, caplog):
     with pytest.raises(UserError, match="dev.tsv:2: unknown label 'x0' .* .and 24 more faulty"):
         parsing.read_rows(GLUE["rte"], str(tmp_path), "dev")
     lines = caplog.messages[0].splitlines()
-    assert lines[0] == "25 faulty rows, the first 20 faults:" and len(lines) == 21
+    assert lines[0] == "25 faulty rows, the first 20 errors:" and len(lines) == 21
     assert "dev.tsv:21: unknown label 'x19'" in lines[20]
 
 
