@@ -41,7 +41,7 @@ class Evaluation:
 
     def score(self, predictions: Predictions, rows: Sequence[Row]) -> dict:
         """The task's metrics and the mean loss of the predictions for a split, a dict of floats;
-        and, under "collapsed", a message if the predictions are degenerate, always the same."""
+        and `collapsed`, a message, if the predictions are degenerate, always the same."""
         scorer, values = self._task.scorer, predictions.values
         truth = scorer.truth(rows)
         result = scorer.evaluate(values, truth, self._threshold)
