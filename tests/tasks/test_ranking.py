@@ -228,7 +228,7 @@ def test_faults_of_a_table(tmp_path, lines, message):
 
 
 @pytest.mark.parametrize("name, lines, message", [
-    ("dev.qrels", ["7 0 x"], "dev.qrels:1: 3 column(s), expected 4: query 0 document grade"),
+    ("dev.qrels", ["7 0 x"], "dev.qrels:1: 3 column(s), expected 4: query 0 document relevance"),
     ("dev.qrels", ["7 0 x 1", "5 0 x 1"], "dev.qrels:2: query '5' is not in "),
     ("dev.qrels", ["7 0 u 1"], "dev.qrels:1: document 'u' is not in "),
     ("dev.qrels", ["7 0 w 1"], "dev.qrels:1: column 'document' is empty"),
