@@ -7,9 +7,11 @@ import pytest
 
 from xlnet.errors import UserError
 from xlnet.tasks.metrics import split_metrics
+from xlnet.tasks.output.evaluation import Evaluation
+from xlnet.tasks.types.contract import Predictions
 from xlnet.tasks.types.known import GLUE
 from xlnet.tasks.types.registry import TASK_TYPES
-from xlnet.tasks.types.task import Task
+from xlnet.tasks.types.task import Row, Task
 
 
 def one_hot(task, ids):
@@ -118,6 +120,20 @@ def test_collapse_is_noticed():
     assert GLUE["sts-b"].scorer.collapsed([2.5, 3.5, 2.], [0., 5., 2.]) is None
     assert MULTI.scorer.collapsed(np.full([3, 2], .1), np.eye(3)[:, :2]) == (
         "every row has the labels (none)")
+
+
+def test_collapse_is_judged_at_the_threshold_of_predictions():
+    predictions = Predictions(np.array([[.9, .1], [.7, .3]]), np.ones(2))
+    for task, labels in ((GLUE["cola"], "01"), (MULTI, (("a",), ("b",)))):
+        rows = [Row("", (), label) for label in labels]
+        assert "collapsed" not in Evaluation(task, "", .2).score(predictions, rows)
+        assert "collapsed" in Evaluation(task, "", .5).score(predictions, rows)
+
+
+def test_a_probability_at_its_threshold_is_a_label_as_in_an_exported_model():
+    values = np.full([1, 2], .7, np.float32)
+    assert MULTI.scorer.decide(values, .7).tolist() == [[1, 1]]
+    assert GLUE["cola"].scorer.decide(values, .7).tolist() == [1]
 
 
 def test_table():

@@ -56,6 +56,8 @@ def test_the_ideal_of_a_cutoff_is_cut_too():
 def test_highest_grade_is_of_the_scale_not_of_the_file():
     assert measure(("err@1",), [1, 0], [1, 0]) == {"err@1": 1 / 2}
     assert measure(("err@1",), [1, 0], [1, 0], highest=4) == {"err@1": 1 / 16}
+    missed = [row._replace(source=(2.0,)) for row in rows_of(1, 0)]     # a document of label 2
+    assert RANKING.scorer.evaluate([1, 0], RANKING.scorer.truth(missed))["err@10"] == 1 / 4
 
 
 def test_the_mean_is_over_queries_and_one_without_relevant_documents_counts_as_0():

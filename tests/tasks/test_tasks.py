@@ -343,6 +343,12 @@ def test_flags_that_make_no_task(tmp_path, changes, message):
         own(tmp_path, **changes)
 
 
+def test_thresholds_of_labels_are_for_several_labels():
+    for task_name in ("sst-2", "sts-b", "ranking"):
+        with pytest.raises(UserError, match="label_thresholds is for --multi_label=True"):
+            custom.get_task(settings("d", task_name=task_name, label_thresholds="1:0.3"))
+
+
 def test_one_row_at_least_is_held_out_and_one_is_left():
     rows = [Row(str(i), ((str(i), None),), None) for i in range(5)]
     for share, sizes in ((.01, [4, 1]), (.4, [3, 2]), (.99, [1, 4])):

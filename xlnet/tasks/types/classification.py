@@ -132,9 +132,9 @@ class ClassificationScorer(Scorer):
         is_most_frequent = np.arange(len(self.task.class_names)) == np.bincount(truth).argmax()
         return constant_baseline(self, is_most_frequent.astype(np.float64), truth)
 
-    def collapsed(self, values: Any, truth: Any) -> Optional[str]:
+    def collapsed(self, values: Any, truth: Any, threshold: float = THRESHOLD) -> Optional[str]:
         """One class for all rows, while the true labels differ."""
-        decisions = self.decide(values)
+        decisions = self.decide(values, threshold)
         if not differ(truth) or differ(decisions):
             return None
         return "every row is '%s'" % self.task.class_names[int(decisions[0])]

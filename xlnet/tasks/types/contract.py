@@ -340,9 +340,9 @@ class Scorer(_Part):
         `constant_baseline` of the best constant one."""
         raise NotImplementedError
 
-    def collapsed(self, values: Any, truth: Any) -> Optional[str]:
-        """Says in words that predictions no longer depend on the text although the true ones
-        differ, or returns None."""
+    def collapsed(self, values: Any, truth: Any, threshold: float = THRESHOLD) -> Optional[str]:
+        """Says in words that predictions no longer depend on the text although the gold labels
+        differ, or returns None; threshold: as for `decide`."""
         return None
 
     def table(self, values: Any, truth: Any, threshold: float,

@@ -105,6 +105,9 @@ def _own_task(settings):
 
 
 def _configured(task, settings):
+    if getattr(settings, "label_thresholds", None) and not settings.multi_label:
+        raise UserError("label_thresholds is for --multi_label=True; predict_threshold is for the "
+                        "second of two labels")
     task = _with_named_files(task, settings)
     return task.type.configured(task, settings) if task.type.configured else task
 
@@ -126,9 +129,6 @@ def _check_flags(settings):
         names = getattr(settings, name)
         if not _listed(names) and (names or name != "choice_columns"):
             raise UserError("%s is '%s', expected the name of a column" % (name, names))
-    if settings.label_thresholds and not settings.multi_label:
-        raise UserError("label_thresholds is for --multi_label=True; predict_threshold is for the "
-                        "second of two labels")
     if settings.multi_label and not settings.label_separator:
         raise UserError("label_separator is empty, expected what stands between the labels of a "
                         "cell")

@@ -196,18 +196,20 @@ class MultiLabelScorer(Scorer):
 
     def decide(self, values: np.ndarray, threshold: float = THRESHOLD) -> np.ndarray:
         """float32 [n,L]"""
-        return (np.asarray(values) >= _thresholds(self.task, threshold)).astype(np.float32)
+        # In float32, as in an exported model: of 0.7 and 0.7 the first is not below the second.
+        thresholds = np.array(_thresholds(self.task, threshold), np.float32)
+        return (np.asarray(values, np.float32) >= thresholds).astype(np.float32)
 
     def baseline(self, truth: Any) -> dict:
         """Of the fraction of the rows that each label has."""
         return constant_baseline(self, np.mean(truth, axis=0), truth)
 
-    def collapsed(self, values: Any, truth: Any) -> Optional[str]:
+    def collapsed(self, values: Any, truth: Any, threshold: float = THRESHOLD) -> Optional[str]:
         """One set of labels for all rows, while the true ones differ."""
-        if not differ(truth) or differ(self.decide(values)):
+        if not differ(truth) or differ(self.decide(values, threshold)):
             return None
         return "every row has the labels %s" % (
-            ", ".join(self._names(values, THRESHOLD)[0]) or "(none)")
+            ", ".join(self._names(values, threshold)[0]) or "(none)")
 
     def table(self, values: Any, truth: Any, threshold: float,
               plot_path: Optional[str] = None) -> str:

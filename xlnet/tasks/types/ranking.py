@@ -137,7 +137,7 @@ class RankingScorer(RegressionScorer):
         return random_order(self.task.metrics, truth.grades, truth.queries,
                             self.options.highest_grade, truth.missing)
 
-    def collapsed(self, values: Any, truth: Judged) -> Optional[str]:
+    def collapsed(self, values: Any, truth: Judged, threshold: float = THRESHOLD) -> Optional[str]:
         return super().collapsed(values, truth.grades)
 
     def columns(self, rows: Sequence[Row], values: np.ndarray, threshold: float) -> list:
@@ -267,7 +267,7 @@ def evaluate(names: Sequence[str], values: np.ndarray, grades: np.ndarray, queri
     """
     values = np.asarray(values)
     grades = np.maximum(np.asarray(grades, np.float64), 0)
-    highest = highest or grades.max()
+    highest = highest or np.concatenate([grades, *missing]).max()
     ranked = [(grades[best_first(values, query)], missing[i] if missing else ())
               for i, query in enumerate(queries)]
     return {name: float(np.mean([_measure(name, *each, highest) for each in ranked]))

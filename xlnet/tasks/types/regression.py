@@ -83,7 +83,7 @@ class RegressionScorer(Scorer):
         """Of the mean score."""
         return constant_baseline(self, np.mean(truth), truth)
 
-    def collapsed(self, values: Any, truth: Any) -> Optional[str]:
+    def collapsed(self, values: Any, truth: Any, threshold: float = THRESHOLD) -> Optional[str]:
         """Scores of next to no spread, while the true ones differ."""
         if not differ(truth) or np.std(values) >= _NARROW * np.std(truth):
             return None

@@ -19,6 +19,7 @@ from typing import Any, Optional
 
 import numpy as np
 
+from xlnet.errors import UserError
 from xlnet.settings.finetuning import SpanSettings
 from xlnet.tasks.features import encoding, question_windows
 from xlnet.tasks.files import squad_files
@@ -97,6 +98,9 @@ class SpanReader(Reader):
     def training_rows(self, rows: Sequence[Row], seed: int, data_dir: str) -> Sequence[Row]:
         """All but those whose answer has no place; `read` has named them."""
         has_place = [not row.label or squad_files.place_of(row).is_known for row in rows]
+        if not any(has_place):
+            raise UserError("data_dir: no answer of the train file in %s is in its context, "
+                            "expected some to train on" % data_dir)
         return rows if all(has_place) else kept(itertools.compress(rows, has_place))
 
     def examples(self, rows: Sequence[Row]) -> Collection[question_windows.Question]:

@@ -296,7 +296,7 @@ class TaggingScorer(Scorer):
         id = self.task.class_names.index(counts.most_common(1)[0][0])
         return self.evaluate([np.full((len(row.label), 2), id) for row in truth], truth)
 
-    def collapsed(self, values: Any, truth: Any) -> Optional[str]:
+    def collapsed(self, values: Any, truth: Any, threshold: float = THRESHOLD) -> Optional[str]:
         """One tag for all words, while the true ones differ."""
         found, true = (set().union(*tags) for tags in (
             self.decide(values), [row.label for row in truth]))
