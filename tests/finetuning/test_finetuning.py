@@ -45,7 +45,7 @@ def selected(place):
     """What a run printed that was evaluated on the way, its lowest layer frozen."""
     return place.succeed("--do_train=True", **arguments(
         place, learning_rate=0.05, eval_steps=2, train_steps=None, epochs=0.6, freeze_layers=1,
-        weight_decay=0.1, class_weights="balanced", label_smoothing=0.1, warmup_share=0.25))
+        weight_decay=0.1, class_weights="balanced", label_smoothing=0.1, warmup_ratio=0.25))
 
 
 @pytest.mark.slow
