@@ -134,10 +134,8 @@ def test_a_run_config_from_flags():
      "learning_rates is for several trials"),
     (ClassifierSettings, dict(do_train=True, num_trials=2, learning_rates="nan,1e-5"),
      "learning_rates: 'nan,1e-5'"),
-    (TaggerSettings, dict(do_train=True, num_trials=2, learning_rates="1e-5,-1"),
+    (SpanSettings, dict(do_train=True, num_trials=2, learning_rates="1e-5,0"),
      "expected finite numbers above 0 with commas between"),
-    (SpanSettings, dict(do_train=True, num_trials=2, learning_rates="0"),
-     "expected finite numbers above 0"),
     (ClassifierSettings, dict(do_train=True, num_trials=2, learning_rates=","),
      "expected finite numbers above 0"),
     (SpanSettings, dict(do_prepro=True, predict_file="-"), "no questions: give data_dir"),
@@ -156,8 +154,7 @@ def test_defaults_pass(group):
 
 def test_learning_rates_are_numbers():
     assert make(ClassifierSettings).trial_rates() == []
-    two = make(ClassifierSettings, learning_rates="2e-5, 3e-5")
-    assert two.trial_rates() == [2e-5, 3e-5]
+    assert make(ClassifierSettings, learning_rates="2e-5, 3e-5").trial_rates() == [2e-5, 3e-5]
 
 
 # ---- on the command line ----

@@ -30,19 +30,14 @@ def test_metrics_by_hand():
     assert list(result) == ["matthews", "accuracy"]
 
 
-def test_errors_by_hand():
-    scores = dataclasses.replace(GLUE["sts-b"], metrics=("mse", "mae"))
-    assert scores.scorer.evaluate([1.0, 2.0, 4.0], [1.0, 2.5, 2.0]) == {
-        "mse": pytest.approx((.25 + 4) / 3), "mae": pytest.approx(2.5 / 3)}
-    assert scores.lower_is_better and not GLUE["sts-b"].lower_is_better
+def test_metrics_of_scores_by_hand():
+    scores = dataclasses.replace(GLUE["sts-b"], metrics=("pearson", "spearman", "mse", "mae"))
+    result = scores.scorer.evaluate([1.0, 2.0, 4.0], [1.0, 2.5, 3.0])
+    assert result == pytest.approx({"pearson": np.corrcoef([1, 2, 4], [1, 2.5, 3])[0, 1],
+                                    "spearman": 1, "mse": 1.25 / 3, "mae": 1.5 / 3})
+    assert list(result) == list(scores.metrics) and not scores.lower_is_better
+    assert dataclasses.replace(scores, metrics=("mse",)).lower_is_better
     scores.scorer.check_metric("mae")
-
-
-def test_correlations_by_hand():
-    result = GLUE["sts-b"].scorer.evaluate([1.0, 2.0, 4.0], [1.0, 2.0, 3.0])
-    assert result["spearman"] == pytest.approx(1)
-    assert result["pearson"] == pytest.approx(np.corrcoef([1, 2, 4], [1, 2, 3])[0, 1])
-    assert list(result) == ["pearson", "spearman"]
 
 
 @pytest.mark.parametrize("predictions, labels", [([2, 2, 2], [1, 2, 3]), ([1, 2, 3], [2, 2, 2]),
@@ -52,13 +47,10 @@ def test_constant_scores_have_no_correlation(predictions, labels):
     assert GLUE["sts-b"].scorer.evaluate(*scores) == {"pearson": 0, "spearman": 0}
 
 
-def test_constant_labels_have_no_matthews():
+def test_constant_labels_have_no_matthews_and_nan_no_score():
     cola, mrpc = GLUE["cola"], GLUE["mrpc"]
     assert cola.scorer.evaluate(one_hot(cola, [1, 1, 1]), [1, 0, 1])["matthews"] == 0
     assert mrpc.scorer.evaluate(one_hot(mrpc, [0, 0]), [0, 1])["f1"] == 0
-
-
-def test_scores_that_are_not_finite():
     with pytest.raises(UserError, match="task sts-b: 1 of 2 predictions are not finite"):
         GLUE["sts-b"].scorer.evaluate([np.nan, 1], [1, 2])
 
@@ -94,9 +86,8 @@ def test_several_labels_by_hand():
 
 def test_threshold_of_two_labels():
     values = np.array([[.7, .3], [.4, .6]])
-    assert GLUE["cola"].scorer.decide(values).tolist() == [0, 1]
-    assert GLUE["cola"].scorer.decide(values, 0.2).tolist() == [1, 1]
-    assert GLUE["cola"].scorer.decide(values, 0.8).tolist() == [0, 0]
+    for threshold, decisions in ((0.5, [0, 1]), (0.2, [1, 1]), (0.8, [0, 0])):
+        assert GLUE["cola"].scorer.decide(values, threshold).tolist() == decisions
 
 
 def test_auc():

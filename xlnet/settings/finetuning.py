@@ -54,8 +54,8 @@ class TaskSettings(RunSettings, TextSettings, need=Need.EVALUATION):
                                          need=Need.TEXT)
     eval_split: str = setting("dev", "split to evaluate on: dev, test, train, dev_matched, ...",
                               resume="evaluation")
-    eval_all_ckpt: bool = setting(False, "evaluate every checkpoint in model_dir, not one",
-                                  resume="any")
+    eval_all_ckpt: bool = setting(False, "evaluate every checkpoint in model_dir",
+                                  need=Need.ORIGINAL, resume="any")
     metric: Optional[str] = of_model(None, "metric that chooses the best checkpoint; the task's "
                                      "first one if not given", resume="evaluation")
     patience: int = setting(0, "evaluations without improvement until training stops (early "
@@ -80,8 +80,13 @@ class TaskSettings(RunSettings, TextSettings, need=Need.EVALUATION):
     padding: str = setting("longest", "length of a batch: that of its longest example, or fixed at "
                            "max_seq_length, for XLA and TPUs", choices=("longest", "fixed"),
                            need=Need.LENGTH, resume="any")
-    encoding: Optional[str] = as_in(InputSettings, "encoding", help="encoding of the files (cp1252, "
+    encoding: Optional[str] = as_in(InputSettings, "encoding", help="encoding of files (cp1252, "
                                     "gb18030, ...); if not given, found: UTF-8 or UTF-16")
+    delimiter: Optional[str] = setting(None, "character between the columns of .csv, .tsv and .txt "
+                                       "files, or tab; found in the first line if not given",
+                                       need=Need.TEXT)
+    on_error: str = as_in(InputSettings, "on_error", help="what to do at unreadable rows: fail, or "
+                          "skip and count them; a table of predictions has an empty cell for each")
     overwrite_data: bool = setting(False, "tokenize again even if the records fit",
                                    need=Need.ORIGINAL, resume="any")
 
@@ -125,11 +130,7 @@ class TaskSettings(RunSettings, TextSettings, need=Need.EVALUATION):
                             % ("patience" if self.patience else "num_trials", needed))
 
     def trial_rates(self) -> list[float]:
-        """`learning_rates` as numbers; [] if not given.
-
-        Raises:
-          UserError: they are not finite numbers above 0.
-        """
+        """`learning_rates` as finite numbers above 0, or a UserError; [] if not given."""
         if not self.learning_rates:
             return []
         try:
@@ -184,17 +185,12 @@ class ClassifierSettings(TaskSettings, need=Need.COLUMNS):
     highest_grade: int = of_model(0, "relevance of a perfect document, for ERR; 0: the highest one "
                                   "of the file", minimum=0, need=Need.EVALUATION,
                                   resume="evaluation")
-    delimiter: Optional[str] = setting(None, "character between the columns of .csv, .tsv and .txt "
-                                       "files, or tab; found in the first line if not given",
-                                       need=Need.TEXT)
 
     predict_form: Optional[str] = setting(
         None, "form of predict_file; from its extension if not given. text: a text on each line, "
         "tabs between a pair; run, qrels: TREC's",
         choices=("tsv", "csv", "json", "jsonl", "text", "run", "qrels"), need=Need.PREDICTION,
         resume="any")
-    on_error: str = as_in(InputSettings, "on_error", help="what to do at unreadable rows: fail, or "
-                          "skip and count them; a table of predictions has an empty cell for each")
     predict_threshold: float = of_model(0.5, "minimum probability of the second of two labels, or "
                                         "of each label with multi_label", minimum=0.0, maximum=1.0,
                                         need=Need.PREDICTION, resume="evaluation")
@@ -234,8 +230,7 @@ class TaggerSettings(TaskSettings, need=Need.COLUMNS):
     tagged_pieces: str = setting("first", "pieces of a word that the loss is computed at; the tag "
                                  "is predicted at the first", choices=("first", "all"),
                                  need=Need.HEAD)
-    on_error: str = as_in(ClassifierSettings, "on_error")
-    delimiter: Optional[str] = as_in(ClassifierSettings, "delimiter", help="character between "
+    delimiter: Optional[str] = as_in(TaskSettings, "delimiter", help="character between "
                                      "columns, or tab; if not given, tabs where there are some, or "
                                      "spaces")
     predict_form: Optional[str] = as_in(ClassifierSettings, "predict_form",
@@ -267,8 +262,6 @@ class SpanSettings(TaskSettings, need=Need.COLUMNS):
         "answers that occur once are found")
     id_column: str = as_in(ClassifierSettings, "id_column", default="id", help="tables: column of "
                            "the question's name; row number without it")
-    on_error: str = as_in(ClassifierSettings, "on_error")
-    delimiter: Optional[str] = as_in(ClassifierSettings, "delimiter")
 
     max_seq_length: int = as_in(TaskSettings, "max_seq_length", default=512, help="length of a "
                                 "window with its question and special tokens [tokens]")
