@@ -279,6 +279,8 @@ def test_wrong_offsets_are_named_and_counted_and_none_is_dropped_in_silence(capl
     assert "dev.json: 1 of 2 questions are empty: empty" in caplog.text
     assert SQUAD.reader.training_rows([*rows, row(id="none")], 0, "") == [
         *rows[:3], row(id="none")]
+    with pytest.raises(UserError, match="no answer of the train file in d has a known"):
+        SQUAD.reader.training_rows(rows[3:], 0, "d")
 
 
 # ---- answers

@@ -46,7 +46,7 @@ class Evaluation:
         truth = scorer.truth(rows)
         result = scorer.evaluate(values, truth, self._threshold)
         result.setdefault("loss", float(np.mean(predictions.loss, dtype=np.float64)))
-        collapsed = scorer.collapsed(values, truth)
+        collapsed = scorer.collapsed(values, truth, self._threshold)
         return dict(result, collapsed=collapsed) if collapsed else result
 
     def mean(self, results: Sequence[dict]) -> dict:
