@@ -145,24 +145,24 @@ class Model:
         """
         return self._all(self._predicting(threshold=threshold), texts, errors)
 
-    def pipe(self, texts: Iterable[Any], method: str = "predict", errors: str = "raise",
+    def pipe(self, texts: Iterable[Any], verb: str = "predict", /, errors: str = "raise",
              **settings: Any) -> Iterator[Any]:
         """Yields the results of `predict`, `vectors`, `fill` or `generate` for texts, in order.
 
         Args:
           texts: a list or a generator, which is read as far as results are asked for, and some
             batches ahead.
-          method: name of the method.
+          verb: name of one of these methods.
           errors: "raise", or "return".
-          settings: those of the method.
+          settings: those of this method.
         """
-        if method not in _PIPED:
-            raise UserError("method is %r, expected one of %s%s" % (
-                method, ", ".join(_PIPED), did_you_mean(str(method), _PIPED)))
+        if verb not in tuple(_PIPED):
+            raise UserError("verb is %r, expected one of %s%s" % (
+                verb, ", ".join(_PIPED), did_you_mean(str(verb), _PIPED)))
         if isinstance(texts, str) or not isinstance(texts, Iterable):
             raise UserError("texts is %.80r, expected a list or a generator of texts" % (texts,))
         from_keywords(ErrorSettings, {"errors": errors})
-        return jobs.pipe(_PIPED[method](self, **settings), texts, errors,
+        return jobs.pipe(_PIPED[verb](self, **settings), texts, errors,
                          _BATCHES_AT_ONCE * self._batch_size, self._shows_progress)
 
     def _all(self, job: Job, texts: Any, errors: str = "raise") -> Any:
