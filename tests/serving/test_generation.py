@@ -232,7 +232,7 @@ def streamed(made, prompt, **settings):
 def test_a_half_read_text_is_in_nobody_s_way(either):
     """Not in that of the same thread, of another one, or of another text that is half read, too."""
     settings = dict(max_tokens=6, samples=2, seed=1)
-    prompts = (PROMPT, "a dog")
+    prompts = (PROMPT, "a dog sat on the mat")      # of other sizes
     alone = [parts_of(either, prompt, **settings) for prompt in prompts]
     first, second = (streamed(either, prompt, **settings) for prompt in prompts)
     found = [[next(first)], [next(second)]]

@@ -68,6 +68,7 @@ class LanguageModel:
         self.n_layer = loaded.config.n_layer
         self.turn = threading.RLock()
         self._reading: Optional[Reading] = None         # whose keys and values the network holds
+        self._size = 0                                  # S of the network's slots
         self._part = restored.part("language model", lambda: build(
             loaded.config, loaded.network, self.is_causal))
 
@@ -87,7 +88,9 @@ class LanguageModel:
                 other, self._reading = self._reading, None
                 if other is not None and not other.is_over:
                     other.kept = self._part("kept", {})
-                self._part("clear", {"size": reading.size})
+                if reading.kept is None or reading.size != self._size:
+                    self._part("clear", {"size": reading.size})
+                    self._size = reading.size
                 if reading.kept is not None:
                     self._part("put_back", {"kept_before": reading.kept})
                 self._reading, reading.kept = reading, None
