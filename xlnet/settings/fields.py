@@ -115,12 +115,16 @@ def setting_type(field: "dataclasses.Field[Any]") -> type:
 
 
 def check_value(field: "dataclasses.Field[Any]", value: object, source: str) -> None:
-    """Raises UserError unless `value` has the type of `field` and is allowed."""
-    expected = setting_type(field)
-    if type(value) is not expected and (expected, type(value)) != (float, int):
-        raise UserError("%s: %s is %r, expected %s"
-                        % (source, field.name, value, expected.__name__))
-    check_limits(field, value, source + ": ")
+    """Raises UserError unless `value` has the type of `field` and is one that it may be.
+
+    Args:
+      source: what the error begins with; "": the name of the field.
+    """
+    kind, before = setting_type(field), source and source + ": "
+    fits = type(value) in ((int, float) if kind is float else (kind,))
+    if not fits:
+        raise UserError("%s%s is %r, expected %s" % (before, field.name, value, kind.__name__))
+    check_limits(field, value, before)
 
 
 def check_limits(field: "dataclasses.Field[Any]", value: Any, before: str = "") -> None:
