@@ -16,6 +16,7 @@ from xlnet.errors import UserError, did_you_mean
 from xlnet.records.feature_spec import CLASS_ID
 from xlnet.tasks.files.readers import to_text
 from xlnet.tasks.metrics import confusion, split_metrics
+from xlnet.tasks.output import served
 from xlnet.tasks.output.results import Label
 from xlnet.tasks.types import contract
 from xlnet.tasks.types.contract import THRESHOLD, LossOptions
@@ -88,8 +89,7 @@ class ClassificationHead(contract.Head):
         ids = tf.argmax(values, axis=1)
         if len(self.task.class_names) == 2 and threshold != THRESHOLD:
             ids = tf.cast(values[:, 1] >= threshold, tf.int64)
-        return {"label": tf.gather(tf.constant(self.task.class_names), ids),
-                "probabilities": values}
+        return served.Label(tf.gather(tf.constant(self.task.class_names), ids), values)._asdict()
 
     def class_weights(self, text: str, rows: Optional[Sequence[Row]]) -> Optional[list]:
         return weights_of(text, self.task, None if rows is None else collections.Counter(

@@ -17,6 +17,7 @@ from xlnet.errors import UserError, did_you_mean
 from xlnet.records.feature_spec import Feature
 from xlnet.tasks.files.readers import to_text
 from xlnet.tasks.metrics import split_metrics
+from xlnet.tasks.output import served
 from xlnet.tasks.output.results import Labels
 from xlnet.tasks.types import contract
 from xlnet.tasks.types.classification import (
@@ -167,7 +168,7 @@ class MultiLabelHead(contract.Head):
 
     def served(self, tf: Any, outputs: dict, features: dict, threshold: float = THRESHOLD) -> dict:
         values = outputs["values"]
-        return {"is_label": values >= _thresholds(self.task, threshold), "probabilities": values}
+        return served.Labels(values >= _thresholds(self.task, threshold), values)._asdict()
 
 
 class MultiLabelScorer(contract.Scorer):

@@ -11,6 +11,7 @@ import numpy as np
 from xlnet.records.feature_spec import Feature
 from xlnet.tasks.files.readers import to_text
 from xlnet.tasks.metrics import split_metrics
+from xlnet.tasks.output import served
 from xlnet.tasks.types import contract
 from xlnet.tasks.types.classification import differ
 from xlnet.tasks.types.contract import THRESHOLD, LossOptions
@@ -57,7 +58,7 @@ class RegressionHead(contract.Head):
         return nn.tf.square(logits - features["label_ids"])
 
     def served(self, tf: Any, outputs: dict, features: dict, threshold: float = THRESHOLD) -> dict:
-        return {"score": outputs["values"]}
+        return served.Score(outputs["values"])._asdict()
 
     def words(self) -> str:
         return "scores"

@@ -17,6 +17,7 @@ from xlnet.tasks.features import encoding, word_encoding
 from xlnet.tasks.files import faults, schemes, tagged_files
 from xlnet.tasks.files.row_store import Mapped, kept
 from xlnet.tasks.metrics import entity_metrics
+from xlnet.tasks.output import served
 from xlnet.tasks.output.prediction_files import PredictionFile
 from xlnet.tasks.types import contract
 from xlnet.tasks.types.classification import weights_of
@@ -243,9 +244,8 @@ class TaggingHead(contract.Head):
         tags = ids.with_flat_values(tf.gather(tf.constant(self.task.class_names), ids.flat_values))
         found = schemes.graph_spans(tf, ids, self.task.class_names, self.options.learned_scheme,
                                     features["word_begins"], features["word_ends"])
-        return dict({"words": features["words"], "tags": tags.to_tensor("")}, **{
-            "entity_" + name: value.to_tensor(-1 if value.dtype == tf.int32 else "")
-            for name, value in zip(("labels", "starts", "ends"), found)})
+        return served.Tagged(features["words"], tags.to_tensor(""), *(
+            value.to_tensor(-1 if value.dtype == tf.int32 else "") for value in found))._asdict()
 
     def class_weights(self, text: str, rows: Optional[Sequence[Row]]) -> Optional[list]:
         """Labels are tags."""
