@@ -44,6 +44,16 @@ def test_json_lines(place, model):
     np.testing.assert_allclose([line["vector"] for line in lines], model.vectors(TEXTS), atol=1e-6)
 
 
+def test_files_are_read_one_after_another(place, model):
+    (place / "one.txt").write_text("\n".join(TEXTS[:2]) + "\n")
+    (place / "two.txt").write_text("\n".join(TEXTS[2:]) + "\n")
+    done = extract(place, "w.jsonl", texts="[ot][nw][eo].txt")
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in (place / "w.jsonl").read_text().splitlines()]
+    assert [line["id"] for line in lines] == ["0", "1", "2", "3", "4"]
+    np.testing.assert_allclose([line["vector"] for line in lines], model.vectors(TEXTS), atol=1e-6)
+
+
 def test_records_of_tokens(place, model):
     import tensorflow as tf
     done = extract(place, "v.tfrecord", "--pooling=none", "--layers=0,1")
@@ -87,6 +97,20 @@ def test_a_stopped_run_goes_on(place, model, monkeypatch):
     done = extract(place, "v.npy")
     assert done.errors == ["xlnet features: output: %s is there already; remove it, or give "
                            "another name" % (place / "v.npy")]
+
+
+def test_bad_texts_are_named_and_left_out(place, model):
+    (place / "holes.txt").write_bytes(b"kamat telok\nsol \xff\n\nrokmi\n")
+    path, out = place / "holes.txt", place / "holes.jsonl"
+    done = extract(place, "holes.jsonl", texts="holes.txt")
+    assert done.returncode == 1
+    assert "%s:2: not UTF-8" % path in done.stderr and "%s:3: " % path in done.stderr
+    assert done.errors[-1] == (
+        "xlnet features: input %s: 2 of 4 texts are bad and have no vector" % path)
+    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [line["id"] for line in lines] == ["0", "3"]
+    np.testing.assert_allclose([line["vector"] for line in lines],
+                               model.vectors(["kamat telok", "rokmi"]), atol=1e-6)
 
 
 @pytest.mark.parametrize("arguments, said", [

@@ -14,8 +14,8 @@ from xlnet.settings.network import PRECISIONS
 ABOUT = """writes a vector of each text of a file, or one of each of its tokens.
 
 The form of the output is that of its name: .jsonl (an object a line: id, vector), .npy (one array
-[texts, layers, width], without the layers where there is one) or .tfrecord (id, shape, vector). A
-run that was stopped goes on where it was, if it is started again with the same settings.
+[texts, layers, width], without the layers where there is one) or .tfrecord (id, shape, vector). The
+same command resumes a run that was stopped. Bad texts are named and left out.
 """
 
 
@@ -24,8 +24,9 @@ class FeatureSettings:
     """xlnet features: which model, which texts, which vectors."""
     model_dir: str = required("model directory, directory of a released checkpoint, or its prefix",
                               aliases=("model",))
-    input: str = required("texts: .txt (a text a line, tabs between a pair), .tsv, .csv or .jsonl; "
-                          "- is the standard input, as .txt", aliases=("input_file",))
+    input: str = required("texts: .txt (a text a line, tabs between a pair), .tsv, .csv or .jsonl, "
+                          "paths and patterns with commas between; -: standard input, as .txt",
+                          aliases=("input_file",))
     output: str = required("file to write: .jsonl, .npy or .tfrecord", aliases=("output_file",))
     text_a_column: str = as_in(ClassifierSettings, "text_a_column", help="tables: column of the "
                                "text; a,b joins two")
@@ -38,28 +39,33 @@ class FeatureSettings:
     pooling: str = setting("mean", "mean of a text's tokens, the first or the last one (<cls>), or "
                            "none: all of them", choices=("mean", "first", "last", "none"))
     batch_size: int = setting(32, "texts that go through the network together", minimum=1)
-    rows_per_part: int = setting(1000, "texts after which there is something to go on from",
+    rows_per_part: int = setting(1000, "texts after which a stopped run can resume",
                                  minimum=1)
     model_config_path: Optional[str] = as_in(LoadSettings, "model_config_path")
     spiece_model_file: Optional[str] = as_in(LoadSettings, "spiece_model_file")
     use_checkpoint: str = as_in(LoadSettings, "use_checkpoint", help="of a model directory: best/ "
                                 "if it is there, or the newest")
     device: str = as_in(DeviceSettings, "device")
-    precision: str = setting("fp32", "number format of matrix products", choices=PRECISIONS)
+    precision: str = setting("fp32", "dtype of matmuls", choices=PRECISIONS)
 
 
 def main(settings: FeatureSettings) -> None:
     import xlnet
     quiet.import_tensorflow()
     from xlnet.serving import features
+    from xlnet.tasks.files import row_store
     layers = _layers(settings.layers)
     features.check_output(settings.output, settings.pooling)
     rows = _rows(settings)
+    good = row_store.kept(row for row in rows if row.pairs)
     with xlnet.load(settings.model_dir, **{name: getattr(settings, name) for name in (
             "model_config_path", "spiece_model_file", "use_checkpoint", "batch_size", "device",
-            "precision")}) as model:
-        features.extract(model, rows, settings.output, layers, settings.pooling,
+            "precision")}, progress=False) as model:
+        features.extract(model, good, settings.output, layers, settings.pooling,
                          settings.rows_per_part)
+    if len(good) < len(rows):
+        raise UserError("input %s: %d of %d texts are bad and have no vector" % (
+            settings.input, len(rows) - len(good), len(rows)))
 
 
 def _layers(text):
@@ -72,17 +78,16 @@ def _layers(text):
 
 
 def _rows(settings):
-    """The texts of the file, as rows of a task without labels."""
-    from xlnet import files
+    """The texts of the files, as rows of a task without labels; bad ones have no `pairs`."""
+    from xlnet.programs import asking
     from xlnet.tasks.files import parsing
     from xlnet.tasks.types import custom
-    if settings.input != "-":
-        files.require_file(settings.input, "input")
+    path = asking.input_of(settings.input)
     task = custom.get_task(ClassifierSettings(
         task_name="custom", data_dir="", model_dir="", is_regression=True,
         **{name: getattr(settings, name) for name in (
             "text_a_column", "text_b_column", "id_column", "encoding")}))
-    return parsing.read_to_predict(task, settings.input)
+    return parsing.read_to_predict(task, path, skips=True)
 
 
 EXAMPLES = (

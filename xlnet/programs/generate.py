@@ -1,11 +1,11 @@
-"""Writes on from texts."""
+"""Generates text that continues prompts."""
 
 from xlnet import cli
 from xlnet.programs import asking
 from xlnet.serving.settings import GenerationSettings, LoadSettings, stop_texts
 
-ABOUT = """writes on from a text with a pretrained model, causal or permutation: sampled, greedy or
-by beams; shown as it is written.
+ABOUT = """generates text that continues a prompt with a pretrained model, causal or permutation:
+sampled, greedy or by beam search; shown as it comes, in batches with --output.
 """
 
 
@@ -13,10 +13,11 @@ def main(model_settings: LoadSettings, settings: asking.AskingSettings,
          how: GenerationSettings) -> None:
     chosen = dict(vars(how), stop=stop_texts(how.stop))
     with asking.load(model_settings) as model:
-        def answer(text):
-            whole = {part.number: part.whole for part in model.stream(text, **chosen)
-                     if part.whole}
-            for number, written in sorted(whole.items()):
+        def query(texts):
+            return model.pipe(texts, "generate", errors="return", **chosen)
+
+        def as_json(text, found):
+            for number, written in enumerate(found if how.samples > 1 else [found]):
                 yield {"prompt": text, "number": number, **written._asdict()}
 
         def show(text):
@@ -29,7 +30,7 @@ def main(model_settings: LoadSettings, settings: asking.AskingSettings,
                     print("[%d] %s%s" % (part.number + 1, text, part.whole.text), flush=True)
             if how.samples == 1:
                 print(flush=True)
-        asking.run(settings, answer, show)
+        asking.run(settings, query, as_json, show)
 
 
 EXAMPLES = (
