@@ -135,8 +135,8 @@ class Model:
         """What the model was trained for, for any task type.
 
         Args:
-          texts: one item or a list of them: what the method `verb` takes of one text, a tuple of it
-            where it takes several arguments, as (question, context).
+          texts: one item or a list of them. An item is what the method `verb` takes for one text: a
+            text, a pair, or a tuple of its arguments, such as (question, context).
           threshold: as of `classify` and `answer`.
           errors: "raise", or "return".
 
