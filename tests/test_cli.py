@@ -119,6 +119,8 @@ def test_errors_are_value_errors():
     ("xlnet pretrain", "input", "called --record_info_dir"),
     ("xlnet predict", "predict_file", "called --input"),
     ("xlnet predict", "eval_batch_size", "called --batch_size"),
+    ("xlnet data make", "input_file", "called --input "), ("xlnet export", "save_dir", "--output "),
+    ("run_squad.py", "output_file", "called --output "),
     ("run_classifier.py", "lerning_rate", "learning_rate")])
 def test_a_name_of_another_library_leads_to_ours(program, flag, meant):
     done = command.run(program, "--%s=1" % flag)

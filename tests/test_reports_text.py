@@ -18,7 +18,7 @@ from xlnet.settings.data import CorpusSettings
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
 from xlnet.tasks.files import parsing, readers
 from xlnet.tasks.types import custom
-from xlnet.text import preparation, reading
+from xlnet.text import preparation, reading, recognition
 
 REPORTS = ROOT / "tests" / "reports"
 
@@ -44,7 +44,7 @@ def documents_of(path, **values):
 def test_text_is_read_by_its_content(name, kind, documents, sentences):
     path = REPORTS / name
     found = documents_of(path)
-    assert reading.look(str(path)).kind == kind
+    assert recognition.look(str(path)).kind == kind
     assert (len(found), sum(map(len, found))) == (documents, sentences)
     assert not any(mark in sentence for document in found for sentence in document
                    for mark in ("http", '"text"', "\r"))

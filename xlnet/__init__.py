@@ -8,7 +8,7 @@ library raises for bad input, a `ValueError`.
 import importlib
 from typing import TYPE_CHECKING
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 if TYPE_CHECKING:
     from xlnet.api import XLNetModel

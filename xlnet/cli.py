@@ -45,17 +45,19 @@ _HABITS = {
     "per_device_eval_batch_size": "eval_batch_size", "lr": "learning_rate",
     "num_train_epochs": "epochs", "num_epochs": "epochs", "max_steps": "train_steps",
     "num_train_steps": "train_steps", "fp16": "precision=fp16", "bf16": "precision=bf16",
-    "max_length": "max_seq_length max_tokens length seq_len", "warmup_ratio": "warmup_share",
+    "max_length": "max_seq_length max_tokens length seq_len",
     "max_len": "max_seq_length seq_len", "block_size": "seq_len",
     "validation_file": "dev_file eval_record_info_dir data_dir",
     "eval_file": "dev_file eval_record_info_dir data_dir", "dev_data": "dev_file data_dir",
     "model_name_or_path": "init_checkpoint model_dir input",
     "checkpoint": "init_checkpoint model_dir", "model": "model_dir",
-    "input": "record_info_dir", "input_file": "input", "predict_file": "input",
-    "output_file": "output predict_output", "out": "output", "predict_output": "output",
+    "input": "record_info_dir", "predict_file": "input", "data_dir": "input record_info_dir",
+    "input_file": "input record_info_dir", "record_info_dir": "input",
+    **dict.fromkeys(("output_file", "out", "out_dir", "output_dir", "predict_output", "png", "html",
+                     "export_dir", "save_dir", "zip_file"), "output"),
     "eval_batch_size": "batch_size",
     "gradient_accumulation_steps": "grad_accum_steps", "gradient_checkpointing": "recompute",
-    "max_grad_norm": "clip", "lr_scheduler_type": "decay_method", "ema_decay": "average_decay",
+    "max_grad_norm": "clip", "lr_scheduler_type": "decay_method",
     "do_lower_case": "uncased", "vocab_file": "spiece_model_file sp_path",
     "tokenizer": "spiece_model_file sp_path", "save_total_limit": "max_save",
     "logging_steps": "log_steps", "early_stopping_patience": "patience",
@@ -160,7 +162,7 @@ def _run(main, groups, no_longer_needed, console):
         stray = FLAGS(sys.argv)[1:]
     except flags.UnrecognizedFlagError as e:
         ours = next((name for name in _HABITS.get(e.flagname, "").split()
-                     if name.split("=")[0] in fields), None)
+                     if name.split("=")[0] in FLAGS), None)
         if not ours:
             raise
         raise flags.Error("Unknown command line flag '%s'; it is called --%s here"
@@ -252,11 +254,12 @@ def _define(groups, no_longer_needed):
 
 
 def _expand(name):
-    """Puts directories in the place of ~ and $HOME, which a shell leaves behind a flag's =."""
+    """Replaces ~ and $HOME at the start of a path, or of each of several with commas between: a
+    shell does not after a flag's =."""
     value = FLAGS[name].value
-    if isinstance(value, str) and value[:1] in ("~", "$"):
-        FLAGS[name].value = ",".join(os.path.expanduser(os.path.expandvars(part.strip()))
-                                     for part in value.split(","))
+    if isinstance(value, str) and re.search(r"(^|,)\s*[~$]", value):
+        FLAGS[name].value = ",".join(
+            os.path.expanduser(os.path.expandvars(part.strip())) for part in value.split(","))
 
 
 def _check_aliases(fields):

@@ -44,6 +44,16 @@ def test_json_lines(place, model):
     np.testing.assert_allclose([line["vector"] for line in lines], model.vectors(TEXTS), atol=1e-6)
 
 
+def test_files_are_read_one_after_another(place, model):
+    (place / "one.txt").write_text("\n".join(TEXTS[:2]) + "\n")
+    (place / "two.txt").write_text("\n".join(TEXTS[2:]) + "\n")
+    done = extract(place, "w.jsonl", texts="[ot][nw][eo].txt")
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in (place / "w.jsonl").read_text().splitlines()]
+    assert [line["id"] for line in lines] == ["0", "1", "2", "3", "4"]
+    np.testing.assert_allclose([line["vector"] for line in lines], model.vectors(TEXTS), atol=1e-6)
+
+
 def test_records_of_tokens(place, model):
     import tensorflow as tf
     done = extract(place, "v.tfrecord", "--pooling=none", "--layers=0,1")

@@ -56,6 +56,9 @@ def test_answers_to_a_file_are_json_lines(model, runs, tmp_path):
     lines = [json.loads(line) for line in out.read_text().splitlines()]
     assert [line["text"] for line in lines] == [TEXT, "the ___"]
     assert lines[1]["fillings"][0]["text"].startswith("the ")
+    (tmp_path / "more").write_text("a ___\n")
+    done = runs("fill", "--input={0}/more,{0}/i*".format(tmp_path), "--output=-", "--pieces=1")
+    assert done.stdout.splitlines()[1:] == out.read_text().splitlines()
     done = runs("generate", "--input_file=-", "--output=-", "--samples=2", "--max_tokens=3",
                 typed="the cat\n")
     first, second = map(json.loads, done.stdout.splitlines())

@@ -4,6 +4,7 @@ import collections
 import contextlib
 import dataclasses
 import json
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
 class AskingSettings(Settings):
     """Which texts, and where their results go."""
     text: Optional[str] = setting(None, "the text")
-    input: Optional[str] = setting(None, "file of texts, one a line; \"-\": standard input",
-                                   aliases=("input_file",))
+    input: Optional[str] = setting(None, "files of texts, one a line: paths and patterns with "
+                                   "commas between; -: standard input", aliases=("input_file",))
     encoding: Optional[str] = as_in(InputSettings, "encoding")
     interactive: bool = setting(False, "ask for a text, show its result, and ask again")
     output: Optional[str] = setting(None, "file of JSON lines to write the results to; \"-\": "
@@ -51,38 +52,49 @@ class AskingSettings(Settings):
             self.input, self.encoding)
 
 
-def lines_of(path: str, encoding: Optional[str] = None) -> Iterator[tuple[str,
-                                                                          Union[str, UserError]]]:
-    """Yields where each line of a file is that is not blank, and its text or what is wrong with it.
+def input_of(patterns: str) -> str:
+    """What --input names: "-", the standard input; a file; or `readers.Paths`, of several paths and
+    glob patterns with commas between, in this order.
+
+    Raises:
+      UserError: a path or a pattern has no file.
+    """
+    from xlnet.tasks.files.readers import Paths
+    return patterns if patterns == "-" or os.path.isfile(patterns) else Paths.of(patterns, "input")
+
+
+def lines_of(patterns: str, encoding: Optional[str] = None) -> Iterator[
+        tuple[str, Union[str, UserError]]]:
+    """Yields where each line that is not blank is, and its text or what is wrong with it.
 
     Args:
-      path: "-" is the standard input.
+      patterns: as of `input_of`.
       encoding: None: UTF-8.
 
     Raises:
-      UserError: there is no such file.
+      UserError: as `input_of`.
     """
-    if path != "-":
-        files.require_file(path, "input")
-    with contextlib.nullcontext(sys.stdin.buffer) if path == "-" else open(path, "rb") as f:
-        for number, line in enumerate(f, 1):
-            place = "input %s, line %d" % (path, number)
-            try:
-                text = files.utf8(line, place, encoding=encoding).strip()
-            except UserError as e:
-                yield place, e
-                continue
-            if text:
-                yield place, text
+    from xlnet.tasks.files.readers import each_path
+    for path in each_path(input_of(patterns)):
+        with contextlib.nullcontext(sys.stdin.buffer) if path == "-" else open(path, "rb") as f:
+            for number, line in enumerate(f, 1):
+                place = "input %s, line %d" % (path, number)
+                try:
+                    text = files.utf8(line, place, encoding=encoding).strip()
+                except UserError as e:
+                    yield place, e
+                    continue
+                if text:
+                    yield place, text
 
 
-def texts_of(path: str) -> Iterator[str]:
-    """Yields the lines of a file that are not blank.
+def texts_of(patterns: str) -> Iterator[str]:
+    """Yields the lines that are not blank, of the files that `input_of` finds.
 
     Raises:
-      UserError: there is no such file, or a line is not UTF-8.
+      UserError: as `input_of`, or a line is not UTF-8.
     """
-    for _, text in lines_of(path):
+    for _, text in lines_of(patterns):
         if isinstance(text, UserError):
             raise text
         yield text

@@ -26,8 +26,9 @@ pieces, or, with --input, vectors of texts. tensorboard --logdir=OUTPUT shows th
 class ProjectorSettings(Settings):
     """xlnet plot projector: which vectors, where to."""
     output: str = required("directory to write, new or empty", aliases=("out_dir",))
-    input: Optional[str] = setting(None, "file of texts, one a line; the pieces of the vocabulary "
-                                   "if not given", aliases=("input_file",))
+    input: Optional[str] = setting(None, "files of texts, one a line: paths and patterns with "
+                                   "commas between; the pieces of the vocabulary if not given",
+                                   aliases=("input_file",))
     layer: int = setting(-1, "layer of the vectors of texts; 0: embeddings, -1: the last one")
     most: int = setting(10000, "pieces or texts at most, the first ones; the projector takes some "
                         "10,000", minimum=2)

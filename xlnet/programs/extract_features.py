@@ -24,8 +24,9 @@ class FeatureSettings:
     """xlnet features: which model, which texts, which vectors."""
     model_dir: str = required("model directory, directory of a released checkpoint, or its prefix",
                               aliases=("model",))
-    input: str = required("texts: .txt (a text a line, tabs between a pair), .tsv, .csv or .jsonl; "
-                          "- is the standard input, as .txt", aliases=("input_file",))
+    input: str = required("texts: .txt (a text a line, tabs between a pair), .tsv, .csv or .jsonl, "
+                          "paths and patterns with commas between; -: standard input, as .txt",
+                          aliases=("input_file",))
     output: str = required("file to write: .jsonl, .npy or .tfrecord", aliases=("output_file",))
     text_a_column: str = as_in(ClassifierSettings, "text_a_column", help="tables: column of the "
                                "text; a,b joins two")
@@ -77,17 +78,16 @@ def _layers(text):
 
 
 def _rows(settings):
-    """The texts of the file, as rows of a task without labels; bad ones have no `pairs`."""
-    from xlnet import files
+    """The texts of the files, as rows of a task without labels; bad ones have no `pairs`."""
+    from xlnet.programs import asking
     from xlnet.tasks.files import parsing
     from xlnet.tasks.types import custom
-    if settings.input != "-":
-        files.require_file(settings.input, "input")
+    path = asking.input_of(settings.input)
     task = custom.get_task(ClassifierSettings(
         task_name="custom", data_dir="", model_dir="", is_regression=True,
         **{name: getattr(settings, name) for name in (
             "text_a_column", "text_b_column", "id_column", "encoding")}))
-    return parsing.read_to_predict(task, settings.input, skips=True)
+    return parsing.read_to_predict(task, path, skips=True)
 
 
 EXAMPLES = (
