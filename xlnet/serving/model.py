@@ -169,7 +169,7 @@ class Model:
         """The results of a list; of one item its result."""
         from_keywords(ErrorSettings, {"errors": errors})
         items, is_one = listed(texts)
-        with jobs.bar(len(items), self._shows_progress) as progress:
+        with jobs.bar(len(items), self._shows_progress and not is_one) as progress:
             found = jobs.results(job, items, errors, progress.update)
         return found[0] if is_one else found
 
