@@ -202,7 +202,7 @@ def test_a_site_whose_name_leads_here_may_not_ask(saved, bound, hosts, host, sta
     ({"instances": [[0.5]], "signature_name": "ids"}, 400, "'ids' is not a list of integers"),
     ({"instances": [[0], [9]], "signature_name": "ids"}, 400, "= 9 is not in [0, 2)"),
     ({"instances": [[4294967296]], "signature_name": "ids"}, 400,
-     "row 0: 'ids' has 4294967296, which is no int32"),
+     "row 0: 'ids' has 4294967296, which is not a value of int32"),
     ({"instances": [[1], [10 ** 30]], "signature_name": "ids"}, 400,
      "row 1: 'ids' is not a list of integers"),
     ({"instances": [[0] * 11], "signature_name": "ids"}, 413, "up to 11 tokens, at most 10"),
@@ -254,7 +254,7 @@ def test_numbers_that_a_float_cannot_be():
     kind = saved_model.Input("x:0", np.dtype("float32"), (-1,))
     assert saved_model._column("x", kind, [[1, 0.1]]).tolist() == [[1, np.float32(0.1)]]
     for wrong in (1e60, float("nan")):
-        with pytest.raises(UserError, match="row 1: 'x' has .*, which is no float32"):
+        with pytest.raises(UserError, match="row 1: 'x' has .*, which is not a value of float32"):
             saved_model._column("x", kind, [[1.0], [wrong]])
 
 
