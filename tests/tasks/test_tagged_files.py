@@ -123,6 +123,12 @@ def test_faulty_columns(tmp_path, text, word, tag, message):
     assert str(e.value).startswith(path + message)
 
 
+def test_a_sentence_with_an_error_is_skipped_alone(tmp_path):
+    path = write(tmp_path, "a (X*\n\nb (Y)\n\nc *\nd\n\ne *\n")
+    sentences = tagged_files.read(path, None, "1", None, True, skips=True)
+    assert [(s.words, s.tags) for s in sentences] == [(("b",), ("B-Y",)), (("e",), ("O",))]
+
+
 # --- JSON lines
 
 def json_line(text, *entities, **more):

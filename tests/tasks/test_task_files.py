@@ -29,13 +29,6 @@ def test_file_without_header_and_its_test_file(tmp_path):
     assert parsing.read_rows(task, tmp_path, "test") == [Row("7", (("She sat.", None),), None)]
 
 
-def test_byte_order_mark_and_carriage_returns(tmp_path):
-    write(tmp_path, "train.tsv", "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\r",
-          "1\t5\t6\tA one.\tA two.\r")
-    assert parsing.read_rows(GLUE["mrpc"], tmp_path, "train") == [
-        Row("0", (("A one.", "A two."),), "1")]
-
-
 def test_only_a_line_feed_ends_a_row(tmp_path):
     text = "a\u0085b\u2028c\x0bd\x0ce\x1cf"
     write(tmp_path, "train.tsv", "sentence\tlabel", text + "\t1", "", "")
@@ -52,11 +45,6 @@ def test_odd_beginnings(tmp_path, name, content, encoding, text):
     (tmp_path / name).write_bytes(content)
     task = dataclasses.replace(GLUE["sst-2"], encoding=encoding)
     assert parsing.read_file(task, str(tmp_path / name), True) == [Row("0", ((text, None),), "1")]
-
-
-def test_official_index_is_the_id(tmp_path):
-    write(tmp_path, "train.tsv", "index\tsentence1\tsentence2\tlabel", "9\ta\tb\tentailment")
-    assert parsing.read_rows(GLUE["rte"], tmp_path, "train")[0].id == "9"
 
 
 def test_both_halves_of_mnli(tmp_path):
@@ -188,12 +176,6 @@ def test_a_cell_of_any_size_is_read(tmp_path):
     text = "a word " * 30000
     write(tmp_path, "test.csv", '"5","%s"' % text)
     assert rows_of("yelp-5", tmp_path, "test", need_labels=True)[0].pairs == ((text, None),)
-
-
-def test_plain_lines(tmp_path):
-    write(tmp_path, "lines", "a\tb", "c\td")
-    rows = parsing.read_file(GLUE["rte"], str(tmp_path / "lines"), False, form="text")
-    assert rows == [Row("0", (("a", "b"),), None), Row("1", (("c", "d"),), None)]
 
 
 # --- Faults: content of the file, what the one line says
@@ -439,7 +421,7 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("name", BROKEN)
+@pytest.mark.parametrize("name", BROKEN)      # and plain lines: x.txt
 def test_rows_that_cannot_be_read_are_skipped_in_their_places(tmp_path, caplog, name):
     text, ids = BROKEN[name]
     (tmp_path / name).write_text(text)
