@@ -84,6 +84,14 @@ def test_a_comment_may_have_as_many_parts_as_there_are_columns(tmp_path):
     assert predicted.words == ("#", "1", "fan")
 
 
+def test_comments_do_not_hide_tabs(tmp_path):
+    text = "# id = 1\n# text = New York\nNew York\tB-LOC\n\n# id = 2\n# text = Yes\nYes\tO\n"
+    sentences = read(write(tmp_path, text))
+    assert [s.words for s in sentences] == [("New York",), ("Yes",)]
+    assert conll_text([s.source for s in sentences], "XY") == text.replace("LOC\n", "LOC\tX\n") \
+        .replace("\tO\n", "\tO\tY\n")
+
+
 def test_what_stands_after_the_last_word_is_kept(tmp_path):
     sentences = read(write(tmp_path, "a O\n\n-DOCSTART- O\n"))
     assert conll_text([s.source for s in sentences], [["O"]]) == (

@@ -117,8 +117,7 @@ def _form_of(path, lines, need_tags):
     if path.endswith((".json", ".jsonl")) or re.match(r'\{\s*"|\[\s*[{"\[]', lines.start()):
         return "jsonl"
     looked_at = lines.first(_LOOKED_AT)
-    rows = [line for line in looked_at if line.strip()
-            and not line.startswith((_DOCUMENT, "# "))]
+    rows = _without_comments(looked_at)
     if need_tags or not rows or rows[0].startswith(_CONLL_2012) or _separator(rows) == "\t":
         return "conll"
     if _is_text(path, rows, any(not line.strip() for line in looked_at)):
@@ -126,6 +125,10 @@ def _form_of(path, lines, need_tags):
                   "line)", path)
         return "text"
     return "conll"
+
+
+def _without_comments(lines):
+    return [line for line in lines if line.strip() and not line.startswith((_DOCUMENT, "# "))]
 
 
 def _separator(rows):
@@ -177,8 +180,7 @@ class _ConllReader:
     def __init__(self, path, lines, word_column, tag_column, need_tags, delimiter):
         self._path = path
         self._lines = lines
-        self._separator = delimiter or _separator(
-            [line for line in lines.first(_LOOKED_AT) if line.strip()])
+        self._separator = delimiter or _separator(_without_comments(lines.first(_LOOKED_AT)))
         self._is_2012 = lines.start().startswith(_CONLL_2012)
         if self._is_2012 and (word_column, tag_column) == ("1", None):
             word_column, tag_column = _CONLL_2012_COLUMNS
