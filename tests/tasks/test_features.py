@@ -271,12 +271,12 @@ def test_records_are_found_again_by_content(tiny, tmp_path):
 
 
 @pytest.mark.parametrize("cut", (0, 10, -1))
-def test_damaged_records_are_made_anew(tiny, tmp_path, caplog, cut):
+def test_damaged_records_are_written_again(tiny, tmp_path, caplog, cut):
     path = pathlib.Path(write(tmp_path, _examples(3), tiny, label_names=LABELS))
-    whole = path.read_bytes()
-    path.write_bytes(whole[:cut])
+    complete = path.read_bytes()
+    path.write_bytes(complete[:cut])
     assert write(tmp_path, _examples(3), tiny, label_names=LABELS) == str(path)
-    assert path.read_bytes() == whole
+    assert path.read_bytes() == complete
     assert caplog.messages == ["note: %s is damaged, it is written again" % path]
 
 
@@ -305,8 +305,8 @@ def test_what_is_lost_of_the_texts_is_counted(tiny, tmp_path):
     assert "of the pieces are unknown to the vocabulary; is it one of this language?" in warnings[0]
     assert warnings[1] == "33.3 % of the rows are cut; see --max_seq_length and --long_document"
     assert encoding.Seen(1000, 10, 100, 1).warnings() == []
-    whole = encoding.write_records(str(tmp_path), "x", examples, tiny, Layout(24, False, "sliding"),
+    complete = encoding.write_records(str(tmp_path), "x", examples, tiny, Layout(24, False, "sliding"),
                                    label_names=LABELS).seen
-    assert (whole.examples, whole.cut) == (3, 0)
+    assert (complete.examples, complete.cut) == (3, 0)
     assert encoding.write_records(str(tmp_path), "x", examples, tiny, Layout(
         24, False, "head_tail"), label_names=LABELS).seen.cut == 1

@@ -71,7 +71,7 @@ def test_columns_by_name_between_tabs(tmp_path):
 
 
 def test_a_comment_may_have_as_many_parts_as_there_are_columns(tmp_path):
-    """In CoNLL-U's form; elsewhere # is a word, whatever stands beside it, as are hashtags."""
+    """In CoNLL-U's form; elsewhere # is a word, whatever its columns are, as are hashtags."""
     text = "# id = 1\nEU x y B-ORG\nsays x y O\n\n# id = 2\n# x y O\n# x y B-X\n\n#tag x y z\n"
     first, second, third = sentences = read(write(tmp_path, text))
     assert [s.words for s in sentences] == [("EU", "says"), ("#", "#"), ("#tag",)]
@@ -92,7 +92,7 @@ def test_comments_do_not_hide_tabs(tmp_path):
         .replace("\tO\n", "\tO\tY\n")
 
 
-def test_what_stands_after_the_last_word_is_kept(tmp_path):
+def test_lines_after_the_last_word_are_kept(tmp_path):
     sentences = read(write(tmp_path, "a O\n\n-DOCSTART- O\n"))
     assert conll_text([s.source for s in sentences], [["O"]]) == (
         "a O O\n\n-DOCSTART- O O\n")
