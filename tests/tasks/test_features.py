@@ -305,8 +305,7 @@ def test_what_is_lost_of_the_texts_is_counted(tiny, tmp_path):
     assert "of the pieces are unknown to the vocabulary; is it one of this language?" in warnings[0]
     assert warnings[1] == "33.3 % of the rows are cut; see --max_seq_length and --long_document"
     assert encoding.Seen(1000, 10, 100, 1).warnings() == []
-    complete = encoding.write_records(str(tmp_path), "x", examples, tiny, Layout(24, False, "sliding"),
-                                   label_names=LABELS).seen
-    assert (complete.examples, complete.cut) == (3, 0)
-    assert encoding.write_records(str(tmp_path), "x", examples, tiny, Layout(
-        24, False, "head_tail"), label_names=LABELS).seen.cut == 1
+    for mode, cut in (("sliding", 0), ("head_tail", 1)):
+        seen = encoding.write_records(str(tmp_path), "x", examples, tiny, Layout(24, False, mode),
+                                      label_names=LABELS).seen
+        assert (seen.examples, seen.cut) == (3, cut)
