@@ -85,7 +85,7 @@ def test_a_comment_may_have_as_many_parts_as_there_are_columns(tmp_path):
 
 
 def test_comments_do_not_hide_tabs(tmp_path):
-    text = "# id = 1\n# text = New York\nNew York\tB-LOC\n\n# id = 2\n# text = Yes\nYes\tO\n"
+    text = "#id = 1\n# text = New York\nNew York\tB-LOC\n\n# id = 2\n# text = Yes\nYes\tO\n"
     sentences = read(write(tmp_path, text))
     assert [s.words for s in sentences] == [("New York",), ("Yes",)]
     assert conll_text([s.source for s in sentences], "XY") == text.replace("LOC\n", "LOC\tX\n") \
@@ -122,7 +122,7 @@ def test_a_file_without_tags(tmp_path):
     ("word tag word\na O b\n", "word", "tag", ": 2 columns are called 'word'; expected one"),
     ("a\nb\n", "1", None, ": column 1 is that of the words and of the tags"),
     ("\n", "1", None, ": the file is empty"),
-    ("-DOCSTART- O\n", "1", None, ": no words"),
+    ("-DOCSTART- O\n", "1", None, ": no words"), ("#id = 1 O\n", "1", None, ": no words"),
 ])
 def test_faulty_columns(tmp_path, text, word, tag, message):
     path = write(tmp_path, text)

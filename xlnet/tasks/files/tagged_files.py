@@ -186,15 +186,14 @@ class _ConllReader:
             word_column, tag_column = _CONLL_2012_COLUMNS
             _log.info("note: %s is read as CoNLL-2012: words in column %s, entities in column %s",
                       path, word_column, tag_column)
-        names = [name for name in (word_column, tag_column) if name and not name.isdecimal()]
-        self._header = next((i for i, line in enumerate(lines) if line.strip(" \t")), None) \
-            if names else None
-        first_row = next((row for row in enumerate(lines) if self._is_row(*row)), None)
+        self._header, line = None, ""
+        if any(name and not name.isdecimal() for name in (word_column, tag_column)):
+            self._header, line = next(pair for pair in enumerate(lines) if pair[1].strip(" \t"))
+        first_row = next((pair for pair in enumerate(lines) if self._is_row(*pair)), None)
         if first_row is None:
             raise UserError("%s: no words" % path)
         # The line that has all columns.
-        self._model, line = first_row if self._header is None else next(
-            itertools.islice(enumerate(lines), self._header, None))
+        self._model, line = first_row if self._header is None else (self._header, line)
         self._columns = self._cells(line)
         self._width = len(self._columns)
         self._word = self._position(word_column)
@@ -210,7 +209,8 @@ class _ConllReader:
 
     def _is_row(self, i, line):
         return bool(line.strip(" \t")) and i != self._header \
-            and not line.startswith((_DOCUMENT, "# ", "#\t", _CONLL_2012))
+            and not line.startswith((_DOCUMENT, "# ", "#\t", _CONLL_2012)) \
+            and not (line.startswith("#") and " = " in line)
 
     def _cells(self, line):
         if self._separator == " ":
@@ -264,7 +264,8 @@ class _ConllReader:
                 yield last
             last = sentence
         errors.end(self._path, skips and bool(last))
-        assert last, "there is a row, and no error"
+        if last is None:
+            raise UserError("%s: no words" % self._path)
         if self._suffixed.count:
             _log.info("note: %s: %d tags such as PER-B are read, and predicted, as B-PER: line %s",
                       self._path, self._suffixed.count, self._suffixed)
