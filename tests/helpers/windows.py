@@ -32,5 +32,5 @@ def readings(tokens):
 def all_segments(reading, seed=0, seq_len=SEQ_LEN, reuse_len=REUSE_LEN):
     count = windows.count_windows(len(reading.ids), seq_len, reuse_len)
     begins = reuse_len * np.arange(count)
-    return begins, windows.draw_segments(reading, begins, seq_len, reuse_len,
-                                         np.random.default_rng(seed))
+    return begins, windows.sample_segments(reading, begins, seq_len, reuse_len,
+                                           np.random.default_rng(seed))
