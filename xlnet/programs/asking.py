@@ -1,4 +1,4 @@
-"""What programs that ask a model share: which model, where texts come from, where answers go."""
+"""What programs that query a model share: the model, the input texts, the output."""
 
 import contextlib
 import dataclasses
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class AskingSettings(Settings):
-    """Texts from one of three places."""
+    """The texts: exactly one of text, input, interactive."""
     text: Optional[str] = setting(None, "the text")
     input: Optional[str] = setting(None, "files of texts, one a line: paths and patterns with "
                                    "commas between; -: standard input", aliases=("input_file",))
     encoding: Optional[str] = as_in(InputSettings, "encoding")
-    interactive: bool = setting(False, "ask for a text, answer, and ask again")
-    output: Optional[str] = setting(None, "file of JSON lines to write the answers to instead of "
-                                    "showing them; \"-\": standard output", is_result=True)
+    interactive: bool = setting(False, "prompt for texts, one after another")
+    output: Optional[str] = setting(None, "file of JSON lines to write instead of showing the "
+                                    "outputs; -: standard output", is_result=True)
 
     def check(self) -> None:
         from xlnet.tokenization.tokenizer import is_text
@@ -43,7 +43,7 @@ class AskingSettings(Settings):
         if self.text is not None and not is_text(self.text):
             raise UserError("text: found %.80r, expected UTF-8" % self.text)
         if self.interactive and self.output:
-            raise UserError("output: interactive answers are shown; give text or input with it")
+            raise UserError("output: interactive outputs are shown; give text or input with it")
 
     def texts(self) -> Iterator[str]:
         """The texts of the flag or of the files, without blank lines."""
@@ -90,11 +90,12 @@ def load(settings: LoadSettings) -> "Model":
 
 def run(settings: AskingSettings, answer: Callable[[str], Iterable[dict[str, Any]]],
         show: Callable[[str], None]) -> None:
-    """Answers all texts.
+    """Queries the model with all texts.
 
     Args:
-      settings: `AskingSettings`. answer: function from a text to the JSON objects of its
-        answers. show: function from a text, that prints them.
+      settings: says which, and where the outputs go.
+      answer: returns the outputs for a text, as JSON objects.
+      show: prints the outputs for a text.
     """
     if settings.interactive:
         _talk(show)
@@ -110,11 +111,11 @@ def run(settings: AskingSettings, answer: Callable[[str], Iterable[dict[str, Any
 
 
 def _talk(show):
-    """Asks until the input ends; what is wrong with a text is said, and the next one asked for."""
+    """Prompts until the input ends; an error in a text is shown and does not end the program."""
     prompt = "> " if sys.stdin.isatty() else ""
     while True:
         print(prompt, end="", flush=True)
-        line = sys.stdin.buffer.readline()      # bytes: of those that are no text the talk goes on
+        line = sys.stdin.buffer.readline()      # bytes, which need not be UTF-8
         if not line:
             return
         try:

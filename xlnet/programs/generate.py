@@ -1,12 +1,11 @@
-"""Writes on from texts."""
+"""Generates text with a pretrained model, causal or permutation: sampled, greedy or by beam search.
+
+The text is shown as it is generated.
+"""
 
 from xlnet import cli
 from xlnet.programs import asking
 from xlnet.serving.settings import GenerationSettings, LoadSettings, stop_texts
-
-ABOUT = """writes on from a text with a pretrained model, causal or permutation: sampled, greedy or
-by beams; shown as it is written.
-"""
 
 
 def main(model_settings: LoadSettings, settings: asking.AskingSettings,
@@ -32,12 +31,7 @@ def main(model_settings: LoadSettings, settings: asking.AskingSettings,
         asking.run(settings, answer, show)
 
 
-EXAMPLES = (
-    "--model_dir=model --text='Once upon' --top_p=0.9 --seed=1",
-    "--model_dir=model --interactive --method=beam",
-)
-
-
 def run() -> None:
-    cli.run(main, LoadSettings, asking.AskingSettings, GenerationSettings, about=ABOUT,
-            examples=EXAMPLES)
+    cli.run(main, LoadSettings, asking.AskingSettings, GenerationSettings, about=__doc__, examples=(
+        "--model_dir=model --text='Once upon' --top_p=0.9 --seed=1",
+        "--model_dir=model --interactive --method=beam"))
