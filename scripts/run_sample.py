@@ -22,7 +22,7 @@ SEQ_LEN, REUSE_LEN = 128, 64
 INIT_STD = "--init_std=0.08"
 CLASSIFY = ("--task_name=custom", "--id_column=id", "--text_a_column=text", "--label_column=label",
             "--max_seq_length=96", "--train_batch_size=16", "--learning_rate=2e-3",
-            "--warmup_share=0.1", "--summary_type=mean", "--save_steps=1000", "--eval_steps=0",
+            "--warmup_ratio=0.1", "--summary_type=mean", "--save_steps=1000", "--eval_steps=0",
             "--log_steps=50", INIT_STD)
 
 

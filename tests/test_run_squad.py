@@ -303,7 +303,7 @@ WRONG = (
     (dict(task_name="squad2", metric="accuracy"), 1, "task squad2 has no accuracy"),
     (dict(metric="accuracy"), 1, "task custom has no accuracy"),
     (dict(class_weights="balanced"), 1,
-     "class_weights: task custom is no classification into classes"),
+     "class_weights: task custom is not a classification into classes"),
     (dict(label_smoothing=.1), 1, "label_smoothing: task custom has no classes"),
 )
 

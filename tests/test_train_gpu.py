@@ -209,8 +209,8 @@ BAD = {
     "replicas do not divide": (dict(num_core_per_host=3), 1, "which 3 replicas of 1 micro-batches"),
     "micro-batches do not divide": (dict(grad_accum_steps=3), 1, "which 1 replicas of 3 micro-"),
     "hosts without TF_CONFIG": (dict(num_hosts=2), 1, "num_hosts is 2, but TF_CONFIG names 0"),
-    "two kinds of warm-up": (dict(warmup_share=0.5), 1,
-                             "warmup_share and warmup_steps are both given"),
+    "two kinds of warm-up": (dict(warmup_ratio=0.5), 1,
+                             "warmup_ratio and warmup_steps are both given"),
     "same_length alone": (dict(same_length=True), 1, "it belongs to --objective=causal"),
 }
 

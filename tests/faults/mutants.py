@@ -76,7 +76,7 @@ MUTANTS = (
     ("tasks/metrics/split_metrics", "else len(names) - 1", "else 0",
      "test_reports_tables"),
     ("tasks/files/schemes", " or label != open_label)", ")", "tasks/test_schemes"),
-    ("tasks/types/ranking", "_trec_ndcg(2 ** grades - 1", "_trec_ndcg(grades",
+    ("tasks/types/ranking", "_trec_ndcg(2 ** relevance - 1", "_trec_ndcg(relevance",
      "tasks/test_ranking"),
     ("tasks/files/readers", "enumerate(\n        lines, 1)", "enumerate(\n        lines, 0)",
      "test_reports_tables tasks/test_task_files tasks/test_tasks"),

@@ -30,7 +30,7 @@ from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSe
 from xlnet.tasks.features import encoding
 from xlnet.tasks.files import json_stream, parsing
 from xlnet.tasks.types import custom
-from xlnet.text import corpus, reading
+from xlnet.text import corpus, reading, recognition
 from xlnet.text.sentences import sentences_and_joints, split_sentences
 from xlnet.tokenization.offsets import Aligner
 from xlnet.tokenization.tokenizer import Tokenizer, clean_lines, clean_text
@@ -149,7 +149,7 @@ def streams(draw, place):
     end = len(content)
     borders = [0, min(cut, end), end]
     try:
-        found = reading.look(path)
+        found = recognition.look(path)
     except UserError:       # refused, as UTF-16
         return
     if found.is_whole:
@@ -158,7 +158,7 @@ def streams(draw, place):
         line for begin, end in zip(edges, edges[1:]) if begin < end for line in reading.read_chunk(
             reading.Chunk(path, begin, end, found), settings, collections.Counter())]
         for edges in ([0, end], borders))
-    assert [line[:3] for line in whole] == [line[:3] for line in parts]
+    assert [line[:2] for line in whole] == [line[:2] for line in parts]
     tokens = [array for array in corpus.tokenize(
         reading.Chunk(path, 0, end, found), settings, place.tokenizer, collections.Counter(),
         reading.Seen(0, end))]

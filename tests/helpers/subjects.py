@@ -131,7 +131,7 @@ def _read_text(name):
     def read(folder):
         settings = CorpusSettings(input_glob="", save_dir="", sp_path="")
         path = str(folder / name)
-        return [tuple(line[1:]) for chunk in reading.cut([path], files.size(path))
+        return [tuple(line) for chunk in reading.cut([path], files.size(path))
                 for line in reading.read_chunk(chunk, settings, collections.Counter())]
     return read
 

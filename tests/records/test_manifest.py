@@ -45,7 +45,7 @@ def test_records_of_the_versions_before_are_read(directory, version):
 @pytest.mark.parametrize("version", [1, 5, None, "3"])
 def test_other_versions_are_refused(directory, version):
     rewrite(directory, format_version=version)
-    with pytest.raises(UserError, match="format_version is %r, this program reads 2, 3 and 4" % (
+    with pytest.raises(UserError, match="format_version is %r, this program reads 2 to 4" % (
             version,)):
         Manifest.read(str(directory))
 

@@ -92,6 +92,20 @@ def test_a_stopped_run_goes_on(place, model, monkeypatch):
         % (place / "v.npy")]
 
 
+def test_bad_texts_are_named_and_left_out(place, model):
+    (place / "holes.txt").write_bytes(b"kamat telok\nsol \xff\n\nrokmi\n")
+    path, out = place / "holes.txt", place / "holes.jsonl"
+    done = extract(place, "holes.jsonl", texts="holes.txt", run=command.run)
+    assert done.returncode == 1
+    assert "%s:2: not UTF-8" % path in done.stderr and "%s:3: " % path in done.stderr
+    assert done.errors[-1] == (
+        "xlnet features: input %s: 2 of 4 texts are bad and have no vector" % path)
+    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [line["id"] for line in lines] == ["0", "3"]
+    np.testing.assert_allclose([line["vector"] for line in lines],
+                               model.vectors(["kamat telok", "rokmi"]), atol=1e-6)
+
+
 @pytest.mark.parametrize("flags, said", [
     (dict(output="v.csv"), "output: v.csv"),
     (dict(output="n.npy", pooling="none"), "with pooling none each text has as many as"),

@@ -295,7 +295,7 @@ def test_damaged_records_are_made_anew(tiny, tmp_path, caplog, cut):
     path.write_bytes(whole[:cut])
     assert write(tmp_path, _examples(3), tiny, label_names=LABELS) == str(path)
     assert path.read_bytes() == whole
-    assert caplog.messages == ["note: %s is damaged, it is made anew" % path]
+    assert caplog.messages == ["note: %s is damaged, it is written again" % path]
 
 
 def test_no_half_file_is_left(tiny, tmp_path):

@@ -14,7 +14,7 @@ from helpers.vocabulary import train_tiny_model
 from xlnet import tables
 from xlnet.errors import UserError
 from xlnet.tasks.features import encoding
-from xlnet.tasks.files import decoding, parsing, row_store
+from xlnet.tasks.files import decoding, parsing, row_store, tagged_files
 from xlnet.tasks.files.decoding import Lines
 from xlnet.tasks.files.faults import Found
 from xlnet.tasks.types import custom, known
@@ -136,6 +136,15 @@ def test_memory_does_not_grow_with_a_file_of_tags(name, text, tmp_path, small_pa
     assert after - before < 4 * (large - small)
 
 
+def test_a_list_in_one_line_is_never_in_memory(tmp_path, small_parts):
+    (tmp_path / "x.json").write_text("[%s]" % tagged_json(500).strip().replace("\n", ","))
+    tracemalloc.start()
+    assert sum(1 for _ in tagged_files.read(str(tmp_path / "x.json"), None, "1", None, True)) == 500
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < os.path.getsize(tmp_path / "x.json") / 2
+
+
 # ---- lines
 
 TEXTS = ("a\nb", "\n\n a\r\n\n\r\nb\n", "\u2028é文😀\x85\n\x0c|\n" * 9, "one line",
@@ -154,6 +163,7 @@ def test_lines_are_the_same_wherever_the_file_is_cut(name, size, monkeypatch):
         assert list(zip(lines, lines)) == list(zip(expected, expected))     # both at once
         assert lines.first(1) == expected[:1] and "".join(lines.chunks()) == text
         assert lines.start() and lines.start()[0] == text.lstrip()[0]
+        assert not any(chunk.endswith("\r") for chunk in lines.chunks())   # \r\n in one of them
 
 
 def test_a_file_of_blanks_has_no_lines():

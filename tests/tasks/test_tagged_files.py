@@ -111,6 +111,7 @@ def test_a_file_without_tags(tmp_path):
     ("a O\n", "0", "2", ": no column '0' (columns: 1, 2)"),
     ("word tag\na O\n", "word", "tags", ": no column 'tags'; did you mean 'tag'? (columns: word"),
     ("word tag\na O X\n", "word", "tag", ":2: 3 column(s), expected 2 as in line 1"),
+    ("word tag word\na O b\n", "word", "tag", ": 2 columns are called 'word'; expected one"),
     ("a\nb\n", "1", None, ": column 1 is that of the words and of the tags"),
     ("\n", "1", None, ": the file is empty"),
     ("-DOCSTART- O\n", "1", None, ": no words"),
@@ -174,6 +175,7 @@ def test_spaces_at_the_ends_of_an_entity_do_not_count(tmp_path, caplog):
 
 @pytest.mark.parametrize("line, message", [
     ("{", "not valid JSON: "),
+    ('{"text": "a\\ud83d", "entities": []}', "an escape such as \\ud83d that is half a character"),
     ("[]", "expected a JSON object, found list"),
     ('{"text": " ", "entities": []}', "'text' is empty, expected a text"),
     ('{"entities": []}', "no 'text' or 'tokens' or 'words' (keys: entities)"),
@@ -193,6 +195,14 @@ def test_faulty_json(tmp_path, line, message):
     with pytest.raises(UserError) as e:
         read(path)
     assert str(e.value).startswith("%s:2: %s" % (path, message))
+
+
+def test_pairs_of_text_and_entities(tmp_path):
+    """As spaCy has them: one on each line, or in a list."""
+    pair = '["a", {"entities": [[0, 1, "X"]]}]'
+    for text in ("\n%s\n%s\n", "[%s, %s]\n", "[\n%s,\n%s]"):
+        assert [one.tags for one in read(write(tmp_path, text % (pair, pair), "a.json"))] == [
+            ("B-X",), ("B-X",)]
 
 
 def test_other_keys(tmp_path):

@@ -43,6 +43,17 @@ def test_only_a_line_feed_ends_a_row(tmp_path):
     assert rows == [Row("0", ((text, None),), "1")]
 
 
+@pytest.mark.parametrize("name, content, encoding, text", (
+    ("x.tsv", b"\xff\xfe" + "sentence\tlabel\na\t1\n".encode("utf-16-le"), "utf-16-le", "a"),
+    ("x.csv", "\ufeff\ufeffsentence,label\na,1\n".encode("gb18030"), "gb18030", "a"),
+    ("x.tsv", b"\n" * 60 + b"sentence\tlabel\na\t1\n", None, "a"),
+    ("x.csv", b" \n" * 60 + b"sep=;\nsentence;label\na;1\n", None, "a")))
+def test_odd_beginnings(tmp_path, name, content, encoding, text):
+    (tmp_path / name).write_bytes(content)
+    task = dataclasses.replace(GLUE["sst-2"], encoding=encoding)
+    assert parsing.read_file(task, str(tmp_path / name), True) == [Row("0", ((text, None),), "1")]
+
+
 def test_official_index_is_the_id(tmp_path):
     write(tmp_path, "train.tsv", "index\tsentence1\tsentence2\tlabel", "9\ta\tb\tentailment")
     assert parsing.read_rows(GLUE["rte"], tmp_path, "train")[0].id == "9"
@@ -129,12 +140,12 @@ def test_one_language_of_several(tmp_path):
 
 
 def test_a_directory_of_texts(tmp_path):
-    for label, name in (("pos", "10_7"), ("pos", "9_8"), ("neg", "0_1")):
+    for label, name in (("pos", "10_7"), ("pos", "9_8"), ("neg", "0_1"), ("pos", "²1")):
         (tmp_path / "test" / label).mkdir(parents=True, exist_ok=True)
         write(tmp_path / "test" / label, name + ".txt", "A <br /><br />text.", "")
     rows = rows_of("imdb", tmp_path, "test", need_labels=True)
-    assert [row.id for row in rows] == ["neg/0_1", "pos/9_8", "pos/10_7"]
-    assert [row.label for row in rows] == ["neg", "pos", "pos"]
+    assert [row.id for row in rows] == ["neg/0_1", "pos/9_8", "pos/10_7", "pos/²1"]
+    assert [row.label for row in rows] == ["neg", "pos", "pos", "pos"]
     assert rows[0].pairs == (("A   text.", None),)
     (tmp_path / "test" / "neg" / "0_1.txt").write_text(" ")
     with pytest.raises(UserError, match="0_1.txt: column 'text' is empty"):
@@ -158,6 +169,10 @@ def test_articles_with_questions(tmp_path):
     assert len(rows_of("race-high", tmp_path, "dev")) == 2
     (tmp_path / "dev" / "high" / "4.txt").write_text('{"article": "a", "questions": ["x"]}')
     with pytest.raises(UserError, match="4.txt: expected article, questions and as many lists"):
+        rows_of("race", tmp_path, "dev")
+    (tmp_path / "dev" / "high" / "4.txt").write_text(json.dumps(dict(
+        article="a", questions=["Who?", "Why?"], options=[list("wxyz")] * 2, answers=["B"])))
+    with pytest.raises(UserError, match="4.txt: expected as many answers as questions, 2"):
         rows_of("race", tmp_path, "dev")
 
 
@@ -206,6 +221,18 @@ FAULTS = {
     "empty text": ("rte", RTE + "0\ta\t \tentailment\n", "dev.tsv:2: column 'sentence2' is empty"),
     "not UTF-8": ("rte", RTE.encode() + b"0\ta\tb\tentailment\n1\t\xe9\tb\tentailment\n",
                   "dev.tsv:3: not UTF-8: byte 0xe9 at column 3; it looks like cp1252 "),
+    "not UTF-8 after a byte order mark": (
+        "rte", b"\xef\xbb\xbfind\xe9x\n",
+        "dev.tsv:1: not UTF-8: byte 0xe9 at column 4; it looks like cp1252 (indéx)"),
+    "half a character in a name": (
+        "tnews", '{"label": "100", "sentence": "a", "id": "\\ud83d"}\n',
+        "dev.json:1: not UTF-8: bytes or escapes that are no characters"),
+    "a row without the column that selects rows": (
+        "xnli-de", "gold_label\tsentence1\tsentence2\tlanguage\nneutral\ta\tb\n",
+        "xnli.dev.tsv:2: 3 column(s), expected 4"),
+    "a carriage return in a cell": (
+        "yelp-5", '"5","a"\n"4",b\rc\n',
+        "test.csv:2: not CSV: a carriage return in a cell without quotation marks"),
     "Chinese of older programs": (
         "tnews", '{"label": "100", "sentence": "这是一个很好的句子"}\n'.encode("gb18030"),
         "dev.json:1: not UTF-8: byte 0xd5 at column 31; it looks like gb18030"),
@@ -244,7 +271,9 @@ def test_fault(fault, tmp_path):
     name, content, message = FAULTS[fault]
     content = content if isinstance(content, bytes) else content.encode()
     split = "dev" if "dev" in TASKS[name].files else "test"
-    (tmp_path / TASKS[name].files[split]).write_bytes(content)
+    path = tmp_path / np.ravel(TASKS[name].files[split])[0]
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(content)
     with pytest.raises(UserError) as e:
         parsing.read_rows(TASKS[name], str(tmp_path), split, need_labels=True)
     assert message in str(e.value) and str(tmp_path) in str(e.value)
@@ -257,7 +286,7 @@ def test_the_first_twenty_faults_are_listed(tmp_path, caplog):
     with pytest.raises(UserError, match="dev.tsv:2: unknown label 'x0' .* .and 24 more faulty"):
         parsing.read_rows(GLUE["rte"], str(tmp_path), "dev")
     lines = caplog.messages[0].splitlines()
-    assert lines[0] == "25 faulty rows, the first 20 faults:" and len(lines) == 21
+    assert lines[0] == "25 faulty rows, the first 20 errors:" and len(lines) == 21
     assert "dev.tsv:21: unknown label 'x19'" in lines[20]
 
 
@@ -428,6 +457,14 @@ def test_a_row_of_bad_bytes_is_skipped(tmp_path, caplog):
     rows = parsing.read_to_predict(GLUE["rte"], str(tmp_path / "x.tsv"), skips=True)
     assert [row.pairs for row in rows] == [(("a", "b"),), (), (("é", "b"),)]
     assert "x.tsv:3: not UTF-8: bytes or escapes" in caplog.text
+
+
+@pytest.mark.parametrize("row", (b"\xc3(\ta\tb", b"\xc3(\t\xc3(\tb"))
+def test_a_row_whose_name_is_bad_bytes_is_called_by_its_number(tmp_path, row):
+    """So that it can be written to the prediction file."""
+    (tmp_path / "x.tsv").write_bytes(b"index\tsentence1\tsentence2\n" + row + b"\n5\ta\tb\n")
+    rows = parsing.read_to_predict(GLUE["rte"], str(tmp_path / "x.tsv"), skips=True)
+    assert rows == [Row("0", (), None), Row("5", (("a", "b"),), None)]
 
 
 def test_a_file_without_any_row_to_read_is_refused_all_the_same(tmp_path):

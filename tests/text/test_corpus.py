@@ -106,6 +106,16 @@ def test_bad_ids_are_refused_with_their_line_or_skipped(tmp_path, content, messa
     assert counts["not token ids"] == 1
 
 
+def test_a_bad_id_in_a_table_is_named(tmp_path):
+    """Its column does not have the usual name."""
+    path = tmp_path / "a.csv"
+    path.write_text("ids\n1 2\n3 x\n")
+    chunk, = reading.cut([str(path)], json_field="ids")
+    with pytest.raises(UserError, match="a.csv, line 3: 'x' is not a token id"):
+        list(corpus.tokenize(chunk, settings(from_raw_text=False, json_field="ids"), TOKENIZER,
+                             collections.Counter()))
+
+
 # Blocks and passes.
 
 def marked_documents(count, seed=0):

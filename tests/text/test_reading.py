@@ -13,7 +13,7 @@ import pytest
 from xlnet import files
 from xlnet.errors import UserError
 from xlnet.settings.data import CorpusSettings
-from xlnet.text import reading, text_forms
+from xlnet.text import reading, recognition, text_forms
 
 WHOLE = 1 << 30
 
@@ -106,7 +106,7 @@ def test_chunks_cover_each_file(tmp_path):
 def test_chunks_are_enough_for_many_machines_and_not_too_many(monkeypatch, sizes, chunk_bytes,
                                                               count):
     monkeypatch.setattr(files, "size", lambda path: sizes[int(path)])
-    monkeypatch.setattr(reading, "look", lambda *_: reading.Form())
+    monkeypatch.setattr(recognition, "look", lambda *_: reading.Form())
     chunks = reading.cut([str(number) for number in range(len(sizes))])
     assert max((chunk.end - chunk.begin for chunk in chunks), default=0) <= chunk_bytes
     assert len(chunks) == count
@@ -155,8 +155,9 @@ def test_books(tmp_path):
     assert documents(lines) == [
         ["TITLE", "Call me Ishmael.", "Some years ago--never mind.", "So to-day.", "New one"],
         ["Part two"], ["第一回。", "好 abc"]]
-    assert [reading.place(line).split(", ")[1] for line in lines[1:5]] == ["line 3"] * 3 + [
-        "line 10"]
+    chunk, = reading.cut([str(tmp_path / "a.txt")])
+    assert [reading.place(chunk, line.offset).split(", ")[1] for line in lines[1:5]] == [
+        "line 3"] * 3 + ["line 10"]
 
 
 def test_records(tmp_path):
@@ -165,7 +166,8 @@ def test_records(tmp_path):
     for name in ("a.jsonl", "a.JSONL.gz"):
         lines, _ = read(write(tmp_path / name, content))
         assert documents(lines) == [["One.", "Two.", "Three", "Four"], ["é\u2028f"]]
-    assert reading.place(lines[-1]).endswith("line 5")
+    chunk, = reading.cut([str(tmp_path / "a.JSONL.gz")])
+    assert reading.place(chunk, lines[-1].offset).endswith("line 5")
     path = write(tmp_path / "b.jsonl", '{"body": "b", "text": 1}')
     assert documents(read(path, json_field="body")[0]) == [["b"]]
 
@@ -184,6 +186,7 @@ FORMS = [       # name, content, kind, documents
     ("a.csv", 'id,text\n1,"Is. B\nC ""D"""\n2,E\n,\n', "table", [["Is.", "B", 'C "D"'], ["E"]]),
     ("a.csv.gz", 'text\nA\nB\n', "table", [["A"], ["B"]]),
     ("a.txt", 'id\ttext\n1\tA, b\n', "table", [["A, b"]]),
+    ("a.txt", 'id\ttext\n1\tA\n2\t\n\n', "table", [["A"]]),       # the last cell is empty
     ("wiki_00", ARTICLES, "articles",
      [["A > B", "One <b>.", "Two.", "Three."], ["B", "Four."]]),
     ("a.txt", "One\rtwo\r\rthree\r", "text", [["One", "two"], ["three"]]),
@@ -197,7 +200,7 @@ FORMS = [       # name, content, kind, documents
 @pytest.mark.parametrize("name, content, kind, expected", FORMS)
 def test_the_form_is_found_by_content(tmp_path, name, content, kind, expected, chunk_bytes):
     path = write(tmp_path / name, content)
-    assert reading.look(str(path)).kind == kind
+    assert recognition.look(str(path)).kind == kind
     assert documents(read(path, chunk_bytes)[0]) == expected
     packed = tmp_path / "packed_under_another_name"
     packed.write_bytes(gzip.compress(content.encode("utf-8")))
@@ -214,7 +217,7 @@ def test_the_form_is_found_by_content(tmp_path, name, content, kind, expected, c
     "[1] A reference.\n[2] Another.\n\nthird\n", "<doctor> To be.\n\nthird\n"])
 def test_plain_text_that_begins_as_other_forms_do(tmp_path, content):
     path = write(tmp_path / "a.txt", content)
-    assert reading.look(str(path), "text").kind == reading.TEXT
+    assert recognition.look(str(path), "text").kind == reading.TEXT
     assert [line.text for line in read(path)[0]] == content.replace("\n\n", "\n").splitlines()
 
 
@@ -228,9 +231,11 @@ def test_quotation_marks_between_tabs(tmp_path, name, content, expected):
     assert documents(read(write(tmp_path / name, content))[0]) == [[text] for text in expected]
 
 
-def test_a_byte_order_mark_is_no_text_where_the_encoding_is_given(tmp_path):
-    path = write(tmp_path / "a.txt", b"\xef\xbb\xbfA\n")
-    assert [line.text for line in read(path, encoding="utf8")[0]] == ["A"]
+@pytest.mark.parametrize("encoding", ["utf8", "utf-8-sig"])
+def test_a_byte_order_mark_is_no_text_where_the_encoding_is_given(tmp_path, encoding):
+    settings(encoding=encoding).check()
+    path = write(tmp_path / "a.txt", b"\xef\xbb\xbfA\n\nb\n")
+    assert [line.text for line in read(path, 2, encoding=encoding)[0]] == ["A", "b"]
 
 
 @pytest.mark.parametrize("content, reason", [
@@ -325,7 +330,7 @@ def test_chunks_of_any_size_give_the_same_lines(generated):
         for chunk_bytes in (1, 2, 3, 5, 8, 13, 40):
             lines, again = read(path, chunk_bytes, **values)
             assert again == skipped
-            if skipped or reading.look(path).kind == "articles" or \
+            if skipped or recognition.look(path).kind == "articles" or \
                     values["text_format"] in ("book", "wikitext"):
                 lines, whole = unmarked(lines), unmarked(whole)
             assert lines == whole, (path, chunk_bytes)

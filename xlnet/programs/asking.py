@@ -1,12 +1,13 @@
 """What programs that query a model share: the model, the input texts, the output."""
 
+import collections
 import contextlib
 import dataclasses
 import json
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Callable, Optional
+from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
 import xlnet
 from xlnet import encodings, files
@@ -45,9 +46,9 @@ class AskingSettings(Settings):
         if self.interactive and self.output:
             raise UserError("output: interactive outputs are shown; give text or input with it")
 
-    def texts(self) -> Iterator[str]:
-        """The texts of the flag or of the files, without blank lines."""
-        return iter([self.text or ""]) if self.input is None else texts_of(
+    def texts(self) -> Iterator[tuple[str, Union[str, UserError]]]:
+        """Where each text is, and the text; a line that is not of the encoding is an error."""
+        return iter([("text", self.text or "")]) if self.input is None else lines_of(
             self.input, self.encoding)
 
 
@@ -62,24 +63,41 @@ def input_of(patterns: str) -> str:
     return patterns if patterns == "-" or os.path.isfile(patterns) else Paths.of(patterns, "input")
 
 
-def texts_of(patterns: str, encoding: Optional[str] = None) -> Iterator[str]:
-    """Yields the lines that are not blank, of the files that `input_of` finds.
+def lines_of(patterns: str, encoding: Optional[str] = None) -> Iterator[
+        tuple[str, Union[str, UserError]]]:
+    """Yields where each line that is not blank is, and its text or what is wrong with it.
+
+    Args:
+      patterns: as of `input_of`.
+      encoding: None: UTF-8.
 
     Raises:
-      UserError: as `input_of`, or a line is not of this encoding; None: UTF-8.
+      UserError: as `input_of`.
     """
     from xlnet.tasks.files.readers import each_path
     for path in each_path(input_of(patterns)):
-        yield from _texts_of_file(path, encoding)
+        with contextlib.nullcontext(sys.stdin.buffer) if path == "-" else open(path, "rb") as f:
+            for number, line in enumerate(f, 1):
+                place = "input %s, line %d" % (path, number)
+                try:
+                    text = files.utf8(line, place, encoding=encoding).strip()
+                except UserError as e:
+                    yield place, e
+                    continue
+                if text:
+                    yield place, text
 
 
-def _texts_of_file(path, encoding):
-    with contextlib.nullcontext(sys.stdin.buffer) if path == "-" else open(path, "rb") as f:
-        for number, line in enumerate(f, 1):
-            text = files.utf8(line, "input %s, line %d" % (path, number),
-                              encoding=encoding).strip()
-            if text:
-                yield text
+def texts_of(patterns: str) -> Iterator[str]:
+    """Yields the lines that are not blank, of the files that `input_of` finds.
+
+    Raises:
+      UserError: as `input_of`, or a line is not UTF-8.
+    """
+    for _, text in lines_of(patterns):
+        if isinstance(text, UserError):
+            raise text
+        yield text
 
 
 def load(settings: LoadSettings) -> "Model":
@@ -88,26 +106,88 @@ def load(settings: LoadSettings) -> "Model":
     return xlnet.load(values.pop("model_dir"), **values)
 
 
-def run(settings: AskingSettings, answer: Callable[[str], Iterable[dict[str, Any]]],
+def run(settings: AskingSettings, query: Callable[[Iterator[str]], Iterator[Any]],
+        as_json: Callable[[str, Any], Iterable[dict[str, Any]]],
         show: Callable[[str], None]) -> None:
-    """Queries the model with all texts.
+    """Shows or writes the results of all texts.
 
     Args:
-      settings: says which, and where the outputs go.
-      answer: returns the outputs for a text, as JSON objects.
-      show: prints the outputs for a text.
+      settings: which texts, and where the results go.
+      query: function from texts to their results, or their UserErrors.
+      as_json: function from a text and its result to JSON objects.
+      show: prints the result of one text.
+
+    Raises:
+      UserError: the one text is bad; or some of a file are: they are named, and left out.
     """
     if settings.interactive:
-        _talk(show)
-    elif settings.output:
+        return _talk(show)
+    texts = _Texts(settings)
+    if settings.output:
         files.write_lines(settings.output, (
             json.dumps(found, ensure_ascii=False) + "\n"
-            for text in settings.texts() for found in answer(text)))
+            for text, result in texts.with_results(query) for found in as_json(text, result)))
         if settings.output != "-":
             print("written: %s" % settings.output)
     else:
-        for text in settings.texts():
-            show(text)
+        for place, text in texts.good():
+            try:
+                show(text)
+            except UserError as e:
+                texts.note(place, e)
+    texts.end()
+
+
+class _Texts:
+    """The texts of a run; bad ones are named on standard error and counted."""
+
+    def __init__(self, settings: AskingSettings):
+        self._settings = settings
+        self._count = self._bad = 0
+
+    def good(self) -> Iterator[tuple[str, str]]:
+        """Yields (where it is, text) of those that can be read."""
+        for place, text in self._settings.texts():
+            self._count += 1
+            if isinstance(text, UserError):
+                self.note(None, text)
+            else:
+                yield place, text
+
+    def with_results(self, query: Callable[[Iterator[str]], Iterator[Any]]) -> Iterator[tuple]:
+        """Yields (text, result) of those that have one.
+
+        Raises:
+          UserError: none has.
+        """
+        asked: collections.deque[tuple[str, str]] = collections.deque()
+
+        def texts():
+            for each in self.good():
+                asked.append(each)
+                yield each[1]
+        for result in query(texts()):
+            place, text = asked.popleft()
+            if isinstance(result, UserError):
+                self.note(place, result)
+            else:
+                yield text, result
+        if self._bad == self._count:
+            self.end()
+
+    def note(self, place: Optional[str], error: UserError) -> None:
+        """Names a bad text of a file; one that is given alone ends the program."""
+        line = str(error) if place is None else "%s: %s" % (place, error)
+        if self._settings.input is None:
+            raise UserError(line)
+        self._bad += 1
+        print(line, file=sys.stderr, flush=True)
+
+    def end(self) -> None:
+        """Raises UserError if there was a bad text."""
+        if self._bad:
+            raise UserError("input %s: %d of %d texts are bad and have no result" % (
+                self._settings.input, self._bad, self._count))
 
 
 def _talk(show):
@@ -118,9 +198,13 @@ def _talk(show):
         line = sys.stdin.buffer.readline()      # bytes, which need not be UTF-8
         if not line:
             return
+        text = ""
         try:
             text = files.utf8(line, "text").strip()
+        except UserError as e:
+            print(e, file=sys.stderr, flush=True)
+        try:
             if text:
                 show(text)
         except UserError as e:
-            print(e, file=sys.stderr, flush=True)
+            print("text: %s" % e, file=sys.stderr, flush=True)

@@ -2,7 +2,7 @@
 
 The extension of the output sets its form: .jsonl (an object a line: id, vector), .npy (one array
 [texts, layers, width], without the layers if there is one) or .tfrecord (id, shape, vector). Run
-the same command again to resume a stopped run.
+the same command again to resume a stopped run. Bad texts are named and left out.
 """
 
 import dataclasses
@@ -50,14 +50,19 @@ def main(settings: FeatureSettings) -> None:
     import xlnet
     quiet.import_tensorflow()
     from xlnet.serving import features
+    from xlnet.tasks.files import row_store
     layers = _layers(settings.layers)
     features.check_output(settings.output, settings.pooling)
     rows = _rows(settings)
+    good = row_store.kept(row for row in rows if row.pairs)
     with xlnet.load(settings.model_dir, **{name: getattr(settings, name) for name in (
             "model_config_path", "spiece_model_file", "use_checkpoint", "batch_size", "device",
-            "precision")}) as model:
-        features.extract(model, rows, settings.output, layers, settings.pooling,
+            "precision")}, progress=False) as model:
+        features.extract(model, good, settings.output, layers, settings.pooling,
                          settings.rows_per_part)
+    if len(good) < len(rows):
+        raise UserError("input %s: %d of %d texts are bad and have no vector" % (
+            settings.input, len(rows) - len(good), len(rows)))
 
 
 def _layers(text):
@@ -70,7 +75,7 @@ def _layers(text):
 
 
 def _rows(settings):
-    """The texts as examples of a task without labels."""
+    """The texts as examples of a task without labels; bad ones have no `pairs`."""
     from xlnet.programs import asking
     from xlnet.tasks.files import parsing
     from xlnet.tasks.types import custom
@@ -79,7 +84,7 @@ def _rows(settings):
         task_name="custom", data_dir="", model_dir="", is_regression=True,
         **{name: getattr(settings, name) for name in (
             "text_a_column", "text_b_column", "id_column", "encoding")}))
-    return parsing.read_to_predict(task, path)
+    return parsing.read_to_predict(task, path, skips=True)
 
 
 def run() -> None:

@@ -5,6 +5,7 @@ probability of all their pieces in a factorization order.
 """
 
 from xlnet import cli
+from xlnet.errors import UserError
 from xlnet.programs import asking
 from xlnet.serving.settings import FillingSettings, LoadSettings
 
@@ -12,17 +13,20 @@ from xlnet.serving.settings import FillingSettings, LoadSettings
 def main(model_settings: LoadSettings, settings: asking.AskingSettings,
          how: FillingSettings) -> None:
     with asking.load(model_settings) as model:
-        def fill(text):
-            return model.fill(text, **vars(how))
+        def query(texts):
+            return model.pipe(texts, "fill", errors="return", **vars(how))
 
-        def answer(text):
-            yield {"text": text, "fillings": [filling._asdict() for filling in fill(text)]}
+        def as_json(text, found):
+            yield {"text": text, "fillings": [filling._asdict() for filling in found]}
 
         def show(text):
+            found, = query([text])
+            if isinstance(found, UserError):
+                raise found
             print("\n".join([text] + [
                 "%10.4f %%  %s" % (100 * filling.probability, filling.text)
-                for filling in fill(text)]), flush=True)
-        asking.run(settings, answer, show)
+                for filling in found]), flush=True)
+        asking.run(settings, query, as_json, show)
 
 
 def run() -> None:

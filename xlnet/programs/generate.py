@@ -1,6 +1,6 @@
 """Generates text with a pretrained model, causal or permutation: sampled, greedy or by beam search.
 
-The text is shown as it is generated.
+The text is shown as it is generated; --output generates in batches.
 """
 
 from xlnet import cli
@@ -12,10 +12,11 @@ def main(model_settings: LoadSettings, settings: asking.AskingSettings,
          how: GenerationSettings) -> None:
     chosen = dict(vars(how), stop=stop_texts(how.stop))
     with asking.load(model_settings) as model:
-        def answer(text):
-            whole = {part.number: part.whole for part in model.stream(text, **chosen)
-                     if part.whole}
-            for number, written in sorted(whole.items()):
+        def query(texts):
+            return model.pipe(texts, "generate", errors="return", **chosen)
+
+        def as_json(text, found):
+            for number, written in enumerate(found if how.samples > 1 else [found]):
                 yield {"prompt": text, "number": number, **written._asdict()}
 
         def show(text):
@@ -28,7 +29,7 @@ def main(model_settings: LoadSettings, settings: asking.AskingSettings,
                     print("[%d] %s%s" % (part.number + 1, text, part.whole.text), flush=True)
             if how.samples == 1:
                 print(flush=True)
-        asking.run(settings, answer, show)
+        asking.run(settings, query, as_json, show)
 
 
 def run() -> None:

@@ -11,11 +11,12 @@ from typing import Any, Optional, TypeVar, Union
 from xlnet import files
 from xlnet.errors import UserError, did_you_mean
 from xlnet.settings.devices import DeviceSettings
-from xlnet.settings.fields import Settings, as_in, check_value, required, setting
+from xlnet.settings.fields import Settings, as_in, check_value, required, setting, share
 from xlnet.settings.network import NetworkSettings
 
 Chosen = TypeVar("Chosen", bound=Settings)
 
+POOLINGS = ("mean", "first", "last", "none")
 ORDERS = ("left_to_right", "right_to_left", "random", "all")
 
 
@@ -37,7 +38,8 @@ class LoadSettings(Settings):
 @dataclasses.dataclass(frozen=True)
 class FillingSettings(Settings):
     """How blanks are filled."""
-    blank: str = setting("___", "what stands for a blank in the text")
+    blank: str = setting("___", "how a blank is written in the text; more underscores are one "
+                         "blank, too")
     pieces: str = setting("1-3", "pieces of a blank: a number, or the least and the most of them")
     order: str = setting("left_to_right", "the factorization order of the pieces: left_to_right, "
                          "right_to_left, random, all (the mean over all of them), or the numbers "
@@ -47,17 +49,24 @@ class FillingSettings(Settings):
     top: int = setting(5, "fillings that are returned, the likeliest first", minimum=1)
     beams: int = setting(50, "fillings that are followed from piece to piece", minimum=1,
                          maximum=10_000)
+    context: int = setting(512, "known tokens that are read around the blanks, at most [tokens]",
+                           minimum=2)
     seed: int = setting(0, "seed of random orders", minimum=0)
 
     def check(self) -> None:
         super().check()
         if not self.blank.strip():
-            raise UserError("blank is %r, expected a text that stands for a blank" % self.blank)
+            raise UserError("blank is %r, expected a text that marks a blank" % self.blank)
         if self.top > self.beams:
             raise UserError("top is %d, expected at most beams, %d" % (self.top, self.beams))
         self.pieces_range()
         if self.order not in ORDERS:
             self.blanks_in_order()
+
+    def split(self, text: str) -> list[str]:
+        """The parts of a text before, between and behind its blanks."""
+        more = "_*" if not self.blank.strip("_") else ""
+        return re.split(re.escape(self.blank) + more, text)
 
     def pieces_range(self) -> range:
         """The numbers of pieces that a blank may have."""
@@ -96,7 +105,7 @@ class GenerationSettings(Settings):
                            maximum=10_000)
     stop: Optional[str] = setting(None, "text before which writing ends; several as a JSON list")
     context: int = setting(512, "a token is written from the last so many [tokens]", minimum=2)
-    seed: int = setting(0, "seed of sampling", minimum=0)
+    seed: Optional[int] = setting(None, "seed of sampling; off: another text each time", minimum=0)
 
     def check(self) -> None:
         super().check()
@@ -109,19 +118,56 @@ class GenerationSettings(Settings):
         stop_texts(self.stop)
 
 
-def from_keywords(group: type[Chosen], values: Mapping[str, Any], source: str) -> Chosen:
+@dataclasses.dataclass(frozen=True)
+class PythonSettings(Settings):
+    """How a model is loaded from Python, in addition to `LoadSettings`."""
+    batch_size: int = setting(32, "texts that go through the network together", minimum=1)
+    progress: bool = setting(True, "progress bars")
+
+
+@dataclasses.dataclass(frozen=True)
+class PredictSettings(Settings):
+    """How a fine-tuned model predicts."""
+    threshold: Optional[float] = share(None, "least probability of a label, or of no answer")
+
+
+@dataclasses.dataclass(frozen=True)
+class VectorSettings(Settings):
+    """How vectors of texts are made."""
+    pooling: str = setting("mean", "the vector of a text", choices=POOLINGS)
+    normalize: bool = setting(False, "scale each vector to length 1")
+
+
+@dataclasses.dataclass(frozen=True)
+class AttentionSettings(Settings):
+    """In which order attention is computed, and of how much."""
+    order: str = setting("random", "factorization order", choices=("random", "left_to_right",
+                                                                   "none"))
+    seed: int = setting(0, "seed of a random order", minimum=0)
+    most_tokens: int = setting(40, "tokens of the text, at most", minimum=1)
+
+
+@dataclasses.dataclass(frozen=True)
+class ErrorSettings(Settings):
+    """What becomes of a bad text in a list."""
+    errors: str = setting("raise", "raise, or return its error as its result",
+                          choices=("raise", "return"))
+
+
+def from_keywords(group: type[Chosen], values: Mapping[str, Any], source: str = "") -> Chosen:
     """The settings with these values, checked; NumPy's numbers are taken as Python's.
 
     Raises:
-      UserError: which begins with `source`: an unknown name, a value of another type or range.
+      UserError: an unknown name, or a value of another type or range; it begins with `source`.
     """
     fields = {field.name: field for field in dataclasses.fields(group)}
     plain = {name: value.item() if getattr(value, "ndim", None) == 0 else value
              for name, value in values.items()}
     for name, value in plain.items():
         if name not in fields:
-            raise UserError("%s: no '%s'%s (there are %s)" % (
-                source, name, did_you_mean(name, list(fields)), ", ".join(fields)))
+            raise UserError("%sno '%s'%s (there are %s)" % (
+                source and source + ": ", name, did_you_mean(name, list(fields)),
+                ", ".join(fields)))
         if value is not None or fields[name].default is not None:
             check_value(fields[name], value, source)
     made = group(**plain)

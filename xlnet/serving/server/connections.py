@@ -133,6 +133,7 @@ class Listening:
         except (OSError, OverflowError) as e:
             raise UserError("cannot listen at %s port %d: %s" % (
                 host, port, getattr(e, "strerror", None) or e)) from None
+        self.host: str = listening.getsockname()[0]
         self.port: int = listening.getsockname()[1]
         # A thread for each connection: those that wait for an answer keep no other one from it.
         self._server = _Waitress(

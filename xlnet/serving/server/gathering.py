@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import collections
 import concurrent.futures
+import contextlib
 import threading
 import time
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -56,6 +57,7 @@ class Gathering:
         self._max_waiting = max_waiting
         self._on_batch = on_batch
         self._waiting: collections.deque[_Part] = collections.deque()
+        self._alone = self._alone_cost = 0      # examples, and tokens², that `alone` counts
         self._changed = threading.Condition()
         self._is_closed = False
         self.answered = float("-inf")
@@ -65,7 +67,7 @@ class Gathering:
     @property
     def rows_waiting(self) -> int:
         with self._changed:
-            return self._count()
+            return self._count() + self._alone
 
     def ask(self, call: Hashable, arrays: Arrays, tokens: np.ndarray,
             timeout: float | None = None) -> list:
@@ -84,23 +86,54 @@ class Gathering:
                        end - begin, int(tokens[begin:end].max()), now, concurrent.futures.Future())
                  for begin, end in self._slices(tokens)]
         with self._changed:
-            waiting = self._count()
-            if self._is_closed or waiting and waiting + len(tokens) > self._max_waiting:
-                raise Busy("%d examples wait already, at most %d may" % (
-                    waiting, self._max_waiting))
+            self._admit(len(tokens))
             self._waiting.extend(parts)
-            self._changed.notify()
+            self._changed.notify_all()
         try:
             return [answer for part in parts for answer in part.future.result(timeout)]
         finally:                        # of a request that failed nothing else is computed
             for part in parts:
                 part.future.cancel()
 
+    @contextlib.contextmanager
+    def alone(self, count: int, tokens: int) -> Iterator[None]:
+        """Counts examples that the caller computes one after another, next to the batches.
+
+        They count as waiting until the end of the block. It begins once all such blocks together
+        are within the budget.
+
+        Args:
+          count: examples.
+          tokens: of the longest one.
+
+        Raises:
+          Busy: too many examples wait.
+        """
+        cost = tokens ** 2
+        with self._changed:
+            self._admit(count)
+            self._alone += count
+            self._changed.wait_for(
+                lambda: not self._alone_cost or self._alone_cost + cost <= self._budget)
+            self._alone_cost += cost
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._alone -= count
+                self._alone_cost -= cost
+                self._changed.notify_all()
+
+    def _admit(self, count):
+        waiting = self._count() + self._alone
+        if self._is_closed or waiting and waiting + count > self._max_waiting:
+            raise Busy("%d examples wait already, at most %d may" % (waiting, self._max_waiting))
+
     def close(self) -> None:
         """Answers what waits, and takes no more."""
         with self._changed:
             self._is_closed = True
-            self._changed.notify()
+            self._changed.notify_all()
         self._thread.join()
 
     def fits(self, count: int, tokens: int) -> bool:

@@ -20,7 +20,7 @@ from xlnet.serving.model import MAX_SEQ_LENGTH, Model
 from xlnet.serving.server.saved_model import BadRequest, Input, as_row, plain, refuse_parameters
 from xlnet.serving.settings import FillingSettings, GenerationSettings, from_keywords
 from xlnet.settings.devices import DeviceSettings
-from xlnet.tasks.output import results
+from xlnet.tasks.output import served
 
 _log = logging.getLogger(__name__)
 
@@ -44,6 +44,7 @@ class ModelDirectory:
       budget: examples x tokens² computed together.
     """
     version = "1"
+    alone = _OF_LANGUAGE_MODELS         # a long text would keep the others from their batch
 
     def __init__(self, path: str, budget: int, device: DeviceSettings, **given: Any):
         found = loaded.read(path, **given)
@@ -143,9 +144,8 @@ class ModelDirectory:
                          "probabilities": [each.probability for each in one]} for one in found]
             if call.signature == "generate":
                 settings = dataclasses.asdict(call.settings)
-                found = [model.generate(prompt, **settings) for prompt in texts["prompt"]]
-                return [_written(one if isinstance(one, list) else [one]) for one in found]
-            return [_short(_SERVED[type(one)](one, self.labels))
+                return [_written(model.stream(prompt, **settings)) for prompt in texts["prompt"]]
+            return [_short(served.of(one, self.labels)._asdict())
                     for one in _ASKED[model.verb or ""](model, **texts)]
         except UserError as e:
             raise BadRequest(str(e)) from None
@@ -200,28 +200,10 @@ _ASKED: dict[str, Callable] = {
     "answer": lambda model, question, context: model.answer(question, context),
     "tag": lambda model, text_a: model.tag(text_a)}
 
-# What a signature of an export answers, by the type of the result and the labels.
-_SERVED: dict[type, Callable[[Any, Any], dict[str, Any]]] = {
-    results.Label: lambda one, labels: {
-        "label": one.label, "probabilities": list(one.probabilities.values())},
-    results.Labels: lambda one, labels: {
-        "is_label": [name in one.labels for name in labels],
-        "probabilities": list(one.probabilities.values())},
-    float: lambda one, labels: {"score": one},
-    results.Choice: lambda one, labels: {
-        "label": one.label, "probabilities": list(one.probabilities)},
-    results.Answer: lambda one, labels: {
-        "answer": one.text, "start": -1 if one.start is None else one.start,
-        "end": -1 if one.end is None else one.end,
-        "probability": one.best[0].probability if one.best else 0.,
-        "null_probability": one.null_probability, "texts": [span.text for span in one.best],
-        "probabilities": [span.probability for span in one.best]},
-    results.Tagged: lambda one, labels: {
-        "words": list(one.words), "tags": list(one.tags),
-        **{"entity_" + name: [getattr(entity, name[:-1]) for entity in one.entities]
-           for name in ("labels", "starts", "ends")}}}
 
-
-def _written(found):
+def _written(parts):
+    """The outputs for parts of texts. Other requests get their turn between parts."""
+    whole = {part.number: part.whole for part in parts if part.whole}
+    found = [whole[number] for number in sorted(whole)]
     return {"texts": [one.text for one in found], "ended": [one.ended for one in found],
             "log_probabilities": [one.log_probability for one in found]}

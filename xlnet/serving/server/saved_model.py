@@ -56,11 +56,13 @@ class SavedModel:
     Attributes:
       version: its number. about: what it is, in a line. labels: names in the order of the
         probabilities; None: it has none. names: of the signatures. default: the one of these that
-        is meant where none is named.
+        is meant where none is named. alone: those that are computed outside of batches.
 
     Raises:
       UserError: there is none, it is damaged, or this process lacks an operation of it.
     """
+
+    alone: Sequence[str] = ()
 
     def __init__(self, path: str):
         self.path = newest_version(path)

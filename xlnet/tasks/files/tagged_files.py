@@ -32,7 +32,7 @@ from xlnet.errors import UserError, did_you_mean
 from xlnet.tasks.files import json_stream, readers, schemes
 from xlnet.tasks.files.faults import Found
 from xlnet.tasks.output.results import Entity, Tagged
-from xlnet.tokenization.tokenizer import is_unspaced
+from xlnet.tokenization.tokenizer import is_text, is_unspaced
 
 _log = logging.getLogger(__name__)
 
@@ -224,6 +224,9 @@ class _ConllReader:
             known = [str(number) for number in range(1, self._width + 1)]
         else:
             known = self._columns
+        if known.count(column) > 1:
+            raise UserError("%s: %d columns are called '%s'; expected one, or its number" % (
+                self._path, known.count(column), column))
         if column in known:
             return known.index(column)
         if not required:
@@ -419,8 +422,7 @@ class _JsonReader:
 
     def _values(self):
         """Yields (number of the line or item, value, or the error of a line)."""
-        first = self._lines.first(1)[0]
-        if self._lines.start().startswith("[") and not _is_pair(_parsed(first)):
+        if re.match(r"\[(?!\s*\")", self._lines.start()):      # no pair on each line
             try:
                 yield from enumerate(json_stream.items(self._lines.chunks(), "item"), 1)
             except ValueError as e:
@@ -443,6 +445,8 @@ class _JsonReader:
             return None
         key = _first_key(value, self._text_keys)
         line = json.dumps(value, ensure_ascii=False)
+        if not is_text(line):
+            raise ValueError("an escape such as \\ud83d that is half a character")
         if isinstance(value[key], list):
             return self._of_tokens(number, value, key, line)
         text = value[key]
