@@ -98,7 +98,7 @@ def unigram_perplexity(spiece, train, heldout):
 
 
 def test_accuracy(predictions, labels):
-    """Share of the rows of a prediction file (id, label, ...) that have the label of `labels`."""
+    """Accuracy of a prediction file (id, label, ...), given the file `labels`."""
     predicted, right = (dict(line.split("\t")[:2] for line in text.split("\n")[1:] if line)
                         for text in (open(p, encoding="utf-8").read()
                                      for p in (predictions, labels)))
@@ -131,6 +131,5 @@ def report(path, rows, seconds):
 
 
 if __name__ == "__main__":
-    cli.run(main, SampleSettings, about="the whole road on a sample made from Python's "
-                                        "documentation, in a few minutes",
+    cli.run(main, SampleSettings, about="everything on a sample of Python's documentation",
             examples=("--seed=1", "--pretrain_steps=20 --finetune_steps=10 --out_dir=trial",))

@@ -169,8 +169,8 @@ def test_home_is_expanded_in_every_path(monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "text.txt").write_text("no text")
     for given in ("~/none.txt", "$HOME/none.txt", "${HOME}/text.txt,~/none.txt"):
-        done = command.run("data_utils.py", "--sp_path=~/sp.model", "--save_dir=~/out",
-                           "--input_glob=" + given)
+        done = command.run("data_utils.py", sp_path="~/sp.model", save_dir="~/out",
+                           input_glob=given)
         assert done.returncode == 1 and "%s/sp.model" % tmp_path in done.stderr
-    done = command.run("train_gpu.py", "--config=~/c.json", "--record_info_dir=x")
+    done = command.run("train_gpu.py", config="~/c.json", record_info_dir="x")
     assert "%s/c.json" % tmp_path in done.stderr

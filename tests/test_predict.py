@@ -31,9 +31,8 @@ def test_standard_input_to_standard_output(kind, tmp_path, monkeypatch):
     for path in ("-", str(tmp_path / "texts.txt")):
         (tmp_path / "texts.txt").write_text(text)
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
-        done = command.run("xlnet predict", "--model_dir=" + model, "--input=" + path,
-                           *(["--predict_form=" + form] if form else []))
-        assert done.returncode == 0, done.stderr
+        done = command.succeed("xlnet predict", "--model_dir=" + model, "--input=" + path,
+                               *(["--predict_form=" + form] if form else []))
         written.append(done.stdout)
     lines = written[0].splitlines()
     assert len(lines) == count and lines[0].startswith(first) and lines[-1].startswith(last)
@@ -41,8 +40,8 @@ def test_standard_input_to_standard_output(kind, tmp_path, monkeypatch):
 
 
 def test_a_form_of_another_task_type_is_refused(tmp_path):
-    done = command.run("xlnet predict", "--model_dir=" + make_model(tmp_path / "model", "spans"),
-                       "--input=-", "--predict_form=conll")
+    done = command.run("xlnet predict", model_dir=make_model(tmp_path / "model", "spans"),
+                       input="-", predict_form="conll")
     assert done.returncode == 1 and "predict_form is 'conll', expected one of json" in done.stderr
 
 
@@ -74,7 +73,7 @@ def test_predictions_do_not_replace_others(given, output, said, tmp_path, monkey
     monkeypatch.chdir(tmp_path)
     for name in ("a.txt", "b.txt", "a.csv"):
         (tmp_path / name).touch()
-    done = command.run("xlnet predict", "--model_dir=" + model_of("regression"),
-                       "--input=" + given, "--output=" + output)
+    done = command.run("xlnet predict", model_dir=model_of("regression"), input=given,
+                       output=output)
     assert done.returncode == 1 and said in done.stderr.replace(str(tmp_path) + "/", "")
     assert len(done.errors) == 1 and not (tmp_path / "out").exists()

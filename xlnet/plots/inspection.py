@@ -36,7 +36,7 @@ class Windows:
     word_start: np.ndarray       # bool [W,Q]
     is_target: np.ndarray        # bool [W,Q]
     is_special: np.ndarray       # bool [W,Q]
-    rank: np.ndarray             # int32 [W,Q], see `permutation.draw`
+    rank: np.ndarray             # int32 [W,Q], see `permutation.ranks`
     direction: np.ndarray        # int32 [W]
     label: np.ndarray            # int32 [W]
     starts_stream: np.ndarray    # int32 [W]

@@ -1,4 +1,4 @@
-"""What programs that query a model share: which model, which texts, where results go."""
+"""What programs that query a model share: the model, the input texts, the output."""
 
 import collections
 import contextlib
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class AskingSettings(Settings):
-    """Which texts, and where their results go."""
+    """The texts: exactly one of text, input, interactive."""
     text: Optional[str] = setting(None, "the text")
     input: Optional[str] = setting(None, "files of texts, one a line: paths and patterns with "
                                    "commas between; -: standard input", aliases=("input_file",))
     encoding: Optional[str] = as_in(InputSettings, "encoding")
-    interactive: bool = setting(False, "ask for a text, show its result, and ask again")
-    output: Optional[str] = setting(None, "file of JSON lines to write the results to; \"-\": "
-                                    "standard output; off: show them", is_result=True)
+    interactive: bool = setting(False, "prompt for texts, one after another")
+    output: Optional[str] = setting(None, "file of JSON lines to write instead of showing the "
+                                    "outputs; -: standard output", is_result=True)
 
     def check(self) -> None:
         from xlnet.tokenization.tokenizer import is_text
@@ -44,7 +44,7 @@ class AskingSettings(Settings):
         if self.text is not None and not is_text(self.text):
             raise UserError("text: found %.80r, expected UTF-8" % self.text)
         if self.interactive and self.output:
-            raise UserError("output: interactive answers are shown; give text or input with it")
+            raise UserError("output: interactive outputs are shown; give text or input with it")
 
     def texts(self) -> Iterator[tuple[str, Union[str, UserError]]]:
         """Where each text is, and the text; a line that is not of the encoding is an error."""
@@ -112,10 +112,10 @@ def run(settings: AskingSettings, query: Callable[[Iterator[str]], Iterator[Any]
     """Shows or writes the results of all texts.
 
     Args:
-      settings: which texts, and where to.
+      settings: which texts, and where the results go.
       query: function from texts to their results, or their UserErrors.
       as_json: function from a text and its result to JSON objects.
-      show: function from one text, that prints its result.
+      show: prints the result of one text.
 
     Raises:
       UserError: the one text is bad; or some of a file are: they are named, and left out.
@@ -191,11 +191,11 @@ class _Texts:
 
 
 def _talk(show):
-    """Asks for texts until the input ends; after an error it asks again."""
+    """Prompts until the input ends; an error in a text is shown and does not end the program."""
     prompt = "> " if sys.stdin.isatty() else ""
     while True:
         print(prompt, end="", flush=True)
-        line = sys.stdin.buffer.readline()      # bytes, as a line that is not UTF-8 is no end
+        line = sys.stdin.buffer.readline()      # bytes, which need not be UTF-8
         if not line:
             return
         text = ""

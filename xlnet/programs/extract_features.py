@@ -1,4 +1,9 @@
-"""Writes what the network makes of each text of a file: vectors, from any of its layers."""
+"""Writes a vector of each text of a file, or of each of its tokens.
+
+The extension of the output sets its form: .jsonl (an object a line: id, vector), .npy (one array
+[texts, layers, width], without the layers if there is one) or .tfrecord (id, shape, vector). Run
+the same command again to resume a stopped run. Bad texts are named and left out.
+"""
 
 import dataclasses
 from typing import Optional
@@ -10,13 +15,6 @@ from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.fields import as_in, required, setting
 from xlnet.settings.finetuning import ClassifierSettings, TaskSettings
 from xlnet.settings.network import PRECISIONS
-
-ABOUT = """writes a vector of each text of a file, or one of each of its tokens.
-
-The form of the output is that of its name: .jsonl (an object a line: id, vector), .npy (one array
-[texts, layers, width], without the layers where there is one) or .tfrecord (id, shape, vector). The
-same command resumes a run that was stopped. Bad texts are named and left out.
-"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,17 +32,16 @@ class FeatureSettings:
                                          help="tables: column of the second text")
     id_column: Optional[str] = as_in(ClassifierSettings, "id_column")
     encoding: Optional[str] = as_in(TaskSettings, "encoding")
-    layers: str = setting("-1", "0 are the embeddings, 1 to n_layer the layers; -1 is the last "
-                          "one; several: -1,-2")
-    pooling: str = setting("mean", "mean of a text's tokens, the first or the last one (<cls>), or "
-                           "none: all of them", choices=("mean", "first", "last", "none"))
-    batch_size: int = setting(32, "texts that go through the network together", minimum=1)
+    layers: str = setting("-1", "layers, with commas; 0: embeddings, 1: first, -1: last")
+    pooling: str = setting("mean", "mean of the tokens, the first or last one (<cls>), or none: a "
+                           "vector of each token", choices=("mean", "first", "last", "none"))
+    batch_size: int = setting(32, "number of texts in a batch", minimum=1)
     rows_per_part: int = setting(1000, "texts after which a stopped run can resume",
                                  minimum=1)
     model_config_path: Optional[str] = as_in(LoadSettings, "model_config_path")
     spiece_model_file: Optional[str] = as_in(LoadSettings, "spiece_model_file")
     use_checkpoint: str = as_in(LoadSettings, "use_checkpoint", help="of a model directory: best/ "
-                                "if it is there, or the newest")
+                                "if it exists, or the newest")
     device: str = as_in(DeviceSettings, "device")
     precision: str = setting("fp32", "dtype of matmuls", choices=PRECISIONS)
 
@@ -78,7 +75,7 @@ def _layers(text):
 
 
 def _rows(settings):
-    """The texts of the files, as rows of a task without labels; bad ones have no `pairs`."""
+    """The texts as examples of a task without labels; bad ones have no `pairs`."""
     from xlnet.programs import asking
     from xlnet.tasks.files import parsing
     from xlnet.tasks.types import custom
@@ -90,12 +87,8 @@ def _rows(settings):
     return parsing.read_to_predict(task, path, skips=True)
 
 
-EXAMPLES = (
-    "--model_dir=model --input=texts.txt --output=vectors.npy",
-    "--model_dir=model --input=news.csv --text_a_column=title,text --layers=-1,-2 "
-    "--output=vectors.jsonl",
-)
-
-
 def run() -> None:
-    cli.run(main, FeatureSettings, about=ABOUT, examples=EXAMPLES)
+    cli.run(main, FeatureSettings, about=__doc__, examples=(
+        "--model_dir=model --input=texts.txt --output=vectors.npy",
+        "--model_dir=model --input=news.csv --text_a_column=title,text --layers=-1,-2 "
+        "--output=vectors.jsonl"))

@@ -1,13 +1,13 @@
-"""Fills blanks in texts: the likeliest fillings, with their joint probability."""
+"""Fills blanks in texts with a pretrained model (infilling).
+
+A blank is a word of one or several pieces. The likeliest fillings come first, with the joint
+probability of all their pieces in a factorization order.
+"""
 
 from xlnet import cli
 from xlnet.errors import UserError
 from xlnet.programs import asking
 from xlnet.serving.settings import FillingSettings, LoadSettings
-
-ABOUT = """fills blanks in texts with a pretrained model: words of one piece or several, the
-likeliest first, with the joint probability of all their pieces in a factorization order.
-"""
 
 
 def main(model_settings: LoadSettings, settings: asking.AskingSettings,
@@ -29,12 +29,7 @@ def main(model_settings: LoadSettings, settings: asking.AskingSettings,
         asking.run(settings, query, as_json, show)
 
 
-EXAMPLES = (
-    "--model_dir=model --text='Return the ___ of the ___.' --order=2,1",
-    "--model_dir=model --input=texts.txt --output=fillings.jsonl",
-)
-
-
 def run() -> None:
-    cli.run(main, LoadSettings, asking.AskingSettings, FillingSettings, about=ABOUT,
-            examples=EXAMPLES)
+    cli.run(main, LoadSettings, asking.AskingSettings, FillingSettings, about=__doc__, examples=(
+        "--model_dir=model --text='Return the ___ of the ___.' --order=2,1",
+        "--model_dir=model --input=texts.txt --output=fillings.jsonl"))

@@ -1,12 +1,11 @@
-"""Generates text that continues prompts."""
+"""Generates text with a pretrained model, causal or permutation: sampled, greedy or by beam search.
+
+The text is shown as it is generated; --output generates in batches.
+"""
 
 from xlnet import cli
 from xlnet.programs import asking
 from xlnet.serving.settings import GenerationSettings, LoadSettings, stop_texts
-
-ABOUT = """generates text that continues a prompt with a pretrained model, causal or permutation:
-sampled, greedy or by beam search; shown as it comes, in batches with --output.
-"""
 
 
 def main(model_settings: LoadSettings, settings: asking.AskingSettings,
@@ -33,12 +32,7 @@ def main(model_settings: LoadSettings, settings: asking.AskingSettings,
         asking.run(settings, query, as_json, show)
 
 
-EXAMPLES = (
-    "--model_dir=model --text='Once upon' --top_p=0.9 --seed=1",
-    "--model_dir=model --interactive --method=beam",
-)
-
-
 def run() -> None:
-    cli.run(main, LoadSettings, asking.AskingSettings, GenerationSettings, about=ABOUT,
-            examples=EXAMPLES)
+    cli.run(main, LoadSettings, asking.AskingSettings, GenerationSettings, about=__doc__, examples=(
+        "--model_dir=model --text='Once upon' --top_p=0.9 --seed=1",
+        "--model_dir=model --interactive --method=beam"))

@@ -1,4 +1,4 @@
-"""Predicts with a fine-tuned model, whatever task it was trained for."""
+"""Predicts with a fine-tuned model: labels, scores, entities or answers."""
 
 import dataclasses
 import os
@@ -76,12 +76,7 @@ def check_outputs(paths: Sequence[str], output: str, is_directory: bool) -> None
                             "of them; predict them into two directories" % (seen[name], path, name))
 
 
-EXAMPLES = (
-    "--model_dir=model --input=new.csv --output=predictions.tsv",
-    "--model_dir=model --input='new/*.csv' --output=predictions/",
-)
-
-
 def run() -> None:
-    cli.run(main, PredictionSettings, examples=EXAMPLES,
-            about="predicts with a fine-tuned model: labels, scores, entities or answers")
+    cli.run(main, PredictionSettings, about=__doc__, examples=(
+        "--model_dir=model --input=new.csv --output=predictions.tsv",
+        "--model_dir=model --input='new/*.csv' --output=predictions/"))
