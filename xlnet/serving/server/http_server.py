@@ -83,7 +83,7 @@ class Server:
       address: (host, port); port 0 is any free one, then in `port`.
       limits: default: those of `Limits`.
       hosts: accepted host names of requests, in addition to the address, localhost and the name of
-        this machine. None: only these at a loopback address, any at another one.
+        this machine. Empty: only these at a loopback address, any at another one.
 
     Raises:
       UserError: it cannot listen there.
