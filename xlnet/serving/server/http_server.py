@@ -164,8 +164,8 @@ class Server:
         """(content type, bytes or an iterator of them, examples that were answered)."""
         host = _host_name(environ.get("HTTP_HOST", ""))
         if self._hosts and host and host not in self._hosts:
-            raise Refused(421, "the request is for host %s, expected one of %s (--hosts)" % (
-                host, ", ".join(sorted(self._hosts))))
+            raise Refused(421, "the request is for host %s, expected one of %s (--allowed_hosts)"
+                          % (host, ", ".join(sorted(self._hosts))))
         method = environ["REQUEST_METHOD"]
         path = environ["PATH_INFO"].encode("latin-1").decode(errors="replace")
         rest = _REST.fullmatch(path[len(self._root):]) if path.startswith(self._root) else None
