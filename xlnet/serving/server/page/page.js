@@ -4,7 +4,7 @@
 
 const PARAMETERS = {        // of a signature, with their defaults
   fill: { top: 5 },
-  generate: { max_tokens: 60, temperature: 1, top_p: 1, seed: 0 },
+  generate: { max_tokens: 60, temperature: 1, top_p: 1 },
 };
 const TITLES = {
   text_a: "text", text_b: "second text", text: "text with blanks: ___", prompt: "beginning of a text",
