@@ -58,7 +58,7 @@ class Found:
         if not skips:
             self.refuse()
         elif self._count:
-            _log.warning("note: %s: skipped what has an error, %d in all%s", path, self._count,
+            _log.warning("note: %s: skipped entries with errors, %d in all%s", path, self._count,
                          self._listed())
 
     def _listed(self, hint=""):

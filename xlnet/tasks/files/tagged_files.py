@@ -162,13 +162,22 @@ def _is_text(path, rows, has_blank):
 
 
 def _read_text(path, lines, skips):
+    return _sentences(path, ((number, line) for number, line in enumerate(lines, 1)
+                             if line.strip()), lambda number, line: of_text(line, number), skips)
+
+
+def _sentences(path, values, sentence, skips):
+    """Yields `sentence(number, value)` of (number, value) pairs, unless it is None; its ValueErrors
+    are the errors of the file."""
     errors = Found()
-    for number, line in enumerate(lines, 1):
-        if line.strip():
-            try:
-                yield of_text(line, number)
-            except ValueError as e:
-                errors.add("%s:%d" % (path, number), str(e))
+    for number, value in values:
+        try:
+            made = sentence(number, value)
+        except ValueError as e:
+            errors.add("%s:%d" % (path, number), str(e))
+        else:
+            if made:
+                yield made
     errors.end(path, skips)
 
 
@@ -398,16 +407,7 @@ class _JsonReader:
 
     def read(self, skips):
         """Yields the sentences, in order."""
-        errors = Found()
-        for number, value in self._values():
-            try:
-                sentence = self._sentence(number, value)
-            except ValueError as e:
-                errors.add("%s:%d" % (self._path, number), str(e))
-            else:
-                if sentence:
-                    yield sentence
-        errors.end(self._path, skips)
+        yield from _sentences(self._path, self._values(), self._sentence, skips)
         for numbers, what in (
                 (self._inside, "entities begin or end inside of a word: the complete word is "
                                "tagged, so they are counted as wrong in an evaluation"),
@@ -433,14 +433,17 @@ class _JsonReader:
         """None for an example that an annotator rejected; raises ValueError for an error."""
         if isinstance(value, ValueError):
             raise value
-        if _is_pair(value):                 # spaCy: [text, {"entities": ...}]
-            value = dict(value[1], text=value[0])
+        if isinstance(value, list) and list(map(type, value)) == [str, dict]:
+            value = dict(value[1], text=value[0])       # spaCy: [text, {"entities": ...}]
         if not isinstance(value, dict):
             raise ValueError("expected a JSON object, found %s" % type(value).__name__)
         if self._need_tags and value.get("answer") in ("reject", "ignore"):     # Prodigy
             self._rejected.add(number)
             return None
-        key = _first_key(value, self._text_keys)
+        key = next((key for key in self._text_keys if value.get(key) is not None), None)
+        if key is None:
+            raise ValueError("no '%s' (keys: %s)" % (
+                "' or '".join(self._text_keys), ", ".join(value) or "none"))
         line = json.dumps(value, ensure_ascii=False)
         if not is_text(line):
             raise ValueError("an escape such as \\ud83d that is half a character")
@@ -508,17 +511,6 @@ def _parsed(line):
         return files.parse_json(line)
     except ValueError as e:
         return ValueError("not valid JSON: %s" % e)
-
-
-def _is_pair(value):
-    return isinstance(value, list) and list(map(type, value)) == [str, dict]
-
-
-def _first_key(value, keys):
-    key = next((key for key in keys if value.get(key) is not None), None)
-    if key is None:
-        raise ValueError("no '%s' (keys: %s)" % ("' or '".join(keys), ", ".join(value) or "none"))
-    return key
 
 
 def _shown(value):
