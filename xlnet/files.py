@@ -1,4 +1,4 @@
-"""Files: found or refused by name, written whole or not at all."""
+"""Files: checked by name, written completely or not at all, local or remote."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from xlnet.errors import UserError
 
 
 def make_directory(path: str) -> None:
-    """Makes a directory, and those above it; it may be there.
+    """Makes a directory, and those above it; it may exist.
 
-    One that goes away while `os.makedirs` looks at it, as the disk is taken away, is "there
-    already" to it and no directory: the second look says what is so.
+    If it disappears while `os.makedirs` looks at it, as when a disk is removed, that reports that
+    it exists: the second try tells.
     """
     try:
         os.makedirs(path, exist_ok=True)
@@ -33,8 +33,8 @@ def make_directory(path: str) -> None:
 def put(source: str, target: str) -> None:
     """Gives a file, or a directory with all its files, its final name.
 
-    The disk has what is in it before it has the name, and the name when this returns: after a loss
-    of power, too, a final name never stands for half a file.
+    The disk has the content before the name, and the name when this returns, so that even after a
+    loss of power a final name never belongs to half a file.
     """
     for directory, _, names in os.walk(source):
         for name in names:
@@ -52,7 +52,7 @@ def sync(path: str) -> None:
     try:
         os.fsync(descriptor)
     except OSError as e:
-        if e.errno not in (errno.EINVAL, errno.ENOTSUP):     # of a file system that has no such
+        if e.errno not in (errno.EINVAL, errno.ENOTSUP):     # the file system cannot sync
             raise OSError(e.errno, e.strerror, path) from None
     finally:
         os.close(descriptor)
@@ -60,10 +60,10 @@ def sync(path: str) -> None:
 
 @contextlib.contextmanager
 def replacing(path: str, is_lasting: bool = True) -> Iterator[str]:
-    """Yields a temporary name beside `path`; renames it to `path` only if the block succeeds.
+    """Yields a temporary name next to `path`; renames it to `path` only if the block succeeds.
 
-    is_lasting: whether to wait for the disk, some milliseconds; needless for what is made again
-      where its checksum is wrong.
+    is_lasting: whether to wait for the disk, some milliseconds; needless for files that are
+      regenerated if their checksum is wrong.
     """
     make_directory(os.path.dirname(os.path.abspath(path)))
     temporary = "%s.partial-%d" % (path, os.getpid())
@@ -71,7 +71,7 @@ def replacing(path: str, is_lasting: bool = True) -> Iterator[str]:
         yield temporary
         (put if is_lasting else os.replace)(temporary, path)
     except OSError as e:
-        if e.filename is None:      # of a failed write
+        if e.filename is None:      # a failed write
             e.filename = path
         raise
     finally:
@@ -81,7 +81,7 @@ def replacing(path: str, is_lasting: bool = True) -> Iterator[str]:
 
 @contextlib.contextmanager
 def new_directory(path: str) -> Iterator[str]:
-    """Yields a temporary directory beside `path`, to be filled; renames it to `path` only if the
+    """Yields a temporary directory next to `path`, to be filled; renames it to `path` only if the
     block succeeds.
 
     Raises:
@@ -91,7 +91,7 @@ def new_directory(path: str) -> Iterator[str]:
         raise UserError("%s is there already, expected a new or an empty directory" % path)
     path = os.path.abspath(path)
     temporary = "%s.partial-%d" % (path, os.getpid())
-    if os.path.exists(temporary):       # of a killed run of the same number: 1 in containers
+    if os.path.exists(temporary):       # of a killed run with the same process id: 1 in containers
         shutil.rmtree(temporary)
     os.makedirs(temporary)
     try:
@@ -102,12 +102,12 @@ def new_directory(path: str) -> Iterator[str]:
 
 
 def write_text(path: str, text: str) -> None:
-    """Writes a UTF-8 text file, whole or not at all; "-" is the standard output."""
+    """Writes a UTF-8 text file, completely or not at all; "-" is the standard output."""
     write_lines(path, [text])
 
 
 def write_lines(path: str, lines: Iterable[str], is_lasting: bool = True) -> None:
-    """As `write_text`, of lines that have their ends; `is_lasting` as for `replacing`."""
+    """As `write_text`, with lines that include their ends; `is_lasting` as for `replacing`."""
     if path == "-":
         for line in lines:
             print(line, end="")
@@ -119,15 +119,15 @@ def write_lines(path: str, lines: Iterable[str], is_lasting: bool = True) -> Non
 
 
 def write_json(path: str, value: object, is_lasting: bool = True) -> None:
-    """Writes `value` as indented JSON, whole or not at all; `is_lasting` as for `replacing`."""
+    """Writes `value` as indented JSON, as `write_lines` does."""
     write_lines(path, [json.dumps(value, indent=2, ensure_ascii=False) + "\n"], is_lasting)
 
 
 def parse_json(text: Union[str, bytes]) -> Any:
-    """The value that JSON stands for; bytes are UTF-8.
+    """The value of JSON, as text or as UTF-8.
 
     Raises:
-      ValueError: it is none, or one that is nested too deeply to be held.
+      ValueError: it is not JSON, or nested too deeply.
     """
     try:
         return json.loads(text if isinstance(text, str) else text.decode("utf-8"))
@@ -150,13 +150,13 @@ def read_json(path: str, what: str) -> dict[str, Any]:
 
 
 def read_array(source: Union[str, IO[bytes]], mapped: bool = False) -> Any:
-    """A NumPy array from a .npy file, or from where an open one stands; never an object.
+    """A NumPy array from a .npy file, or from an open one at its position; never an object.
 
     Args:
-      mapped: the file stays on the disk, and is read where it is looked at.
+      mapped: map the file into memory rather than read it.
 
     Raises:
-      ValueError: there is none that is whole, whatever NumPy's parsers say of it.
+      ValueError: there is no complete array.
       OSError: the file cannot be read.
     """
     import numpy as np
@@ -165,11 +165,11 @@ def read_array(source: Union[str, IO[bytes]], mapped: bool = False) -> Any:
     except OSError:
         raise
     except Exception as e:
-        raise ValueError("is no array that is whole: %s" % e) from None
+        raise ValueError("is not a complete array: %s" % e) from None
 
 
 def copy(source: str, target: str) -> None:
-    """Copies a file, whole or not at all; copying a file onto itself does nothing."""
+    """Copies a file, completely or not at all; copying a file onto itself does nothing."""
     if os.path.exists(target) and os.path.samefile(source, target):
         return
     with replacing(target) as temporary:
@@ -177,7 +177,7 @@ def copy(source: str, target: str) -> None:
 
 
 def require_file(path: Optional[str], what: str) -> None:
-    """Raises UserError unless `path` is a file; `what` is the flag or role it plays."""
+    """Raises UserError unless `path` is a file; `what` is its flag or role."""
     if not path:
         raise UserError("%s: no file given" % what)
     if os.path.isdir(path):
@@ -187,8 +187,8 @@ def require_file(path: Optional[str], what: str) -> None:
 
 
 def require_inside(path: str, root: str, whose: str) -> None:
-    """Raises UserError where symbolic links lead from `path` out of the directory `root`; `whose`
-    directory that is, in the error: "the model's"."""
+    """Raises UserError if symbolic links lead from `path` out of the directory `root`; `whose`
+    directory that is, for the error: "the model's"."""
     root, target = os.path.realpath(root), os.path.realpath(path)
     if os.path.commonpath([root, target]) != root:
         raise UserError("%s is a symbolic link to %s, outside of %s directory; copy the file into "
@@ -196,7 +196,7 @@ def require_inside(path: str, root: str, whose: str) -> None:
 
 
 def require_writable(directory: str, what: str) -> None:
-    """Raises UserError unless files can be made in `directory`, which need not be there yet."""
+    """Raises UserError unless files can be made in `directory`, which need not exist."""
     there = os.path.abspath(directory)
     while not os.path.exists(there):
         there = os.path.dirname(there)
@@ -206,7 +206,7 @@ def require_writable(directory: str, what: str) -> None:
 
 
 def require_no_pattern(path: str, what: str) -> None:
-    """Raises UserError where TensorFlow would look for the files of a checkpoint by a pattern."""
+    """Raises UserError if TensorFlow would take the path of a checkpoint for a pattern."""
     if set(path) & set("*?["):
         raise UserError("%s: %s has one of * ? [, which TensorFlow takes for a pattern of names; "
                         "rename it, or give it by another name" % (what, path))
@@ -216,11 +216,12 @@ def utf8(line: bytes, where: str, expected: str = "", encoding: Optional[str] = 
     """The text of a line.
 
     Args:
-      where: the line is, for errors. expected: what is expected there, if it is said.
+      where: the position of the line, for errors.
+      expected: what is expected there, for errors; "": nothing is said.
       encoding: of the line; None: UTF-8.
 
     Raises:
-      UserError: the line is not of this encoding.
+      UserError: the line does not have this encoding.
     """
     try:
         return line.decode(encoding or "utf-8")
@@ -233,15 +234,15 @@ def utf8(line: bytes, where: str, expected: str = "", encoding: Optional[str] = 
 
 def sha256(path: str) -> str:
     """Returns the SHA-256 of a file as hexadecimal text."""
-    digest = hashlib.sha256()
+    digest = hashlib.sha256()               # hashlib.file_digest is new in Python 3.11
     with open(path, "rb") as f:
         for block in iter(lambda: f.read(1 << 20), b""):
             digest.update(block)
     return digest.hexdigest()
 
 
-# Files elsewhere (gs://, s3://, hdfs://): whatever Apache Beam's file systems reach. tf.io.gfile,
-# the other way, would import TensorFlow into each process that prepares text.
+# Remote files (gs://, s3://, hdfs://) on Apache Beam's file systems. tf.io.gfile would import
+# TensorFlow into each process that prepares text.
 
 def is_remote(path: str) -> bool:
     return "://" in path
@@ -254,7 +255,7 @@ def match(pattern: str) -> list[str]:
 
 
 def exists(path: str) -> bool:
-    """Whether there is a local or remote file or directory of this name."""
+    """Whether a local or remote file or directory exists."""
     return _file_systems().exists(path) if is_remote(path) else os.path.exists(path)
 
 
@@ -266,7 +267,7 @@ def size(path: str) -> int:
 
 
 def open_binary(path: str, buffering: int = -1) -> IO[bytes]:
-    """Opens a local or remote file to be read as bytes; compressed ones as they are."""
+    """Opens a local or remote file for reading, without unpacking it."""
     if not is_remote(path):
         return open(path, "rb", buffering=buffering)
     from apache_beam.io.filesystem import CompressionTypes

@@ -1,4 +1,4 @@
-"""Rows of cells between delimiters: which quotation marks belong to cells, and what is no CSV."""
+"""CSV: which quotation marks are part of cells, and rows that are not CSV."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _NEEDS_QUOTES = re.compile(r'""|[\t\n]')
 
 def is_quoted(lines: Iterable[str], is_cut: bool = False) -> tuple[bool, Optional[int]]:
     """Whether cells between tabs are quoted where they need it, as pandas and spreadsheet programs
-    write them; and the line that says no where others say yes.
+    write them; and, if the lines disagree, the number of the first one that says no.
 
-    A file that has a quotation mark in a cell without quotation marks around it is not, neither is
-    one whose quoted cells do not need it, nor one whose line breaks in quotation marks all end a
-    row as wide as the first line: GLUE's files are such. is_cut: there are more lines.
+    A file is not quoted if a cell without quotation marks around it has one, if quoted cells do not
+    need it, or if all line breaks in quotation marks end a row as wide as the first line, as in
+    GLUE's files. is_cut: there are more lines.
     """
     begun, start, has_needed, has_unquoted, tabs = "", 0, False, False, None
     for number, line in enumerate(lines, 1):
@@ -50,8 +50,8 @@ def dialect(delimiter: str, is_quoted: bool) -> dict[str, Any]:
 
 
 def rows(lines: Iterable[tuple[Any, str]], **dialect: Any) -> Iterator[tuple]:
-    """Yields the place of the line that each row begins at, and its cells, or, a str, its fault;
-    behind a fault the next line begins a row.
+    """Yields the place of each row's first line, and its cells, or a str that says what is wrong;
+    behind such an error the next line begins a row.
 
     Args:
       lines: (place, text without the line feed).
@@ -59,7 +59,7 @@ def rows(lines: Iterable[tuple[Any, str]], **dialect: Any) -> Iterator[tuple]:
     """
     csv.field_size_limit(LONGEST_CELL)
     to_come = iter(lines)
-    again: collections.deque[tuple[Any, str]] = collections.deque()     # lines behind a fault
+    again: collections.deque[tuple[Any, str]] = collections.deque()     # lines behind an error
     taken: list[tuple[Any, str]] = []                                   # of a row
 
     def take():
@@ -83,5 +83,7 @@ def rows(lines: Iterable[tuple[Any, str]], **dialect: Any) -> Iterator[tuple]:
 def _fault(error):
     if "field limit" in str(error):
         return "a cell of more than %s characters; is a quotation mark before it not closed?" \
-            % "{:,}".format(LONGEST_CELL)
+            % format(LONGEST_CELL, ",")
+    if "new-line" in str(error):
+        return "not CSV: a carriage return in a cell without quotation marks"
     return "not CSV: %s" % error

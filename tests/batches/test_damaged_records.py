@@ -56,8 +56,8 @@ def test_the_next_whole_window_stands_in(folder, caplog):
         assert reader.read(path, places, window) == whole
     assert caplog.messages == ["note: %s: record %d is damaged and skipped, %d so far"
                                % (path, window, i + 1) for i, window in enumerate((3, 4, 5))]
-    with pytest.raises(UserError, match="^%s: record 3 is damaged; make the records anew, or "
-                       "--on_error=skip reads the next whole one in its place$" % path):
+    with pytest.raises(UserError, match="^%s: record 3 is damaged; regenerate the records, or give "
+                       "--on_error=skip to read the next intact one instead$" % path):
         WindowReader().read(path, places, 3)
     last = len(places) - 2
     spoil(folder, last)
@@ -95,7 +95,7 @@ def test_a_run_skips_damage_and_goes_on_behind_it(place, folder):
     run = dict(record_info_dir=folder, train_steps=4, save_steps=2)
     done = train(place, "fails", **run)
     assert done.returncode == 1 and len(done.stderr.splitlines()) == 1, done.stderr
-    assert "train_gpu.py: %s: record 0 is damaged; make the records anew, or" % path in done.stderr
+    assert "train_gpu.py: %s: record 0 is damaged; regenerate the records, or" % path in done.stderr
     done = train(place, "skips", on_error="skip", **run)
     assert done.returncode == 0, done.stderr
     assert re.findall(r"record (\d) is damaged and skipped, (\d) so far", done.stderr) == [

@@ -114,7 +114,7 @@ def test_a_file_that_was_cut_or_damaged_is_named(path, tmp_path):
         whole = f.read()
     cut, damaged = tmp_path / "cut.tfrecord", tmp_path / "damaged.tfrecord"
     cut.write_bytes(whole[:-100])
-    with pytest.raises(UserError, match=r"cut.tfrecord: \d+ bytes are no whole number of records"):
+    with pytest.raises(UserError, match=r"cut.tfrecord: \d+ bytes are not a multiple of"):
         tfrecord.EqualRecords(str(cut))
     size = len(whole) // ROWS
     damaged.write_bytes(whole[:3 * size + 50] + b"?" + whole[3 * size + 51:])

@@ -1,7 +1,7 @@
 """Many examples of one layout as `tf.train.Example` bytes at once, without TensorFlow.
 
-Every number takes the same number of bytes, so that all examples of a layout have one size: an
-empty example many times over, whose slots are filled by whole columns.
+Every number takes the same number of bytes, so all examples of a layout have one size: an empty
+example is repeated, and its slots are filled a column at a time.
 Shape letters: n examples, R bytes of one.
 """
 
@@ -20,7 +20,7 @@ class ExampleBytes:
     """Serializes examples of a layout.
 
     Args:
-      layout: `records.Feature`s. largest: the largest int in any of them.
+      largest: the largest int in any of the features.
     """
 
     def __init__(self, layout: Sequence[Feature], largest: int) -> None:
@@ -31,10 +31,9 @@ class ExampleBytes:
         self._empty, self._slots = empty_example(layout, sizes)
 
     def encode(self, columns: Mapping[str, np.ndarray]) -> list[bytes]:
-        """Returns a list of n bytes objects.
+        """Returns the bytes of n examples.
 
-        Args:
-          columns: dict of feature name to array [n, ...] of the feature's shape; ints from 0 on.
+        columns: an array [n, ...] of the feature's shape for each feature name; ints from 0 on.
         """
         count = len(next(iter(columns.values())))
         view = np.tile(np.frombuffer(self._empty, np.uint8), [count, 1])    # [n,R]
@@ -50,20 +49,18 @@ class ExampleBytes:
 
 @functools.lru_cache(maxsize=1)
 def varint_table(largest: int) -> np.ndarray:
-    """Varints of 0 ... `largest`, all of one length: uint8 [largest+1,bytes]. Parsers accept
-    leading zeros."""
+    """Varints of 0 ... `largest` of one length, which parsers accept: uint8 [largest+1,bytes]."""
     width = max(1, -(-int(largest).bit_length() // 7))
     groups = np.arange(largest + 1)[:, None] >> (7 * np.arange(width)) & 127
     groups[:, :-1] |= 128                                      # another byte follows
     return groups.astype(np.uint8)
 
 
-def empty_example(layout: Sequence[Feature], sizes: Mapping[str,
-                  int]) -> tuple[bytes, dict[str, slice]]:
+def empty_example(layout: Sequence[Feature],
+                  sizes: Mapping[str, int]) -> tuple[bytes, dict[str, slice]]:
     """Returns the bytes of an example of zeros, and the slice of each feature's numbers, by name.
 
-    Args:
-      layout: `records.Feature`s. sizes: dict of name to the bytes of all numbers of the feature.
+    sizes: the bytes of all numbers of a feature, by name.
     """
     entries, ends = b"", {}
     for name, dtype in sorted((feature.name, feature.dtype) for feature in layout):

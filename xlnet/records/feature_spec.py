@@ -31,7 +31,7 @@ def finetuning_features(max_seq_length: int, label_features: Sequence[Feature] =
                         num_choices: int = 1) -> tuple[Feature, ...]:
     """Layout of one fine-tuning example of T = `max_seq_length` × `num_choices` tokens.
 
-    `label_features`: what a task type adds: `tasks.types.contract.Head.features`.
+    label_features: what a task type adds, `tasks.types.contract.Head.features`.
     """
     length = max_seq_length * num_choices
     return (

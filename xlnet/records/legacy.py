@@ -1,7 +1,7 @@
-"""Pretraining records of the reference's data_utils.py: what a directory of them holds.
+"""Pretraining records that the data_utils.py of the original implementation made.
 
 A file has batches of B windows, one after another; row b of a batch continues row b of the one
-before. Masks are part of the records. Settings stand in the name of `record_info-*.json`.
+before. Masks are part of the records. The settings are in the name of `record_info-*.json`.
 
 Shape letters: B rows of a batch in the files, Q window length.
 """
@@ -42,13 +42,13 @@ def features(seq_len: int) -> tuple[Feature, ...]:
 
 
 def is_in(directory: str) -> bool:
-    """Whether a directory has records of the reference."""
+    """Whether a directory has records of the original implementation."""
     return bool(glob.glob(os.path.join(glob.escape(directory), _PATTERN)))
 
 
 @dataclasses.dataclass(frozen=True)
 class LegacyManifest:
-    """What a directory of the reference's records is; stands in for `Manifest`.
+    """Describes a directory of such records, as `Manifest` does ours.
 
     A stream is a row of a file, so that all files one after the other have `num_streams` = B rows
     of `windows_per_stream` windows.
@@ -64,9 +64,9 @@ class LegacyManifest:
     num_streams: int
     windows_per_stream: int
     num_predict: int             # masked tokens of a window; 0: not the same in all of them
-    cores: int                   # the rows are those of so many cores, each with its directions
+    cores: int                   # the rows belong to so many cores, each with both directions
     files: tuple                 # of (path, batches)
-    places: tuple                # of each file where its batches begin, and its end: int64 arrays
+    places: tuple                # of int64 arrays: where a file's batches begin, and its end
 
     @property
     def tokens(self) -> int:
@@ -85,23 +85,23 @@ class LegacyManifest:
         """Reads and checks the records in `directory`.
 
         Args:
-          spiece_model_file: their SentencePiece model; None: the one that corpus_info.json, one
-            folder up, names.
+          spiece_model_file: their SentencePiece model; None: the one named in corpus_info.json, one
+            folder up.
 
         Raises:
-          UserError: files that are missing, cut off, or of several kinds; no vocabulary, or one
+          UserError: files are missing, cut off, or of different settings; no vocabulary, or one
             that does not fit.
         """
         infos = sorted(glob.glob(os.path.join(glob.escape(directory), _PATTERN)))
-        kind = _common_kind(infos)
-        batch_size, seq_len = int(kind["batch_size"]), int(kind["seq_len"])
+        named = _common_settings(infos)
+        batch_size, seq_len = int(named["batch_size"]), int(named["seq_len"])
         corpus = _corpus_info(directory)
         tokenizer = Tokenizer(_vocabulary(directory, spiece_model_file, corpus),
-                              bool(kind["uncased"]), False)
+                              bool(named["uncased"]), False)
         found = tuple(item for info in infos for item in _record_files(info, batch_size))
         if not found:
             raise UserError("%s: its files have no windows" % infos[0])
-        bi_data, cores = kind["direction"] == "bi", corpus.get("num_core_per_host", 1)
+        bi_data, cores = named["direction"] == "bi", corpus.get("num_core_per_host", 1)
         if bi_data and batch_size % (2 * cores):
             raise UserError("%s: bsz is %d, expected a multiple of %d for both directions"
                             % (infos[0], batch_size, 2 * cores))
@@ -111,33 +111,33 @@ class LegacyManifest:
             vocab_size=tokenizer.vocab_size, sp_model=os.path.abspath(tokenizer.path),
             sp_model_sha256=tokenizer.sha256, uncased=tokenizer.uncased,
             keep_accents=tokenizer.keep_accents, seq_len=seq_len,
-            reuse_len=int(kind["reuse_len"]), bi_data=bi_data, num_streams=batch_size,
+            reuse_len=int(named["reuse_len"]), bi_data=bi_data, num_streams=batch_size,
             windows_per_stream=sum(len(places) - 1 for _, places in found),
-            num_predict=int(kind["num_predict"] or 0), cores=cores,
+            num_predict=int(named["num_predict"] or 0), cores=cores,
             files=tuple((path, len(places) - 1) for path, places in found),
             places=tuple(places for _, places in found))
 
     def check_targets(self, num_predict: int) -> None:
-        """Raises UserError if windows are known to have more masked tokens than slots."""
+        """Raises UserError if windows are known to have more masked tokens than `num_predict`."""
         if self.num_predict > num_predict:
             raise UserError("num_predict is %d, expected at least %d, which the records in %s mask "
                             "in a window" % (num_predict, self.num_predict,
                                              os.path.dirname(self.files[0][0])))
 
 
-def _common_kind(infos):
-    """The settings in the files' names, a dict of str; the same for all of them."""
-    kinds = []
+def _common_settings(infos):
+    """The settings in the files' names, a dict of str; all files must have the same ones."""
+    found = []
     for path in infos:
         match = _NAME.fullmatch(os.path.basename(path))
         if not match:
             raise UserError("%s: expected a name like record_info-train-0-0.bsz-16.seqlen-512."
                             "reuse-256.bi.alpha-6.beta-1.fnp-85.json" % path)
-        kinds.append(match.groupdict())
-        if kinds[-1] != kinds[0]:
-            raise UserError("%s has records of other settings than %s; give each kind a directory"
+        found.append(match.groupdict())
+        if found[-1] != found[0]:
+            raise UserError("%s has records of other settings than %s; give each a directory"
                             % (path, infos[0]))
-    return kinds[0]
+    return found[0]
 
 
 def _corpus_info(directory):
@@ -155,8 +155,7 @@ def _vocabulary(directory, spiece_model_file, corpus):
 
 
 def _record_files(info, batch_size):
-    """`(path, places)` of each file that a record_info names, where the counts agree with it;
-    places: as of `LegacyManifest`."""
+    """`(path, places)` of each file that a record_info names, once the counts agree with it."""
     values = files.read_json(info, "record info")
     names = values.get("filenames")
     if not isinstance(names, list) or not names or not all(isinstance(n, str) for n in names) \
@@ -177,11 +176,10 @@ def _record_files(info, batch_size):
 
 
 def batch_places(path: str, batch_size: int) -> tuple[np.ndarray, int]:
-    """Where batches begin in a TFRecord file, from the lengths of its records: 8 + 4 + length + 4
-    bytes each.
+    """Where batches begin in a TFRecord file, from the lengths in the records' headers.
 
     Returns:
-      int64 [batches+1], the end of the file the last; the number of records.
+      int64 [batches+1], the file's end the last, and the number of records.
 
     Raises:
       UserError: the file ends inside of a record.
@@ -202,7 +200,7 @@ def batch_places(path: str, batch_size: int) -> tuple[np.ndarray, int]:
 
 
 def _check_first(path, seq_len, tokenizer):
-    """Checks the features of a file's first window, and that the vocabulary is theirs."""
+    """Checks the features of a file's first window, and that its ids fit the vocabulary."""
     import tensorflow as tf
     with open(path, "rb") as f:
         length = struct.unpack("<Q", f.read(12)[:8])[0]

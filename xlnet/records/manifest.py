@@ -1,4 +1,4 @@
-"""What a directory of pretraining records is: `manifest.json`, read and checked."""
+"""The description of a directory of pretraining records, `manifest.json`."""
 
 from __future__ import annotations
 
@@ -16,16 +16,15 @@ MANIFEST_NAME = "manifest.json"
 # <unk> in WikiText was spelt, sentences of text without spaces began with a lone mark.
 FORMAT_VERSION = 4
 READABLE_VERSIONS = (2, 3, FORMAT_VERSION)
-# What JSON makes of the types of the fields below.
+# The types of the fields below in JSON.
 _TYPES = {"int": int, "str": str, "bool": bool, "dict": dict, "tuple": list}
 
 
 @dataclasses.dataclass(frozen=True)
 class Manifest:
-    """What a directory of pretraining records is; `manifest.json` beside the record files.
+    """Describes a directory of pretraining records: `manifest.json` in it.
 
-    `streams` lists, in order, dicts of `file`, `direction`, `windows`, `bytes`, `sha256`. All
-    streams have `windows_per_stream` windows.
+    `streams` has, in order, dicts of `file`, `direction`, `windows`, `bytes`, `sha256`.
     """
     vocab_size: int
     sp_model: str                # file name of the SentencePiece model, in the same directory
@@ -37,7 +36,7 @@ class Manifest:
     bi_data: bool
     num_streams: int
     num_passes: int
-    windows_per_stream: int
+    windows_per_stream: int      # in all passes; a stream of merged records may have more
     documents: int
     sentences: int
     tokens: int                  # corpus tokens, before windows are cut
@@ -45,7 +44,7 @@ class Manifest:
     dropped: int                 # those that are in no window of a pass
     skipped: dict                # lines left out, by reason
     seed: int
-    made_from: dict              # settings and input, as data_utils.py compares them
+    made_from: dict              # settings and input, which data_utils.py compares
     streams: tuple
     format_version: int = FORMAT_VERSION
 
@@ -57,20 +56,21 @@ class Manifest:
         """Reads and checks the manifest of `directory`: version, fields, sizes of the files.
 
         Raises:
-          UserError: there is none, or it does not fit itself or the files.
+          UserError: there is none, or it contradicts itself or the files.
         """
         path = os.path.join(directory, MANIFEST_NAME)
         if files.is_remote(directory):
             raise UserError("record_info_dir: %s is remote, and records are read from a disk; copy "
                             "the directory to one" % directory)
         if not os.path.exists(path):
-            raise UserError("record_info_dir: no %s in %s, nor the reference's record_info-*.json; "
-                            "make the records with data_utils.py" % (MANIFEST_NAME, directory))
+            raise UserError("record_info_dir: no %s in %s, nor record_info-*.json of the original "
+                            "implementation; make the records with data_utils.py"
+                            % (MANIFEST_NAME, directory))
         values = files.read_json(path, "manifest")
         if values.get("format_version") not in READABLE_VERSIONS:
-            raise UserError("%s: format_version is %r, this program reads %s; regenerate the "
-                            "records" % (path, values.get("format_version"),
-                                         _in_words(READABLE_VERSIONS)))
+            raise UserError("%s: format_version is %r, this program reads %d to %d; regenerate "
+                            "the records" % (path, values.get("format_version"),
+                                             READABLE_VERSIONS[0], READABLE_VERSIONS[-1]))
         _check_fields(path, "", values, _FIELDS)
         for number, stream in enumerate(values["streams"]):
             _check_fields(path, "streams[%d]: " % number, stream, _STREAM_FIELDS)
@@ -83,12 +83,11 @@ class Manifest:
         return manifest
 
     def _names(self) -> list[str]:
-        """Of the files beside the manifest."""
+        """The names of all other files."""
         return [self.sp_model, *(stream["file"] for stream in self.streams)]
 
     def _check_values(self, path: str) -> None:
-        """Raises UserError unless the numbers fit each other and all files are below the
-        directory."""
+        """Raises UserError unless the numbers are consistent and all files below the directory."""
         for name in self._names():
             if os.path.isabs(name) or ".." in name.split("/") or not name:
                 raise UserError("%s: file %r, expected a name below the directory of the manifest"
@@ -108,7 +107,7 @@ class Manifest:
                                     path, name, getattr(self, name), len(self.streams), shortest,
                                     self.seq_len))
         directions = [stream["direction"] for stream in self.streams]
-        if directions != [i % 2 if self.bi_data else 0 for i in range(self.num_streams)]:
+        if directions != [i % 2 * self.bi_data for i in range(self.num_streams)]:
             raise UserError("%s: directions of the streams are %s, expected %s (bi_data is %s); "
                             "regenerate the records" % (
                                 path, directions[:8], "0, 1, 0, 1, ..." if self.bi_data else "0",
@@ -127,10 +126,10 @@ class Manifest:
                     path, stream["file"], size / record, stream["windows"]))
 
     def verify(self, directory: str) -> None:
-        """Reads all files and compares them with the checksums.
+        """Compares all files with their checksums.
 
         Raises:
-          UserError: a file's content is another one; names the damaged record where one is.
+          UserError: a file has other content; names the first damaged record.
         """
         named = [(self.sp_model, self.sp_model_sha256)] + [
             (stream["file"], stream["sha256"]) for stream in self.streams]
@@ -165,13 +164,8 @@ def _check_fields(path, where, values, types):
                 path, where, name, values[name], kind.__name__))
 
 
-def _in_words(numbers):
-    """"2, 3 and 4"."""
-    return ", ".join(map(str, numbers[:-1])) + " and %d" % numbers[-1]
-
-
 def in_todays_units(made_from: Mapping[str, Any]) -> dict[str, Any]:
-    """`made_from` of records of whose settings the held-out share was still a percentage, too."""
+    """`made_from`, also of records whose settings had the held-out ratio as a percentage."""
     values = dict(made_from)
     if "heldout_percent" in values:
         values["heldout_share"] = values.pop("heldout_percent") / 100

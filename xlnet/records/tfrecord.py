@@ -21,7 +21,7 @@ BEFORE, BEHIND = _HEADER.size + 4, 4       # [bytes] of a record around its data
 
 
 def frame(data: bytes) -> bytes:
-    """Returns the record of `data` as it stands in a file."""
+    """Returns the record of `data` in a file."""
     return header(len(data)) + data + _checksum(data)
 
 
@@ -33,95 +33,85 @@ def header(size: int) -> bytes:
 
 
 def first_size(path: str) -> Optional[int]:
-    """How many bytes of a file the first record takes; None if its length is damaged."""
+    """The bytes of a file's first record; None if its length is damaged."""
     with open(path, "rb") as f:
-        head = f.read(BEFORE)
-    size = _HEADER.unpack(head[:_HEADER.size])[0] if len(head) == BEFORE else 0
-    return BEFORE + size + BEHIND if head == header(size) else None
+        size = _data_size(f.read(BEFORE))
+    return None if size is None else BEFORE + size + BEHIND
+
+
+def _data_size(head):
+    """The bytes of data that a header announces; None if it is damaged or cut off."""
+    size = _HEADER.unpack_from(head)[0] if len(head) == BEFORE else -1
+    return size if size >= 0 and head == header(size) else None
 
 
 def damage(path: str) -> Optional[str]:
-    """What is wrong with the first damaged record of a file, in words; None if all are whole."""
-    count = 0
+    """What is wrong with the first damaged record of a file; None if all are intact."""
     with open(path, "rb") as f:
-        while True:
-            head = f.read(BEFORE)
-            if not head:
-                return None
-            size = _HEADER.unpack(head[:_HEADER.size])[0] if len(head) == BEFORE else 0
-            if len(head) == BEFORE and head != header(size):
-                return "record %d: its length is damaged" % count
-            rest = f.read(size + BEHIND)
-            if len(head) < BEFORE or len(rest) < size + BEHIND:
-                return "cut off in record %d" % count
+        for number, head in enumerate(iter(lambda: f.read(BEFORE), b"")):
+            size = _data_size(head)
+            if size is None and len(head) == BEFORE:
+                return "record %d: its length is damaged" % number
+            rest = b"" if size is None else f.read(size + BEHIND)
+            if size is None or len(rest) < size + BEHIND:
+                return "cut off in record %d" % number
             if rest[size:] != _checksum(rest[:size]):
-                return "record %d is damaged" % count
-            count += 1
+                return "record %d is damaged" % number
+    return None
 
 
 def _checksum(data):
-    """TFRecord's form of a CRC-32C, so that data may hold checksums itself."""
+    """TFRecord's masked CRC-32C."""
     checksum = google_crc32c.value(data)
     rotated = checksum >> 15 | checksum << 17 & 0xffffffff
     return _CHECKSUM.pack(rotated + 0xa282ead8 & 0xffffffff)
 
 
 def checksums(pieces: Iterable[bytes]) -> np.ndarray:
-    """What stands behind the data of n records: uint8 [n,BEHIND]."""
+    """The checksums of the data of n records: uint8 [n,BEHIND]."""
     return np.frombuffer(b"".join(map(_checksum, pieces)), np.uint8).reshape(-1, BEHIND)
 
 
 def split(content: bytes) -> Iterator[Optional[bytes]]:
-    """The data of the records that stand one after another in `content`.
-
-    None for a damaged one; the last, where that hides where the next begins.
-    """
+    """Yields the data of all records in `content`; None for a damaged one, which is the last one if
+    its length is damaged."""
     place = 0
     while place < len(content):
-        size = _HEADER.unpack_from(content, place)[0] if place + BEFORE <= len(content) else -1
-        begin, end = place + BEFORE, place + BEFORE + size
-        if size < 0 or content[place:begin] != header(size):
+        begin = place + BEFORE
+        size = _data_size(content[place:begin])
+        if size is None:
             yield None
             return
+        end = begin + size
         data = content[begin:end]
         yield data if content[end:end + BEHIND] == _checksum(data) else None
         place = end + BEHIND
 
 
 class EqualRecords:
-    """The records of a file that are all of one size, as ours are: any of them without the others.
-
-    Args:
-      path: of the file, which is not read yet, but for its first bytes.
+    """Random access to the records of a file that all have one size, as ours have.
 
     Raises:
-      UserError: the file has no records of one size: it is empty, or was cut short.
+      UserError: the file is empty or was cut off.
     """
 
     def __init__(self, path: str):
         self._path = path
-        with open(path, "rb") as f:
-            head = f.read(_HEADER.size)
-        total = os.path.getsize(path)
-        size = _HEADER.unpack(head)[0] + BEFORE + BEHIND if len(head) == _HEADER.size else 0
+        total, size = os.path.getsize(path), first_size(path) or 0
         if not size or total % size:
-            raise UserError("%s: %d bytes are no whole number of records of %d bytes; the file was "
-                            "cut short: remove it, it is made again" % (path, total, size))
+            raise UserError("%s: %d bytes are not a multiple of the %d bytes of a record; the file "
+                            "was cut off: remove it, it will be regenerated" % (path, total, size))
         self._records = np.memmap(path, np.uint8, "r", shape=(total // size, size))
 
     def __len__(self) -> int:
         return len(self._records)
 
     def read(self, numbers: np.ndarray) -> list[bytes]:
-        """The data of the records `numbers`, int [n], counted from 0.
-
-        Raises:
-          UserError: a record is damaged.
-        """
+        """The data of the records `numbers`, int [n], from 0; UserError if one is damaged."""
         found = self._records[numbers]                                             # [n,R]
         data = [record[BEFORE:-BEHIND].tobytes() for record in found]
         damaged = checksums(data) != found[:, -BEHIND:]
         if damaged.any():
-            raise UserError("%s: record %d is damaged; remove the file, it is made again" % (
+            raise UserError("%s: record %d is damaged; remove the file, it will be regenerated" % (
                 self._path, numbers[damaged.any(axis=1).argmax()]))
         return data

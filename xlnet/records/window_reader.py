@@ -1,7 +1,7 @@
-"""Windows of record files, each read by its place alone; what becomes of damaged ones.
+"""Reads windows of record files, each by its position alone, and replaces damaged ones.
 
-A file is a row of pieces, which begin at known places: a record of ours, which all have one size,
-or a batch of records of the reference's.
+A file is a series of pieces at known positions: our records, which all have one size, or batches of
+records of the original implementation.
 """
 
 from __future__ import annotations
@@ -17,15 +17,14 @@ from xlnet.records import tfrecord
 
 _log = logging.getLogger(__name__)
 
-_OPEN_FILES = 256       # at a time; a batch may have more rows, each of a file of its own
+_OPEN_FILES = 256       # at a time; a batch may have more rows, each of another file
 
 
 class WindowReader:
     """Reads windows, on any number of threads.
 
-    Args:
-      skips_damaged: whether the next whole window of the same row is read in the place of a damaged
-        one, which is noted and counted; else it is an error.
+    skips_damaged: whether a damaged window is logged and replaced by the next intact one of its
+      row; otherwise it is an error.
     """
 
     def __init__(self, skips_damaged: bool = False):
@@ -38,17 +37,17 @@ class WindowReader:
         """Serialized windows of the piece `number` of a file.
 
         Args:
-          places: where the file's pieces begin [bytes], and the end of the last one.
+          places: where the file's pieces begin, and the end of the last one [bytes].
           rows: which records of the piece.
 
         Raises:
-          UserError: the file cannot be read; a window is damaged and that is not skipped.
+          UserError: the file cannot be read, or a window is damaged and not skipped.
         """
         found = self._piece(path, places, number)
         return [_at(found, row) or self._another(path, places, number, row) for row in rows]
 
     def _piece(self, path, places, number):
-        """The records of a piece; None for a damaged one, nothing where its place is unknown."""
+        """The records of a piece; None for a damaged one, nothing behind a damaged length."""
         begin, end = int(places[number]), int(places[number + 1])
         try:
             return list(tfrecord.split(self._file(path).read(begin, end - begin)))
@@ -56,20 +55,20 @@ class WindowReader:
             raise UserError("%s cannot be read: %s" % (path, e.strerror)) from None
 
     def _another(self, path, places, number, row):
-        """In the place of a damaged window the next whole one of its row, or the last before it."""
+        """The next intact window of a damaged one's row, or the last one before it."""
         self._note(path, number, row)
         for other in (*range(number + 1, len(places) - 1), *reversed(range(number))):
             window = _at(self._piece(path, places, other), row)
             if window is not None:
                 return window
-        raise UserError("%s: all records are damaged; make them anew" % path)
+        raise UserError("%s: all records are damaged; regenerate them" % path)
 
     def _note(self, path, number, row):
         what = "%s: record %d%s is damaged" % (
             path, number, " of row %d" % row if row else "")
         if not self._skips_damaged:
-            raise UserError("%s; make the records anew, or --on_error=skip reads the next whole "
-                            "one in its place" % what)
+            raise UserError("%s; regenerate the records, or give --on_error=skip to read the next "
+                            "intact one instead" % what)
         if (path, number, row) not in self._damaged:
             self._damaged.add((path, number, row))
             _log.warning("note: %s and skipped, %d so far", what, len(self._damaged))
@@ -80,7 +79,7 @@ def _at(piece, row) -> Optional[bytes]:
 
 
 class _OpenFile:
-    """An open file, closed when nobody has it any more."""
+    """An open file, closed when it is no longer referenced."""
 
     def __init__(self, path: str):
         self._descriptor = os.open(path, os.O_RDONLY)

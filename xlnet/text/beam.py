@@ -1,7 +1,7 @@
 """The job of `preparation` as an Apache Beam pipeline, for text that one machine cannot hold.
 
-The functions and the bytes they make are the same; Beam moves the tokens between machines instead
-of a folder. Input and output may be wherever Beam's file systems reach.
+It makes the same bytes with the same functions, but Beam moves the tokens between machines, and
+input and output may be on any of Beam's file systems.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from xlnet.tokenization.tokenizer import SPIECE_NAME
 
 
 def run(settings: CorpusSettings, options: Any = None) -> bool:
-    """Makes the records that `settings` (`CorpusSettings`) describe; waits for the pipeline's end.
+    """Makes the records that `settings` describe; waits for the pipeline's end.
 
-    Records that are replaced (`overwrite`) go when all text is read, their manifest first.
+    Records to be replaced (`overwrite`) are removed once all text is read, their manifest first.
 
     Args:
       options: `apache_beam.options.pipeline_options.PipelineOptions`; None runs here.
@@ -39,7 +39,7 @@ def run(settings: CorpusSettings, options: Any = None) -> bool:
       False if the records had been made before.
 
     Raises:
-      UserError: as `preparation.make_records`; what happens on the workers, in the runner's words.
+      UserError: as `preparation.make_records`; errors of the workers are the runner's.
     """
     job = preparation.plan_job(settings)
     if preparation.is_finished(job):
@@ -71,7 +71,7 @@ def _in_order(numbered):
 
 
 def _tokenize(numbered_chunk, settings):
-    """Yields (chunk, place in it, tokens), and the chunk's (index, `Made`) beside them."""
+    """Yields (chunk, position in it, tokens), and as "made" the chunk's (index, `Made`)."""
     chunk_index, chunk = numbered_chunk
     counts: Counter[str] = collections.Counter()
     place = 0
@@ -83,7 +83,7 @@ def _tokenize(numbered_chunk, settings):
 
 
 def _cut_at_blocks(tokens_of_chunk, layout):
-    """Yields (block, (place in the text, tokens))."""
+    """Yields (block, (position in the text, tokens))."""
     chunk, place, tokens = tokens_of_chunk
     begin = int(layout.chunk_begins[chunk]) + place
     edges = layout.block_begins[layout.block_begins > begin]
@@ -95,7 +95,7 @@ def _cut_at_blocks(tokens_of_chunk, layout):
 
 
 def _arrange(block_and_pieces, num_passes, layout):
-    """Yields (part, (pass, position in the part, tokens)) for all that reads a block."""
+    """Yields (part, (pass, position in the part, tokens)) for all parts that read a block."""
     block, pieces = block_and_pieces
     tokens = np.concatenate([part for _, part in sorted(pieces, key=lambda piece: piece[0])])
     size = layout.plan.part_len
@@ -109,8 +109,8 @@ def _arrange(block_and_pieces, num_passes, layout):
 
 
 def _make_room(layout, job):
-    """Removes what would vouch for the streams that are written next, and those that none of them
-    replaces; returns the layout, before which nobody writes."""
+    """Removes manifests of the streams that are written next, and streams that those do not
+    replace; returns the layout, which the writers wait for."""
     names = {preparation.stream_name(stream, layout.plan.num_streams)
              for stream in range(layout.plan.num_streams)}
     others = files.match(FileSystems.join(glob.escape(job.directory), preparation.STREAMS + "*"))
@@ -153,7 +153,7 @@ def _write_manifest(entries, job, layout, made):
 
 @contextlib.contextmanager
 def _replacing(path):
-    """A file of Beam's file systems that bears its name only when it is whole."""
+    """A file of Beam's file systems that has its name only once it is complete."""
     temporary = "%s.partial-%s" % (path, uuid.uuid4().hex)
     folder = os.path.dirname(path)
     if not FileSystems.exists(folder):

@@ -1,9 +1,8 @@
 """Text to tokens, and the order in which a pass reads them.
 
-Tokens are uint32, which say in their upper bits where sentences and documents begin (see
-`windows`). A block is a stretch of `BLOCK_TOKENS` of the whole text, the unit in which passes
-shuffle and memory is counted. So what a pass reads does not depend on where files are cut into
-chunks to make tokens of them.
+Tokens are uint32 whose upper bits say where sentences and documents begin (see `windows`). Passes
+shuffle blocks, runs of `BLOCK_TOKENS` of the complete text, and so do not depend on where files are
+cut into chunks. Memory is bounded by blocks, too.
 """
 
 from __future__ import annotations
@@ -20,53 +19,52 @@ from xlnet.errors import UserError
 from xlnet.settings.data import CorpusSettings
 from xlnet.text import reading
 from xlnet.text.reading import Chunk
+from xlnet.text.sentences import EOP
 from xlnet.text.windows import DOCUMENT, SENTENCE, StreamPlan
 from xlnet.tokenization.tokenizer import Tokenizer
 
 BLOCK_TOKENS = 1 << 20
 COUNTS = ("tokens", "sentences", "documents", "unknown")
 _BATCH_LINES = 8192
-_EOP = "<eop>"
-_UNK = "<unk>"               # of WikiText: a rare word
+_UNK = "<unk>"               # a rare word in WikiText
 
 
 # Lines to tokens.
 
 def tokenize(chunk: Chunk, settings: CorpusSettings, tokenizer: Tokenizer,
              counts: Counter[str], seen: Optional[reading.Seen] = None) -> Iterator[np.ndarray]:
-    """Yields the tokens of a `reading.Chunk` as arrays, uint32, some thousand lines each.
+    """Yields the tokens of a chunk as uint32 arrays of some thousand lines each.
 
     Args:
-      settings: `CorpusSettings`. tokenizer: `tokenizer.Tokenizer`.
-      counts: `collections.Counter` to which `COUNTS` and the reasons of skipped lines are added.
+      counts: gets `COUNTS` and the lines left out by their reasons added.
       seen: takes note of the bytes that the tokens depend on.
 
     Raises:
       UserError: text that cannot be read, or a bad id, unless settings.on_error is "skip".
     """
-    encode = _encode_text if settings.from_raw_text else _parse_ids
     eod_id = tokenizer.eod_id if settings.use_eod else None
     lines = reading.read_chunk(chunk, settings, counts, seen)
     in_document: Optional[bool] = None
     for batch in iter(lambda: list(itertools.islice(lines, _BATCH_LINES)), []):
         if in_document is None:
             in_document = not batch[0].begins_document
-        ids, lengths = encode(batch, tokenizer, settings, counts)
+        ids, lengths = _encode_text(batch, tokenizer, settings) if settings.from_raw_text else \
+            _parse_ids(chunk, batch, tokenizer.vocab_size, settings, counts)
         ends = np.fromiter((line.ends_document for line in batch), bool, len(batch))
         tokens, in_document = mark(ids, lengths, ends, eod_id, in_document, counts)
         counts["unknown"] += int(np.count_nonzero(ids == tokenizer.unk_id))
         yield tokens
 
 
-def _encode_text(batch, tokenizer, settings, counts):
-    """Ids [T] and lengths [lines]; an <eop> that ends a line is one token, no space before it, and
-    so is each <unk> of WikiText."""
+def _encode_text(batch, tokenizer, settings):
+    """Ids [T] and lengths [lines]; an <eop> at the end of a line is one token without a space
+    before it, and so is each <unk> of WikiText."""
     texts = [line.text for line in batch]
     ends = np.zeros(len(texts), bool)
     if tokenizer.eop_id is not None:
-        ends = np.fromiter((text.endswith(_EOP) for text in texts), bool, len(texts))
+        ends = np.fromiter((text.endswith(EOP) for text in texts), bool, len(texts))
         for line in np.flatnonzero(ends):
-            texts[line] = texts[line][:-len(_EOP)].rstrip()
+            texts[line] = texts[line][:-len(EOP)].rstrip()
     joined = np.fromiter((line.is_joined for line in batch), bool, len(batch))
     encode = _encode_around_unknown if settings.text_format == "wikitext" else _encode
     ids, lengths = encode(texts, joined, tokenizer)
@@ -76,8 +74,8 @@ def _encode_text(batch, tokenizer, settings, counts):
 
 
 def _encode(texts, joined, tokenizer):
-    """Ids [T] and lengths [texts] of texts, those that are `joined` without the mark that begins a
-    word: they go on where the one before ended."""
+    """Ids [T] and lengths [texts]; `joined` texts, which follow the one before without a space,
+    begin without the mark of a word."""
     ids, lengths = tokenizer.encode_to_array(texts)
     marked = np.flatnonzero(joined & (lengths > 0))
     if not len(marked):
@@ -89,40 +87,37 @@ def _encode(texts, joined, tokenizer):
 
 
 def _encode_around_unknown(texts, joined, tokenizer):
-    """As `_encode`; each <unk> becomes the piece of that name."""
+    """As `_encode`, with each <unk> as the piece of that name."""
     parts = [text.split(_UNK) for text in texts]
     counts = np.fromiter(map(len, parts), np.int64, len(parts))
-    begins = np.cumsum(counts) - counts                          # of texts among all parts
+    begins = np.cumsum(counts) - counts                          # of the texts among all parts
     parts = list(itertools.chain.from_iterable(parts))
     behind_unknown = np.ones(len(parts), bool)
     behind_unknown[begins] = False
-    goes_on = np.fromiter((part[:1] not in ("", " ") for part in parts), bool, len(parts))
-    goes_on[begins] = joined
-    ids, lengths = _encode(parts, goes_on, tokenizer)
+    is_joined = np.fromiter((part[:1] not in ("", " ") for part in parts), bool, len(parts))
+    is_joined[begins] = joined
+    ids, lengths = _encode(parts, is_joined, tokenizer)
     ids = np.insert(ids, (np.cumsum(lengths) - lengths)[behind_unknown], tokenizer.unk_id)
     return ids, np.add.reduceat(lengths + behind_unknown, begins)
 
 
-def _parse_ids(batch, tokenizer, settings, counts):
-    parsed = [_parse_line_of_ids(line, tokenizer.vocab_size, settings, counts) for line in batch]
+def _parse_ids(chunk, batch, vocab_size, settings, counts):
+    parsed = [_parse_line_of_ids(chunk, line, vocab_size, settings, counts) for line in batch]
     lengths = np.fromiter(map(len, parsed), np.int64, len(parsed))
     return np.fromiter(itertools.chain.from_iterable(parsed), np.int32, lengths.sum()), lengths
 
 
-def _parse_line_of_ids(line, vocab_size, settings, counts):
+def _parse_line_of_ids(chunk, line, vocab_size, settings, counts):
     words = line.text.split()
-    wrong = next((word for word in words if not _is_id(word, vocab_size)), None)
+    wrong = next((word for word in words if not (word.isascii() and word.isdigit()
+                  and len(word) < 20 and int(word) < vocab_size)), None)
     if wrong is None:
         return list(map(int, words))
     if settings.on_error == "skip":
         counts["not token ids"] += 1
         return []
-    raise UserError("%s: '%.40s' is not a token id, expected whole numbers from 0 to %d "
-                    "(from_raw_text is False)" % (reading.place(line), wrong, vocab_size - 1))
-
-
-def _is_id(word, vocab_size):
-    return word.isascii() and word.isdigit() and len(word) < 20 and int(word) < vocab_size
+    raise UserError("%s: '%.40s' is not a token id, expected integers from 0 to %d (from_raw_text "
+                    "is False)" % (reading.place(chunk, line.offset), wrong, vocab_size - 1))
 
 
 def mark(ids: np.ndarray, lengths: np.ndarray, ends: np.ndarray, eod_id: Optional[int],
@@ -132,12 +127,15 @@ def mark(ids: np.ndarray, lengths: np.ndarray, ends: np.ndarray, eod_id: Optiona
     Sentences and documents without tokens leave no trace.
 
     Args:
-      ids: [sum of lengths] tokens. lengths: int64 [sentences] tokens of each.
+      ids: [sum of lengths], tokens.
+      lengths: int64 [sentences], tokens of each.
       ends: bool [sentences], those that end a document.
-      eod_id: None to put none. in_document: whether the first sentence continues a document.
+      eod_id: None: no <eod>.
+      in_document: whether the first sentence continues a document.
 
     Returns:
-      tokens uint32, and `in_document` for what follows.
+      tokens: uint32.
+      in_document: for the sentences that follow.
     """
     document = np.cumsum(ends) - ends                     # [sentences]
     filled = np.bincount(document, lengths, minlength=len(ends) + 1) > 0
@@ -165,25 +163,25 @@ class Layout:
     """How the tokens of all chunks become parts: the plan, the blocks, the order of each pass.
 
     Args:
-      plan: `windows.StreamPlan`. chunk_sizes: tokens of each chunk. seed: of the passes' orders.
+      chunk_sizes: tokens of each chunk.
+      seed: of the orders.
 
     Attributes:
-      plan. chunk_begins, block_begins: int64, where in the text each chunk and each block begins.
+      chunk_begins, block_begins: int64, where in the text each chunk and each block begins.
     """
 
     def __init__(self, plan: StreamPlan, chunk_sizes: Sequence[int], seed: int) -> None:
         self.plan = plan
-        ends = np.cumsum(chunk_sizes)
-        self._chunk_ends = ends
-        self.chunk_begins = ends - np.asarray(chunk_sizes)
-        total = int(ends[-1])
+        self._chunk_ends = np.cumsum(chunk_sizes)
+        self.chunk_begins = self._chunk_ends - np.asarray(chunk_sizes)
+        total = int(self._chunk_ends[-1])
         self.block_begins = np.arange(0, total, BLOCK_TOKENS)
         self._block_ends = np.minimum(self.block_begins + BLOCK_TOKENS, total)
         self._seed = seed
         self._orders: dict[int, PassOrder] = {}
 
     def pieces(self, begin: int, end: int) -> list[Piece]:
-        """What the tokens [begin, end) of the text consist of, in order."""
+        """The parts of chunks that are the tokens [begin, end) of the text, in order."""
         first = np.searchsorted(self._chunk_ends, begin, "right")
         last = np.searchsorted(self._chunk_ends, end, "left")
         return [Piece(chunk, max(begin - low, 0), min(end - low, high - low))
@@ -201,9 +199,9 @@ class Layout:
 
     def part_reader(self, read_chunk: Callable[[int, int, int], np.ndarray], stream: int,
                     pass_index: int) -> Callable[[int, int], np.ndarray]:
-        """The function that reads tokens [low, high) of a stream's part in pass `pass_index`.
+        """Returns a function that reads tokens [low, high) of a stream's part in a pass.
 
-        `read_chunk(chunk, begin, end)` gives the tokens [begin, end) of a chunk.
+        read_chunk: function of (chunk, begin, end) that gives the tokens [begin, end) of a chunk.
         """
         first = self.plan.part(stream) * self.plan.part_len
 
@@ -216,13 +214,16 @@ class Layout:
 
 
 class PassOrder:
-    """Where the tokens of each block stand in a pass: pass 0 keeps the order of the input, later
-    ones shuffle the blocks, and within each block the documents."""
+    """The order of tokens in a pass: pass 0 keeps that of the input, later ones shuffle the blocks,
+    and the documents within each block.
+
+    Args:
+      text_begins, text_ends: where each block is in the text.
+      seed, pass_index: decide the order.
+    """
 
     def __init__(self, text_begins: np.ndarray, text_ends: np.ndarray, seed: int,
                  pass_index: int) -> None:
-        """`text_begins`, `text_ends`: where each block stands in the text. `pass_index` and `seed`
-        decide the order."""
         self._text_begins, self._text_ends = text_begins, text_ends
         self._seed, self._pass_index = seed, pass_index
         sizes = text_ends - text_begins
@@ -254,7 +255,7 @@ class PassOrder:
 
 
 def shuffle_documents(tokens: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Returns `tokens` with its documents in random order, each whole."""
+    """Returns `tokens` with its documents in random order."""
     begins = np.flatnonzero(tokens >= DOCUMENT)
     if not len(begins) or begins[0]:
         begins = np.append(0, begins)

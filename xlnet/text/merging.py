@@ -13,15 +13,14 @@ from xlnet.records.manifest import Manifest
 from xlnet.text import corpus, preparation
 from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer
 
-MOST_LEFT_OUT = 0.2              # share of the windows; whole documents make tasks uneven
+MOST_LEFT_OUT = 0.2              # of the windows; as documents are not cut, tasks are uneven
 
 
 def merge(save_dir: str) -> Manifest:
     """Joins the records of all tasks in `save_dir` to one data set; returns its manifest.
 
-    Streams of all tasks become streams of one data set. Tasks have about equally much text; what
-    the longest have more than the shortest is left out, so that all streams are equally long. The
-    tokens that were kept for another number of tasks are removed.
+    All streams become as long as the shortest one: tasks have about equally much text. The tokens
+    that were kept for another number of tasks are removed.
 
     Raises:
       UserError: a task is missing, was made with other settings or input, or is much shorter.
@@ -34,7 +33,6 @@ def merge(save_dir: str) -> Manifest:
     _check_tasks(folders, manifests)
     _check_lengths(folders, manifests)
     first = manifests[0]
-    add = lambda name: sum(getattr(manifest, name) for manifest in manifests)
     streams = [dict(stream, file=os.path.basename(folder) + "/" + stream["file"])
                for folder, manifest in zip(folders, manifests) for stream in manifest.streams]
     merged = dataclasses.replace(
@@ -44,7 +42,8 @@ def merge(save_dir: str) -> Manifest:
                          collections.Counter())),
         made_from={name: value for name, value in first.made_from.items()
                    if name not in preparation.OF_ONE_TASK},
-        **{name: add(name) for name in (*corpus.COUNTS, "dropped")})
+        **{name: sum(getattr(manifest, name) for manifest in manifests)
+           for name in (*corpus.COUNTS, "dropped")})
     Tokenizer(os.path.join(folders[0], SPIECE_NAME)).save(os.path.join(save_dir, SPIECE_NAME))
     merged.write(save_dir)
     shutil.rmtree(preparation.unfinished_folder(save_dir), ignore_errors=True)

@@ -1,10 +1,10 @@
 """The job of making records: text to tokens to streams, by any number of processes.
 
-Both steps are pure: what a chunk or a stream becomes depends on the settings and the input alone.
-So it does not matter which process makes it, or whether it was made before the job was killed.
-What is not finished stands in a folder of its own, `unfinished`: the tokens of chunks, which other
-settings can use too (`token_store`), and streams. When all streams are whole they take the place of
-the records that may have been there before, and the manifest, written last, vouches for them.
+Both steps are pure: a chunk's tokens and a stream depend on the settings and the input alone, not
+on the process that makes them, nor on whether the job was killed in between. Unfinished work is in
+a folder `unfinished`: the tokens of chunks, which other settings can use, too (`token_store`), and
+streams. Once all streams are complete they replace the records that were there, and the manifest,
+written last, vouches for them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from xlnet import files, lock
 from xlnet.errors import UserError
 from xlnet.records.manifest import FORMAT_VERSION, MANIFEST_NAME, Manifest, in_todays_units
 from xlnet.settings.data import WINDOW_SPECIAL_TOKENS, CorpusSettings
-from xlnet.text import corpus, reading, record_writer, token_store, windows
+from xlnet.text import corpus, reading, recognition, record_writer, token_store, windows
 from xlnet.text.processes import in_processes
 from xlnet.text.token_store import Made, TokenStore
 from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer
@@ -36,18 +36,17 @@ from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer
 _log = logging.getLogger(__name__)
 
 STREAMS = "stream-*-of-*.tfrecord"       # pattern of the names of all streams
-LOCK = "preparation.lock"        # among what is not finished: which process makes records here
+LOCK = "preparation.lock"        # in the folder of unfinished work: who makes records here
 _UNFINISHED = "unfinished"
 _TOKENS = "tokens"
 _STREAMS = "streams"
 _MADE_FROM = "made_from.json"
 _CONTENT = "input_content"       # in the description: the checksum of the text itself
 OF_ONE_TASK = ("task", _CONTENT)
-_STALE_SECONDS = 3600            # a file half written that nobody has touched for so long
-# Settings that do not change what is made, or stand in the description in another form.
+_STALE_SECONDS = 3600            # age of an abandoned partial file
+# Settings that do not change the records, or are in the description in another form.
 _NOT_DESCRIBED = ("input_glob", "save_dir", "sp_path", "num_workers", "overwrite",
                   "tokens_dir", "for_config")
-
 
 # Of a description, a total and a unit: a context that yields a function `advance(n)`.
 Progress = Callable[[str, int, str], AbstractContextManager[Callable[[int], object]]]
@@ -61,7 +60,7 @@ def silent(description: str, total: int, unit: str) -> Iterator[Callable[[int], 
 
 @dataclasses.dataclass(frozen=True)
 class Summary:
-    """What `make_records` did. `seconds` is None where all had been made before."""
+    """What `make_records` did; `seconds` is None if the records had been made before."""
     manifest: Manifest
     directory: str
     seconds: Optional[float] = None
@@ -69,10 +68,9 @@ class Summary:
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """One task's share of the input, and where its records go.
+    """The input of one task, and where its records go.
 
-    `chunks`: tuple of `reading.Chunk`. `description`: what the records depend on, as JSON, but for
-    the text itself; see `described`.
+    `description`: what the records depend on, as JSON, except for the text; see `described`.
     """
     settings: CorpusSettings
     directory: str
@@ -81,7 +79,7 @@ class Job:
 
     @property
     def unfinished(self) -> str:
-        """The folder of streams until all are whole."""
+        """The folder of streams until all are complete."""
         return os.path.join(unfinished_folder(self.directory), _STREAMS)
 
     def token_store(self) -> TokenStore:
@@ -90,15 +88,14 @@ class Job:
 
 
 def make_records(settings: CorpusSettings, progress: Progress = silent) -> Summary:
-    """Turns text into the record directory that `settings` (`CorpusSettings`) describe.
+    """Turns text into the record directory that `settings` describe.
 
-    The same settings and input give the same bytes, whatever the number of workers. A job that was
-    killed, or that failed, is continued; one that is finished is left as it is.
+    The same settings and input give the same bytes with any number of workers. A job that failed or
+    was killed resumes; a finished one changes nothing.
 
     Raises:
       UserError: settings that do not fit together, unreadable or too little text, a directory that
-        holds records of other settings or input or cannot be written to, a worker process that was
-        killed.
+        has records of other settings or input or cannot be written to, a killed worker process.
     """
     began = time.time()
     job = plan_job(settings)
@@ -106,16 +103,16 @@ def make_records(settings: CorpusSettings, progress: Progress = silent) -> Summa
         return Summary(Manifest.read(job.directory), job.directory)
     with _alone(job):
         _make_folders(job)
-        made = _tokenize_all(job, progress)
+        made = _of_chunks(tokenize_chunk, job, "reading", progress)
         manifest = _write_all(job, made, progress)
         _publish(job, manifest)
     return Summary(manifest, job.directory, time.time() - began)
 
 
-# What is to be done.
+# The job.
 
 def plan_job(settings: CorpusSettings) -> Job:
-    """Checks the settings, finds the input, and takes this task's share of it; writes nothing."""
+    """Checks the settings and finds the input of this task; writes nothing."""
     settings.check()
     for name in ("save_dir", "tokens_dir"):
         path = getattr(settings, name)
@@ -124,13 +121,12 @@ def plan_job(settings: CorpusSettings) -> Job:
     tokenizer = tokenizer_of(settings)
     paths = reading.find_files(settings.input_glob)
     chunks = reading.cut(paths, None, settings.json_field, settings.encoding)
-    share = tuple(split_chunks(chunks, settings.num_task)[settings.task])
-    if not share:
-        raise UserError("input_glob: no text in %s for task %d of %d" % (
-            _some(paths), settings.task, settings.num_task) if chunks else
-            "input_glob: no text in %s" % _some(paths))
+    own = tuple(split_chunks(chunks, settings.num_task)[settings.task])
+    if not own:
+        raise UserError("input_glob: no text in %s" % recognition.some_of(paths) + (
+            " for task %d of %d" % (settings.task, settings.num_task) if chunks else ""))
     _log.info(reading.in_words(chunks, settings))
-    return Job(settings, task_directory(settings), share,
+    return Job(settings, task_directory(settings), own,
                _describe(settings, tokenizer, paths, chunks))
 
 
@@ -138,28 +134,28 @@ def split_chunks(chunks: Sequence[reading.Chunk], num_task: int) -> list[list[re
     """Cuts the list of chunks into `num_task` runs of about as many bytes each."""
     total = sum(chunk.end - chunk.begin for chunk in chunks)
     done = 0
-    shares: list[list[reading.Chunk]] = [[] for _ in range(num_task)]
+    tasks: list[list[reading.Chunk]] = [[] for _ in range(num_task)]
     for chunk in chunks:
         size = chunk.end - chunk.begin
-        shares[min(num_task - 1, (2 * done + size) * num_task // (2 * total))].append(chunk)
+        tasks[min(num_task - 1, (2 * done + size) * num_task // (2 * total))].append(chunk)
         done += size
-    return shares
+    return tasks
 
 
 def task_directory(settings: CorpusSettings) -> str:
-    """`save_dir`, or this task's own folder in it."""
+    """`save_dir`, or the folder of this task in it."""
     if settings.num_task == 1:
         return settings.save_dir
     return os.path.join(settings.save_dir, "task-%05d-of-%05d" % (settings.task, settings.num_task))
 
 
 def unfinished_folder(directory: str) -> str:
-    """The folder of what is not finished in the directory of records."""
+    """The folder of unfinished work in a directory of records."""
     return os.path.join(directory, _UNFINISHED)
 
 
 def token_directory(settings: CorpusSettings) -> str:
-    """Where tokens are kept; if it is not given, the same for any number of tasks."""
+    """Where tokens are kept; by default the same for any number of tasks."""
     return settings.tokens_dir or os.path.join(unfinished_folder(settings.save_dir), _TOKENS)
 
 
@@ -171,32 +167,28 @@ def _describe(settings, tokenizer, paths, chunks):
         len(sizes), sum(size for _, size in sizes),
         hashlib.sha256(repr(sizes).encode("utf-8")).hexdigest()[:16])
     if not all(reading.form_is_in_name(chunk) for chunk in chunks):
-        # Records of versions that went by the name alone are made of something else.
+        # Versions that went by the name alone made other records of such files.
         described["input_forms"] = reading.in_words(chunks, settings)
     return dict(described, sp_model_sha256=tokenizer.sha256, uncased=tokenizer.uncased,
                 keep_accents=tokenizer.keep_accents, format_version=FORMAT_VERSION)
 
 
 def described(job: Job, made: Sequence[Made]) -> dict[str, Any]:
-    """What the records of these chunks depend on, as JSON, the text itself included."""
+    """What the records of these chunks depend on, as JSON, including the text."""
     return dict(job.description,
                 **{_CONTENT: token_store.content_of_all(each.content for each in made)})
 
 
-def _some(paths):
-    return paths[0] if len(paths) == 1 else "%d files (%s, ...)" % (len(paths), paths[0])
-
-
-# What is there already.
+# Records that exist already.
 
 def is_finished(job: Job, content: Optional[Callable[[], str]] = None) -> bool:
-    """Whether the directory has these very records.
+    """Whether the directory has exactly these records.
 
     Args:
-      content: reads the text and returns its checksum; None: the files' names and sizes will do.
+      content: reads the text and returns its checksum; None: compare the files' names and sizes.
 
     Raises:
-      UserError: it has others, which are not to be overwritten.
+      UserError: it has others, and `overwrite` is false.
     """
     path = os.path.join(job.directory, MANIFEST_NAME)
     if not files.exists(path):
@@ -214,17 +206,14 @@ def is_finished(job: Job, content: Optional[Callable[[], str]] = None) -> bool:
 
 
 def _differences(made, wanted):
-    """Where the descriptions `made` and `wanted` differ, in words."""
+    """The differences of two descriptions, in words."""
     return "; ".join("%s %s there, %s now" % (name, made.get(name), value)
                      for name, value in wanted.items() if made.get(name) != value)
 
 
 def _content_of_all(job, progress):
     """The checksum of the text; reads all of it."""
-    contents = [""] * len(job.chunks)
-    for index, result in _by_bytes(_content_of, job, "comparing", progress):
-        contents[index] = result
-    return token_store.content_of_all(contents)
+    return token_store.content_of_all(_of_chunks(_content_of, job, "comparing", progress))
 
 
 def _content_of(job, index):
@@ -235,8 +224,7 @@ def _content_of(job, index):
 
 @contextlib.contextmanager
 def _alone(job):
-    """Keeps other programs out of the directory; of a job that fails no half-written file is left,
-    and of one that has made nothing no trace."""
+    """Locks the directory; a job that fails leaves no partial file, and no empty folder."""
     folder, holding = unfinished_folder(job.directory), contextlib.ExitStack()
     with _naming(folder):
         holding.enter_context(lock.held(os.path.join(folder, LOCK),
@@ -264,16 +252,16 @@ def _make_folders(job):
 
 @contextlib.contextmanager
 def _naming(path):
-    """Turns a failure to write into a line that names the file."""
+    """Turns a failure to write into a `UserError` that names the file."""
     try:
         yield
     except OSError as e:
-        raise UserError("save_dir: cannot write to %s: %s; what is finished is kept, and the same "
-                        "command goes on from it" % (path, e.strerror or e)) from None
+        raise UserError("save_dir: cannot write to %s: %s; finished work is kept: run the same "
+                        "command again to resume" % (path, e.strerror or e)) from None
 
 
 def _clear_partial(directory, age=0.):
-    """Removes what killed processes were writing; some may be ending just now."""
+    """Removes partial files of killed processes, some of which may just be ending."""
     for partial in glob.glob(os.path.join(glob.escape(directory), "*.partial-*")):
         with contextlib.suppress(FileNotFoundError):
             if time.time() - os.path.getmtime(partial) >= age:
@@ -284,32 +272,25 @@ def _remove_empty_folders(job):
     """Removes the folders of a job that has made nothing."""
     for folder in (token_directory(job.settings), job.unfinished, unfinished_folder(job.directory),
                    job.directory, unfinished_folder(job.settings.save_dir), job.settings.save_dir):
-        with contextlib.suppress(OSError):       # it holds something
+        with contextlib.suppress(OSError):       # it is not empty
             os.rmdir(folder)
 
 
 # The two steps.
 
-def _tokenize_all(job, progress):
-    """Tokenizes all chunks; returns a list of `Made`."""
-    made: list[Any] = [None] * len(job.chunks)
-    for index, result in _by_bytes(tokenize_chunk, job, "reading", progress):
-        made[index] = result
-    return made
-
-
-def _by_bytes(function, job, description, progress):
-    """Yields (index, function(job, index)) for all chunks, in any order."""
+def _of_chunks(function, job, description, progress):
+    """`[function(job, index) for index in range(len(job.chunks))]`."""
     sizes = [chunk.end - chunk.begin for chunk in job.chunks]
+    results: list[Any] = [None] * len(sizes)
     with progress(description, sum(sizes), "B") as advance:
-        for index, result in in_processes(functools.partial(function, job), range(len(sizes)),
-                                          job.settings.num_workers):
-            yield index, result
+        for index, results[index] in in_processes(functools.partial(function, job),
+                                                  range(len(sizes)), job.settings.num_workers):
             advance(sizes[index])
+    return results
 
 
 def tokenize_chunk(job: Job, index: int) -> Made:
-    """Makes the tokens of one chunk, unless that was done before."""
+    """Makes the tokens of one chunk unless they exist."""
     with _naming(token_directory(job.settings)):
         return job.token_store().tokenize(job.chunks[index])
 
@@ -330,7 +311,7 @@ def _write_all(job, made, progress):
 
 
 def make_layout(settings: CorpusSettings, made: Sequence[Made]) -> corpus.Layout:
-    """The `corpus.Layout` of a text of which all chunks have been tokenized."""
+    """The `corpus.Layout` of a text whose chunks have been tokenized."""
     sizes = [each.tokens for each in made]
     if not sum(sizes):
         raise UserError("input_glob: no text in %s" % settings.input_glob)
@@ -340,21 +321,21 @@ def make_layout(settings: CorpusSettings, made: Sequence[Made]) -> corpus.Layout
 
 
 def _begin_streams(job, description):
-    """Removes streams that were begun with other settings or another text."""
+    """Removes streams that were begun with other settings or text."""
     path = os.path.join(job.unfinished, _MADE_FROM)
     if os.path.exists(path):
         different = _differences(files.read_json(path, "save_dir"), description)
         if not different:
             return
         _log.info("note: streams in %s were begun with other settings or input (%s); they are "
-                  "written anew", job.directory, different)
+                  "written again", job.directory, different)
         shutil.rmtree(job.unfinished)
     with _naming(path):
         files.write_json(path, description)
 
 
 def write_stream(job: Job, layout: corpus.Layout, index: int) -> dict[str, Any]:
-    """Writes one stream, unless that was done before; returns its entry in the manifest."""
+    """Writes one stream unless it exists; returns its entry in the manifest."""
     name = stream_name(index, layout.plan.num_streams)
     path = os.path.join(job.unfinished, name)
     done = path + ".json"
@@ -376,7 +357,7 @@ def stream_name(stream: int, num_streams: int) -> str:
 
 def stream_entry(plan: windows.StreamPlan, stream: int, f: IO[bytes],
                  batches: Iterable[tuple[bytearray, int]]) -> dict[str, Any]:
-    """Writes a stream's records to the open file `f`; returns what the manifest says of it."""
+    """Writes a stream's records to the open file `f`; returns its entry in the manifest."""
     digest, size, count = hashlib.sha256(), 0, 0
     for batch, num_windows in batches:
         f.write(batch)
@@ -389,8 +370,7 @@ def stream_entry(plan: windows.StreamPlan, stream: int, f: IO[bytes],
 
 def make_manifest(job: Job, plan: windows.StreamPlan, made: Sequence[Made],
                   streams: Sequence[dict[str, Any]]) -> Manifest:
-    """Returns the manifest of records whose chunks are tokenized and whose `streams` (entries) are
-    written."""
+    """Returns the manifest of records with these chunks and entries of streams."""
     settings, tokenizer = job.settings, tokenizer_of(job.settings)
     counts: Counter[str] = collections.Counter()
     for each in made:
@@ -407,14 +387,14 @@ def make_manifest(job: Job, plan: windows.StreamPlan, made: Sequence[Made],
 
 
 def dropped_tokens(settings: CorpusSettings, plan: windows.StreamPlan, num_tokens: int) -> int:
-    """Tokens at the ends of parts that are in no window of a pass."""
+    """Tokens at the ends of parts that no window of a pass has."""
     used = (plan.windows - 1) * settings.reuse_len + settings.seq_len - WINDOW_SPECIAL_TOKENS
     return num_tokens - plan.parts * used
 
 
 def vouching(job: Job) -> list[str]:
-    """The manifests that list streams of the job's directory, and so go before these do: its own
-    and, of a task, that of a merge."""
+    """The manifests that list streams of the job's directory, to be removed before these: its own
+    and that of merged tasks."""
     own, merged = (os.path.join(folder, MANIFEST_NAME)
                    for folder in (job.directory, job.settings.save_dir))
     is_merged = own != merged and _lists(merged, os.path.basename(job.directory))
@@ -422,7 +402,7 @@ def vouching(job: Job) -> list[str]:
 
 
 def _lists(path, task):
-    """Whether a manifest lists streams of a task's folder; what is no manifest lists none."""
+    """Whether the file `path` is a manifest that lists streams of a task's folder."""
     try:
         streams = files.read_json(path, "save_dir")["streams"]
         return any(stream["file"].startswith(task + "/") for stream in streams)
@@ -431,10 +411,9 @@ def _lists(path, task):
 
 
 def _publish(job, manifest):
-    """Puts the streams in the place of whatever records were there, and the manifest beside them.
+    """Replaces the records that are there by the streams and their manifest.
 
-    Of a job that is stopped meanwhile there is no manifest, but each stream in one place or the
-    other, so that it goes on here.
+    A job that is killed meanwhile leaves no manifest, but each stream here or there: it resumes.
     """
     with _naming(job.directory):
         for path in vouching(job):
@@ -450,7 +429,7 @@ def _publish(job, manifest):
                 files.put(os.path.join(job.unfinished, name), os.path.join(job.directory, name))
         tokenizer_of(job.settings).save(os.path.join(job.directory, SPIECE_NAME))
         manifest.write(job.directory)
-    # The tokens of a task are kept until all tasks are merged: their number may change yet.
+    # The tokens of a task are kept until all tasks are merged: their number may still change.
     shutil.rmtree(unfinished_folder(job.directory), ignore_errors=True)
 
 

@@ -1,4 +1,4 @@
-"""Work that is done piece by piece, by any number of processes."""
+"""Work in parts, by any number of processes."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from typing import Any, Callable, TypeVar
 from xlnet import errors
 
 _Result = TypeVar("_Result")
-_work: Callable[[int], Any]          # of a process of the pool
+_work: Callable[[int], Any]          # of a worker process
 
 
 def in_processes(work: Callable[[int], _Result], indices: Sequence[int],
                  num_workers: int = 0) -> Iterator[tuple[int, _Result]]:
     """Yields (index, work(index)) for all indices, in any order.
 
-    Args:
-      work: given to each process once, so it may hold what all pieces need; it is pickled.
-      num_workers: processes; 0: one for each core. With one everything is done here.
+    The processes are spawned: a fork of a process in which TensorFlow runs threads may hold a lock
+    that nobody frees.
 
-    The processes are spawned: the copy of a process in which TensorFlow runs threads may hold a
-    lock that nobody frees.
+    Args:
+      work: pickled and sent to each process once.
+      num_workers: processes; 0: one for each core; 1: this one.
 
     Raises:
-      UserError: one of them was killed.
+      UserError: a worker process was killed.
     """
     count = min(num_workers or os.cpu_count() or 1, len(indices))
     if count <= 1:
@@ -39,8 +39,8 @@ def in_processes(work: Callable[[int], _Result], indices: Sequence[int],
     pool = concurrent.futures.ProcessPoolExecutor(
         count, multiprocessing.get_context("spawn"), _start_worker, (os.getpid(), work))
     try:
-        with errors.explained(fewer="give fewer --num_workers; what is finished is kept, and the "
-                              "same command goes on from it"):
+        with errors.explained(fewer="give fewer --num_workers; finished work is kept: run the "
+                              "same command again to resume"):
             futures = {pool.submit(_do, index): index for index in indices}
             for future in concurrent.futures.as_completed(futures):
                 yield futures[future], future.result()
@@ -53,8 +53,7 @@ def _do(index):
 
 
 def _start_worker(parent, work):
-    """Keeps the work, leaves interrupts to the parent, and ends when the parent does, however it
-    ends."""
+    """Keeps the work, ignores interrupts, and ends when the parent does, even if that is killed."""
     global _work
     _work = work
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,15 +1,14 @@
-"""Files to lines: which files, which bytes of them, what is wrong with them; layouts are those of
-`text_forms`.
+"""Files to lines: finds files, cuts them into chunks, and reports bad text.
 
-Files are plain text, JSON, tables or WikiExtractor's articles, or any of them with `.gz`;
-`recognition` finds out which, and `text_format` says how plain text is laid out. Whatever the
-form, a reader gets `Line`s: sentences, in order, the last one of each document marked.
+Files are plain text, JSON, tables or WikiExtractor's articles, each with or without `.gz`;
+`recognition` finds out which, `text_forms` has the layouts. Readers get `Line`s of all of them:
+sentences in order, the last one of each document marked.
 
-Files are read in chunks that nobody else needs to wait for. A chunk answers for the lines (books:
-paragraphs) that begin in its byte range, and where documents are drawn (`split`) for the documents
-that do; what stands at its edges is found by looking one line back and as far ahead as it takes.
-So the chunks of a file, one after the other, give the same lines wherever it is cut. No file, and
-no line longer than `LONGEST_LINE`, is ever held whole.
+Chunks of a file are read independently. A chunk owns the lines (books: paragraphs) that begin in
+its byte range; where documents are selected (`split`), the documents that do. Its reader looks one
+line back, and ahead as far as needed. So the chunks of a file give the same lines, one after the
+other, wherever it is cut. Neither a file nor a line longer than `LONGEST_LINE` is ever held in
+memory.
 """
 
 from __future__ import annotations
@@ -39,14 +38,14 @@ from xlnet.text.text_forms import LONGEST_LINE, End, blank_ends_documents, event
 SMALLEST_CHUNK, LARGEST_CHUNK = 1 << 8, 1 << 22      # [bytes]
 LONGEST_RECORD = 1 << 24     # [bytes] a line of .jsonl is a document: the longest novels fit
 HASHED_LENGTH = 1 << 23      # [characters] of a document that decide whether it is held out
-OTHER_PART = "documents of the other part (split)"      # the reason of those that are left out
+OTHER_PART = "documents of the other part (split)"      # why documents are left out
 _BLANK = b" \t\r\n\v"         # without the form feed, which ends a book
 _BLOCK, _PAGE = 1 << 16, 1 << 12                    # [bytes] read at once, at the edges
 _CUT = "cut"                 # an event, as `End` is: see `_owned`
 
 
 class Chunk(NamedTuple):
-    """The bytes [begin, end) of a file; of one that is only read complete, all of them."""
+    """The bytes [begin, end) of a file; all of them where `form.is_whole`."""
     path: str
     begin: int
     end: int
@@ -54,29 +53,27 @@ class Chunk(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A sentence and where it stands."""
-    path: str
+    """A sentence and where it is."""
     offset: int              # of its line, paragraph or record in the (unpacked) file [bytes]
     text: str
     ends_document: bool
     begins_document: bool    # as far as its chunk shows: the end before it may be out of sight
-    is_joined: bool = False  # no space stands between it and the one before
+    is_joined: bool = False  # follows the sentence before it without a space
 
 
 # Files and chunks.
 
 def find_files(patterns: str, what: str = "input_glob") -> list[str]:
-    """Returns the files that comma-separated names, glob patterns and directories stand for.
+    """Returns the files that comma-separated names, glob patterns and directories name.
 
-    A directory stands for all *.txt, *.jsonl, *.ndjson and *.gz in it and below it, hidden ones
-    left out; of remote files (`gs://...`) only names and patterns are known. Sorted, each file
-    once.
+    Of a directory these are all *.txt, *.jsonl, *.ndjson and *.gz in it and below it but hidden
+    ones; remote files (`gs://...`) have names and patterns only. Sorted, each file once.
 
     Args:
       what: the flag's name, for errors.
 
     Raises:
-      UserError: a part stands for no file.
+      UserError: a name, pattern or directory without files.
     """
     parts = [part.strip() for part in patterns.split(",") if part.strip()]
     if not parts:
@@ -112,59 +109,44 @@ def _files_of(name):
 
 def cut(paths: Sequence[str], chunk_bytes: Optional[int] = None,
         json_field: str = InputSettings.json_field, encoding: Optional[str] = None) -> list[Chunk]:
-    """Returns the chunks of files, in order: `chunk_bytes` each, or whole files where they are
-    packed, a JSON list or a table.
-
-    Empty files have none.
+    """Returns the chunks of files, in order; an empty file has none.
 
     Args:
-      chunk_bytes: None: the more, the larger all files are together.
+      chunk_bytes: size of a chunk; None: the more, the larger all files are together.
       json_field: the key, or the column, that holds the text.
       encoding: of the text; None: UTF-8.
 
     Raises:
-      UserError: a file cannot be read, or is of a form that is not read.
+      UserError: a file cannot be read, or has a form that is not supported.
     """
-    sizes = [_size(path) for path in paths]
+    sizes = []
+    for path in paths:
+        with naming(path):
+            sizes.append(files.size(path))
     chunk_bytes = chunk_bytes or _chunk_bytes(sum(sizes))
     chunks = []
     for path, size in zip(paths, sizes):
         if not size and path.endswith(".gz"):
             raise UserError("%s: is empty, expected gzip data" % path)
-        form = look(path, json_field, encoding) if size else Form()
+        with naming(path):
+            form = recognition.look(path, json_field, encoding) if size else Form()
         step = size if form.is_whole else chunk_bytes
         chunks += [Chunk(path, begin, min(begin + step, size), form)
                    for begin in range(0, size, step or 1)]
     return chunks
 
 
-def look(path: str, json_field: str = InputSettings.json_field,
-         encoding: Optional[str] = None) -> Form:
-    """As `recognition.look`; a file that cannot be read is a `UserError`, too."""
-    try:
-        return recognition.look(path, json_field, encoding)
-    except OSError as e:
-        raise unreadable(path, e) from None
-
-
 def in_words(chunks: Sequence[Chunk], settings: InputSettings) -> str:
-    """What each file is read as, in one line."""
+    """How each file is read, in one line."""
     return recognition.in_words({chunk.path: chunk.form for chunk in chunks}.items(),
                                 settings.json_field, settings.text_format)
-
-
-def _size(path):
-    try:
-        return files.size(path)
-    except OSError as e:
-        raise unreadable(path, e) from None
 
 
 def _chunk_bytes(total):
     """A 32nd of all, of much text 32 times the square root of its size: enough chunks for many
     machines to get about as much each, few enough to keep a file of each.
 
-    `SMALLEST_CHUNK` times a power of four, so that most text that changes its size keeps it.
+    `SMALLEST_CHUNK` times a power of four, so that most edits keep it.
     """
     step = SMALLEST_CHUNK
     while 4 * step <= min(LARGEST_CHUNK, total / 32, 32 * total ** 0.5):
@@ -174,22 +156,22 @@ def _chunk_bytes(total):
 
 @dataclasses.dataclass
 class Seen:
-    """The bytes of a file that a reader has looked at, [low, high), and whether it met the end.
+    """The bytes [low, high) of a file that a reader has looked at, and whether it met the end.
 
-    Of a .gz file that is all of it, packed as it is.
+    Of a .gz file these are all of its packed bytes.
     """
     low: int
     high: int
     end: bool = False
 
     def add(self, begin: int, size: int) -> None:
-        """Takes note of `size` bytes read at `begin`; none there is the end."""
+        """Takes note of `size` bytes read at `begin`; 0 at the end."""
         self.low, self.high = min(self.low, begin), max(self.high, begin + size)
         self.end = self.end or not size
 
 
 def form_is_in_name(chunk: Chunk) -> bool:
-    """Whether the file's name tells its form: .jsonl, or any other one of plain text; .gz."""
+    """Whether the name says the form: JSON lines are .jsonl, all else is plain text, .gz packed."""
     name, form = chunk.path.lower(), chunk.form
     kind = RECORDS if name.endswith((".jsonl", ".jsonl.gz")) else TEXT
     return form == Form(kind, name.endswith(".gz"))
@@ -217,23 +199,23 @@ class _LineFeeds(io.RawIOBase):
 
 
 class _File:
-    """The (unpacked) bytes of a file; `damage` says why those of a .gz end too early.
+    """The (unpacked) bytes of a file.
 
-    `seen`: takes note of what is read of a file that is not packed.
+    Args:
+      seen: takes note of what is read, unless the file is packed.
+
+    Attributes:
+      damage: why the bytes of a .gz end too early; None: they do not.
     """
 
     def __init__(self, path, form, seen=None):
         self.path, self.damage = path, None
         self._seen, self._place = None if form.is_packed else seen, 0
-        try:
+        with naming(path):
             self._packed = files.open_binary(path, _BLOCK)
-            self._file: Any = gzip.open(self._packed) if form.is_packed else self._packed
-            if form.ends_in_cr:
-                self._file = io.BufferedReader(_LineFeeds(self._file), _BLOCK)
-            if form.is_packed and not files.size(path):
-                self.damage = "no bytes"        # Python's gzip takes them for no text
-        except OSError as e:
-            raise unreadable(path, e) from None
+        self._file: Any = gzip.open(self._packed) if form.is_packed else self._packed
+        if form.ends_in_cr:
+            self._file = io.BufferedReader(_LineFeeds(self._file), _BLOCK)
 
     def __enter__(self):
         return self
@@ -260,51 +242,50 @@ class _File:
 
     def _guarded(self, read, size):
         try:
-            content = b"" if self.damage else read(size)
-            if self._seen:
-                self._seen.add(self._place, len(content))
-            self._place += len(content)
-            return content
+            with naming(self.path):
+                content = b"" if self.damage else read(size)
         except (EOFError, zlib.error, gzip.BadGzipFile) as e:
             self.damage = str(e)
             return b""
-        except OSError as e:
-            raise unreadable(self.path, e) from None
+        if self._seen:
+            self._seen.add(self._place, len(content))
+        self._place += len(content)
+        return content
 
 
-def unreadable(path: str, error: OSError) -> UserError:
-    """The error that says so of a file of the input."""
-    return UserError("cannot read %s: %s" % (path, error.strerror or error))
+@contextlib.contextmanager
+def naming(path: str) -> Iterator[None]:
+    """Turns a failure to read a file of the input into a `UserError` that names it."""
+    try:
+        yield
+    except gzip.BadGzipFile:
+        raise
+    except OSError as e:
+        raise UserError("cannot read %s: %s" % (path, e.strerror or e)) from None
 
 
-def place(line: Line) -> str:
-    """Returns "PATH, line N" for a `Line`: reads the file up to it, so only for messages."""
-    return _place(line.path, line.offset, look(line.path))
-
-
-def _place(path, offset, form):
-    if form.kind == JSON:
-        return "%s, item %d" % (path, offset)
+def place(chunk: Chunk, offset: int) -> str:
+    """Returns "PATH, line N" of an offset: reads the file up to it, so only for messages."""
+    if chunk.form.kind == JSON:
+        return "%s, item %d" % (chunk.path, offset)
     newlines = 0
-    with _File(path, form) as f:
+    with _File(chunk.path, chunk.form) as f:
         while offset > 0:
             block = f.read(min(offset, _BLOCK))
             newlines += block.count(b"\n")
             offset = offset - len(block) if block else 0
-    return "%s, line %d" % (path, newlines + 1)
+    return "%s, line %d" % (chunk.path, newlines + 1)
 
 
 # A chunk's lines.
 
 def read_chunk(chunk: Chunk, settings: InputSettings, skipped: Counter[str],
                seen: Optional[Seen] = None) -> Iterator[Line]:
-    """Yields the lines of a chunk, those that are blank left out.
+    """Yields the lines of a chunk that are not blank.
 
     Args:
-      settings: has `text_format json_field encoding on_error split heldout_share`
-        (`CorpusSettings`).
-      skipped: a Counter; what is left out is counted in it by its reason: documents of the other
-        part and, with on_error "skip", bad text.
+      skipped: counts what is left out by its reason: documents of the other part and, with
+        on_error "skip", bad text.
       seen: takes note of the bytes that the lines depend on.
 
     Raises:
@@ -312,31 +293,31 @@ def read_chunk(chunk: Chunk, settings: InputSettings, skipped: Counter[str],
     """
     form = chunk.form
     begin, end = (0, sys.maxsize) if form.is_whole else (chunk.begin, chunk.end)
-    faults = _Faults(chunk.path, begin, end, settings, skipped, form)
+    bad = _BadText(chunk, begin, end, settings, skipped)
     longest = LONGEST_RECORD if form.kind in (RECORDS, TABLE) else LONGEST_LINE
     with _File(chunk.path, form, seen) as f:
         if form.kind == JSON:
-            events = from_json(f, settings, faults)
+            events = from_json(f, settings, bad)
         else:
-            # A document begins where the one before ends, maybe in a chunk of blank lines.
+            # A document begins where the one before ends, even in a chunk of blank lines.
             may_be_blank = begin > 0 and (settings.split == "all" or not blank_ends_documents(
                 settings, form))
-            texts = _texts(f, longest, faults, may_be_blank, stand_alone=form.kind == RECORDS)
-            events = events_of(texts, settings, faults, form)
+            texts = _texts(f, longest, bad, may_be_blank, stand_alone=form.kind == RECORDS)
+            events = events_of(texts, settings, bad, form)
         events = _owned(events, begin, end) if settings.split == "all" else _select(
             _whole_documents(events, begin, end), settings, skipped)
-        yield from _mark_ends(chunk.path, events)
+        yield from _mark_ends(events)
 
 
-class _Faults:
-    """What is wrong with the text of a chunk: refused, or counted and left out.
+class _BadText:
+    """Bad text of a chunk: an error, or counted and left out.
 
-    A fault belongs to the chunk in which its line begins; others that meet it pass over it.
+    It belongs to the chunk in which its line begins; others that meet it ignore it.
     """
 
-    def __init__(self, path, begin, end, settings, skipped, form):
-        self.path, self.begin, self.end, self.form = path, begin, end, form
-        is_utf8 = codecs.lookup(settings.encoding or "utf-8").name == "utf-8"
+    def __init__(self, chunk, begin, end, settings, skipped):
+        self.chunk, self.begin, self.end = chunk, begin, end
+        is_utf8 = codecs.lookup(settings.encoding or "utf-8").name in ("utf-8", "utf-8-sig")
         self.encoding = None if is_utf8 else settings.encoding
         self._skip = settings.on_error == "skip"
         self._skipped = skipped
@@ -345,43 +326,44 @@ class _Faults:
         if not self.begin <= offset < self.end:
             return
         if not self._skip:
-            raise UserError("%s: %s" % (_place(self.path, offset, self.form), detail)) from None
+            raise UserError("%s: %s" % (place(self.chunk, offset), detail)) from None
         self._skipped[reason] += 1
 
 
-def _texts(f, longest, faults, may_be_blank, stand_alone):
-    """Yields (offset, text) of every line, text None where it is bad: one before the chunk if
-    there is one, the chunk's, and those behind it to the file's end.
+def _texts(f, longest, bad, may_be_blank, stand_alone):
+    """Yields (offset, text) of every line, text None where it is bad: of the line before the chunk,
+    of the chunk's, and of those behind it to the file's end.
 
-    may_be_blank: nothing behind a chunk of blank lines alone is asked for. stand_alone: lines do
-    not depend on others, so that neither those before the chunk nor those behind it are.
+    Args:
+      may_be_blank: stop behind a chunk that has blank lines only.
+      stand_alone: lines do not depend on others: yield only the chunk's.
     """
     begin = 0
-    if faults.begin:
-        before = None if stand_alone else _line_before(f, faults.begin, longest)
-        begin = faults.begin - 1 if before is None else before
+    if bad.begin:
+        before = None if stand_alone else _line_before(f, bad.begin, longest)
+        begin = bad.begin - 1 if before is None else before
         if before is None:                   # or so long that it is bad
             yield begin, None
             f.seek(begin)
-            begin += _skip_line(f, faults.end - begin)
-            if begin >= faults.end:
+            begin += _skip_line(f, bad.end - begin)
+            if begin >= bad.end:
                 return
         f.seek(begin)
-    for offset, block in _blocks(f, begin, longest, faults):
-        if (may_be_blank or stand_alone) and offset >= faults.end:
+    for offset, block in _blocks(f, begin, longest, bad):
+        if (may_be_blank or stand_alone) and offset >= bad.end:
             return
         may_be_blank = may_be_blank and not block.strip(_BLANK)
         lines = block.split(b"\n")           # bytes: split at \n only, never at U+0085
         if not lines[-1]:
             lines.pop()
         offsets = list(itertools.accumulate([offset] + [len(line) + 1 for line in lines[:-1]]))
-        yield from zip(offsets, _decode(block, lines, offsets, longest, faults))
+        yield from zip(offsets, _decode(block, lines, offsets, longest, bad))
 
 
-def _blocks(f, offset, longest, faults):
-    """Yields (offset, bytes): some whole lines each, the last cut off if longer than `longest`."""
+def _blocks(f, offset, longest, bad):
+    """Yields (offset, bytes) of some lines each, the last cut off if longer than `longest`."""
     def read():
-        return f.read(min(_BLOCK, max(faults.end - offset, _PAGE)))
+        return f.read(min(_BLOCK, max(bad.end - offset, _PAGE)))
 
     block = read()
     while block:
@@ -395,50 +377,50 @@ def _blocks(f, offset, longest, faults):
             offset += _skip_line(f, sys.maxsize)
         block = read()
     if f.damage:
-        faults.add(offset, "damaged .gz", "the .gz file is damaged or cut off here (%s)" % f.damage)
+        bad.add(offset, "damaged .gz", "the .gz file is damaged or cut off here (%s)" % f.damage)
 
 
-def _decode(block, lines, offsets, longest, faults):
-    """Returns the texts of the lines of a block: at once if all are good, else one by one."""
+def _decode(block, lines, offsets, longest, bad):
+    """The texts of the lines of a block: decoded at once if all are good, else one by one."""
     if max(map(len, lines), default=0) <= longest:
         with contextlib.suppress(UnicodeDecodeError):
-            text = block.decode(_codec(faults, offsets[0]))
+            text = block.decode(_codec(bad, offsets[0]))
             if "\0" not in text:
                 return text.split("\n")
-    return [_decode_line(line, offset, longest, faults) for line, offset in zip(lines, offsets)]
+    return [_decode_line(line, offset, longest, bad) for line, offset in zip(lines, offsets)]
 
 
-def _decode_line(line, offset, longest, faults):
-    """Returns the text of a line, None with a fault where it is bad."""
+def _decode_line(line, offset, longest, bad):
+    """The text of a line; None, after it was reported, if it is bad."""
     if len(line) > longest:
-        return faults.add(offset, "line too long", "a line of more than %d bytes; expected a "
-                          "sentence, a paragraph or a record a line" % longest)
+        return bad.add(offset, "line too long", "a line of more than %d bytes; expected a "
+                       "sentence, a paragraph or a record a line" % longest)
     try:
-        text = line.decode(_codec(faults, offset))
+        text = line.decode(_codec(bad, offset))
     except UnicodeDecodeError as e:
-        name = faults.encoding or "UTF-8"
-        return faults.add(offset, "not " + name, "not %s: byte 0x%02x at column %d%s" % (
-            name, e.object[e.start], e.start + 1, "" if faults.encoding else _hint(faults, offset)))
+        name = bad.encoding or "UTF-8"
+        return bad.add(offset, "not " + name, "not %s: byte 0x%02x at column %d%s" % (
+            name, e.object[e.start], e.start + 1, "" if bad.encoding else _hint(bad, offset)))
     if "\0" in text:
-        return faults.add(offset, "NUL byte", "a NUL byte at column %d; expected plain UTF-8 text"
-                          % (text.index("\0") + 1))
+        return bad.add(offset, "NUL byte", "a NUL byte at column %d; expected plain UTF-8 text"
+                       % (text.index("\0") + 1))
     return text
 
 
-def _codec(faults, offset):
-    return faults.encoding or ("utf-8" if offset else "utf-8-sig")
+def _codec(bad, offset):
+    return bad.encoding or ("utf-8" if offset else "utf-8-sig")
 
 
-def _hint(faults, offset):
-    """Which encodings the lines from `offset` on may be of, for an error."""
-    with _File(faults.path, faults.form) as f:
+def _hint(bad, offset):
+    """Which encodings the lines from `offset` on may have, for an error."""
+    with _File(bad.chunk.path, bad.chunk.form) as f:
         f.seek(offset)
         lines = f.read_exactly(_BLOCK).split(b"\n")
     return encodings.hint(b"\n".join(line for line in lines[:-1] or lines if not line.isascii()))
 
 
 def _line_before(f, position, longest):
-    """Where the line that holds the byte before `position` begins; None if it is too long."""
+    """Where the line of the byte before `position` begins; None if it is too long."""
     low = position - 1                       # that byte may be the line's own end
     while low > 0:
         high, low = low, max(0, low - _PAGE)
@@ -464,7 +446,7 @@ def _skip_line(f, most):
 
 def _owned(events, begin, end):
     """Yields the sentences that begin in the chunk, an `End` where a document ends, _CUT where one
-    comes from before the chunk or goes on behind it."""
+    begins before the chunk or continues behind it."""
     if begin:
         yield _CUT
     for event in events:
@@ -483,11 +465,10 @@ def _owned(events, begin, end):
 
 
 def _whole_documents(events, begin, end):
-    """Yields the sentences of the documents that begin in the chunk, wherever they end, an `End`
-    behind each.
+    """Yields the sentences of the documents that begin in the chunk, and an `End` behind each.
 
     A document begins where the one before it ends, the first one with the file. So each belongs to
-    one chunk, and no chunk holds back a document to know whether it is whole.
+    one chunk, which need not be held back until its end is known.
     """
     is_owned = begin == 0
     for event in events:
@@ -504,9 +485,9 @@ def _whole_documents(events, begin, end):
 
 
 def _select(events, settings, skipped):
-    """Leaves the documents of one part, and counts the others.
+    """Yields the documents of one part, and counts the others.
 
-    The first `HASHED_LENGTH` characters of a document decide, so that no more of it is held.
+    The first `HASHED_LENGTH` characters of a document decide, so no more of it is held.
     """
     head, size, is_wanted = [], 0, None
     for event in events:
@@ -531,21 +512,20 @@ def _select(events, settings, skipped):
 
 
 def _is_held_out(head, share):
-    """Draws the part from the text alone: the same wherever and whenever it is read."""
+    """Whether a hash of the text holds the document out: the same wherever it is read."""
     digest = hashlib.blake2b(digest_size=8)
     for sentence in head:
         digest.update(sentence.text.encode("utf-8") + b"\n")
     return int.from_bytes(digest.digest(), "big") < share * 2 ** 64
 
 
-def _mark_ends(path, events):
-    """Yields a `Line` for each sentence: the events around it say whether it begins or ends a
-    document."""
+def _mark_ends(events):
+    """Yields a `Line` for each sentence; the events around it say where documents begin and end."""
     held, held_begins, begins = None, False, True
     for event in events:
         is_end = isinstance(event, End)
         if held:
-            yield Line(path, held.offset, held.text, is_end, held_begins, held.is_joined)
+            yield Line(held.offset, held.text, is_end, held_begins, held.is_joined)
         if is_end or event is _CUT:
             held, begins = None, is_end
         else:

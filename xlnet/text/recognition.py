@@ -1,4 +1,4 @@
-"""Which form a file of text has: its first bytes decide, its name only where they do not."""
+"""Which form a file of text has: its first bytes decide, and its name where they do not."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from typing import NamedTuple, Optional
 
 from xlnet import files, tables
 from xlnet.errors import UserError
+from xlnet.settings.data import InputSettings
 
 _LOOKED_AT = 1 << 16         # [bytes] of the unpacked file
 _LINES_TRIED = 20            # of them
@@ -40,7 +41,7 @@ class Form(NamedTuple):
       is_packed: whether it is a .gz file.
       ends_in_cr: whether lines end in a carriage return alone.
       delimiter: between the cells of a TABLE.
-      is_quoted: whether its cells stand in quotation marks where they need it.
+      is_quoted: whether cells of a TABLE have quotation marks where they need them.
     """
     kind: str = TEXT
     is_packed: bool = False
@@ -50,11 +51,11 @@ class Form(NamedTuple):
 
     @property
     def is_whole(self) -> bool:
-        """Whether only the complete file can be read, and not a part of it."""
+        """Whether the file can only be read from its beginning to its end."""
         return self.is_packed or self.kind in (JSON, TABLE)
 
 
-def look(path: str, field: str, encoding: Optional[str] = None) -> Form:
+def look(path: str, field: str = InputSettings.json_field, encoding: Optional[str] = None) -> Form:
     """The form of a file, from its first bytes.
 
     Args:
@@ -62,8 +63,8 @@ def look(path: str, field: str, encoding: Optional[str] = None) -> Form:
       encoding: of the text; None: UTF-8.
 
     Raises:
-      UserError: it is of a form that is not read; a table lacks the column.
-      OSError: it cannot be read.
+      UserError: the form is not supported, or a table lacks the column.
+      OSError: the file cannot be read.
     """
     name = path.lower()
     with files.open_binary(path) as f:
@@ -96,7 +97,7 @@ def _kind(text, extension):
     if _ARRAY.match(text):
         return JSON
     are_objects = list(map(_is_object, lines))
-    # Where others are not, a line of JSON is one of a text.
+    # Among other lines, a line of JSON belongs to a text.
     if 2 * sum(are_objects) >= len(lines) or extension in (".jsonl", ".ndjson"):
         return RECORDS
     if _OBJECT.match(text) and not are_objects[0]:    # over several lines, or a long one
@@ -114,14 +115,15 @@ def _is_object(line):
 
 
 def _delimiter(path, text, field, extension, is_cut, is_quoted) -> Optional[str]:
-    """The delimiter with which the first line names the column `field`; None of other files.
+    """The delimiter with which the first line names the column `field`; None if it is not a table.
 
-    Prose has commas, too: without the name of a table the rows are as wide as the first one.
+    Prose has commas, too: unless the file's name is that of a table, all rows must be as wide as
+    the first one.
     """
     is_named = extension in (".csv", ".tsv")
     for delimiter in ",\t;|":
         with contextlib.suppress(csv.Error):
-            rows = csv.reader(io.StringIO(text.rstrip()), **tables.dialect(
+            rows = csv.reader(io.StringIO(text.rstrip(" \r\n")), **tables.dialect(
                 delimiter, delimiter != "\t" or is_quoted))
             names = next(rows, [])
             if is_named and field in map(str.strip, names) or field in names and _has_width(
@@ -135,17 +137,13 @@ def _delimiter(path, text, field, extension, is_cut, is_quoted) -> Optional[str]
 
 
 def _has_width(names, rows, is_cut):
-    """Whether rows have a cell for each of several names; is_cut: the last may not be complete."""
+    """Whether rows have a cell for each of several names; is_cut: the last may be incomplete."""
     return len(names) > 1 and bool(rows) and names == list(map(str.strip, names)) and all(
         len(row) == len(names) for row in (rows[:-1] if is_cut else rows))
 
 
 def in_words(found: Iterable[tuple[str, Form]], field: str, text_format: str) -> str:
-    """What each file is read as, in one line.
-
-    Args:
-      found: path and form of each file.
-    """
+    """How each file, of path and form, is read, in one line."""
     words = {TEXT: "text (text_format %s)" % text_format, RECORDS: "JSON lines (field %s)" % field,
              JSON: "JSON (field %s)" % field, TABLE: "CSV (column %s)" % field,
              ARTICLES: "WikiExtractor's articles"}
@@ -153,8 +151,9 @@ def in_words(found: Iterable[tuple[str, Form]], field: str, text_format: str) ->
     for path, form in found:
         names[words[form.kind] + ", lines ending in CR" * form.ends_in_cr].append(
             os.path.basename(path))
-    return "input: " + "; ".join("%s as %s" % (_some(group), how) for how, group in names.items())
+    return "input: " + "; ".join("%s as %s" % (some_of(group), how) for how, group in names.items())
 
 
-def _some(names: Sequence[str]) -> str:
+def some_of(names: Sequence[str]) -> str:
+    """The name of one file; the number and the first name of several."""
     return names[0] if len(names) == 1 else "%d files (%s, ...)" % (len(names), names[0])

@@ -1,8 +1,8 @@
 """Windows to the bytes of a TFRecord file, without TensorFlow: fast, and quick to start.
 
-Every token takes the same number of bytes, so all records of a corpus have one size and differ in
-a few slots only. A batch of windows is the empty record many times over with its slots filled:
-tokens and word starts by copying slices of the text, all else for the whole batch at once.
+Every token takes the same number of bytes, so all records of a corpus have one size. A batch is the
+empty record, repeated, with its slots filled: tokens and word starts with slices of the text, all
+else for the complete batch at once.
 
 Shape letters as in `windows`; R bytes of a record, frame included.
 """
@@ -25,11 +25,9 @@ _BATCH_WINDOWS = 1024
 def stream_records(settings: CorpusSettings, vocabulary: windows.Vocabulary,
                    plan: windows.StreamPlan, stream: int,
                    read_part: Callable[[int], windows.ReadPart]) -> Iterator[tuple[bytearray, int]]:
-    """Yields the records of a stream, all passes, some hundreds at a time, as (bytes, windows).
+    """Yields the records of all passes of a stream, some hundreds at a time, as (bytes, windows).
 
-    Args:
-      settings: `CorpusSettings`. vocabulary: `windows.Vocabulary`. plan: `windows.StreamPlan`.
-      read_part: function of the pass's index that returns the function `windows.cells` needs.
+    read_part: function of the pass's index that returns the function that `windows.cells` needs.
     """
     encoder = WindowEncoder(vocabulary, settings.seq_len, settings.reuse_len)
     for pass_index in range(settings.num_passes):
@@ -59,10 +57,11 @@ class WindowEncoder:
 
     def batches(self, cell: windows.Cell, direction: int,
                 starts_stream: bool) -> Iterator[tuple[bytearray, int]]:
-        """Yields the records of a `windows.Cell`, some hundreds at a time, as (bytes, windows).
+        """Yields the records of a cell, some hundreds at a time, as (bytes, windows).
 
         Args:
-          direction: of the stream. starts_stream: whether the first window begins it.
+          direction: of the stream.
+          starts_stream: whether the first window begins it.
         """
         text = memoryview(self._token_bytes[cell.reading.ids].tobytes())
         words = memoryview(cell.reading.words.tobytes())
@@ -80,7 +79,7 @@ class WindowEncoder:
             examples[:, self._slots["label"]] = label[:, None]
             examples[:, self._slots["direction"]] = direction
             examples[0, self._slots["starts_stream"]] = starts_stream and low == 0
-            _seal(batch, view)
+            view[:, -BEHIND:] = tfrecord.checksums(map(bytes, examples))
             yield batch, len(begins)
 
     def _copy_text(self, batch, text, words, *bounds):
@@ -104,19 +103,10 @@ class WindowEncoder:
             target[at:at + b_end - b_begin] = words[b_begin:b_end]
 
     def _mark(self, examples, sep):
-        """Writes segment ids, and word starts that depend on the window; `sep` [W]: A's <sep>."""
+        """Writes segment ids, and the word starts at borders; `sep` [W]: where A's <sep> is."""
         column, sep = np.arange(self._seq_len), sep[:, None]
         segments, words = (examples[:, self._slots[name]] for name in ("seg_id", "word_start"))
         np.greater(column, sep, out=segments, casting="unsafe")
         segments[:, -1] = 2
         words[:, [0, self._reuse_len, -2, -1]] = 1
         np.put_along_axis(words, np.concatenate([sep, sep + 1], axis=1), 1, axis=1)
-
-
-def _seal(batch, view):
-    """Writes the checksum of each record's data."""
-    size = view.shape[1]
-    data = memoryview(batch)[BEFORE:]
-    length = size - BEFORE - BEHIND
-    view[:, -BEHIND:] = tfrecord.checksums(
-        bytes(data[at:at + length]) for at in range(0, len(batch), size))

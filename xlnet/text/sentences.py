@@ -3,19 +3,20 @@
 A sentence ends behind
 
 - `. ! ? …` and the full stops of Arabic, Urdu, Hindi, Armenian, Amharic and Khmer, closing quotes
-  and brackets included, if a space follows and then nothing in lower case;
+  and brackets included, before a space and then anything but a lower-case letter;
 - the full-width `。 ！ ？ ｡ ．` of Chinese and Japanese, closing quotes and brackets included, and
   `! ?` right before one of their characters.
 
-It goes on
+It does not end
 
-- behind a title or the like that stands before a name (`_BEFORE_NAMES`: Mr. Dr. vs. ...), and
-  before a digit behind No. Fig. Jan. and the like (`_BEFORE_DIGITS`);
-- behind an initial (H. G. Wells) and a word with a full stop inside (U.S., e.g., p.m.);
-- behind the number that it begins with (1. II. of a heading or a list);
-- before punctuation that nothing begins with (a comma, a dash, a full stop).
+- behind a title or the like before a name (`_BEFORE_NAMES`: Mr. Dr. vs. ...), and between No. Fig.
+  Jan. and the like (`_BEFORE_DIGITS`) and a digit;
+- behind an initial (H. G. Wells) or a word with a full stop inside (U.S., e.g., p.m.);
+- behind a number at its beginning (1. II. of a heading or a list);
+- before punctuation that cannot begin a sentence (a comma, a dash, a full stop);
+- before the mark of the end of a paragraph, <eop>, at the end of the text.
 
-Where it is in doubt it does not cut: two sentences joined harm less than half a sentence. The
+In doubt the rule does not cut: two sentences joined harm less than half a sentence. The
 abbreviations are those of English, and some of German, French and Spanish.
 """
 
@@ -27,6 +28,7 @@ import regex
 
 from xlnet.tokenization.character_classes import HAN_OR_KANA
 
+EOP = "<eop>"
 _BEFORE_NAMES = frozenset(
     "Mr Mrs Ms Messrs Mx Mme Mlle Dr Drs Prof Rev Hon St Ste Mt Ft Gen Col Maj Capt Cpt Cmdr Lt "
     "Sgt Cpl Pvt Adm Gov Sen Rep Pres Supt Det Insp Atty Jr Sr Sra Srta Dra Hr Fr Dept Univ Assn "
@@ -37,9 +39,9 @@ _BEFORE_DIGITS = frozenset(
 _STOPS = ".!?…؟۔।॥።։။"
 _WIDE_STOPS = "。！？｡．"
 _WIDE_CLOSERS = "”’」』）〕】》〉"
-# It begins with a set of characters: so `re` runs through what stands between stops three times as
-# fast as with two alternatives. What follows need not be there for a match: so each run of stops
-# is looked at once, however long.
+# The pattern begins with one set of characters, as `re` skips other text three times as fast then
+# as with two alternatives. All behind the terminators is optional, so each run of them is matched
+# once, however long it is.
 _STOP = re.compile(
     r"[%s%s](?:(?<=[%s])(?P<more>[%s]*)[\"'”’»)\]}]*(?=\s+(?P<next>\S))?|[!?%s]*[%s]*)"
     % (_STOPS, _WIDE_STOPS, _STOPS, _STOPS, _WIDE_STOPS, _WIDE_CLOSERS))
@@ -53,26 +55,26 @@ _LONGEST_WORD = 16           # an abbreviation or a number is shorter
 
 
 def split_sentences(text: str) -> list[str]:
-    """Returns the sentences of a text, stripped, none of them blank.
-
-    One after the other they are the text: only spaces between sentences are lost.
-    """
+    """Returns the sentences of a text, stripped; only the spaces between them are lost."""
     return [sentence for sentence, _ in sentences_and_joints(text)]
 
 
 def sentences_and_joints(text: str) -> list[tuple[str, bool]]:
-    """Returns (sentence, whether no space stands between it and the one before) of each."""
-    found, before = [], " "
+    """Returns (sentence, whether it follows the one before without a space) of each."""
+    found: list[tuple[str, bool]] = []
+    before = " "
     for begin, end in _bounds(text):
         sentence = text[begin:end].strip()
-        if sentence:
+        if sentence == EOP and found:
+            found[-1] = (found[-1][0] + sentence, found[-1][1])
+        elif sentence:
             found.append((sentence, not (before.isspace() or text[begin].isspace())))
         before = text[end - 1:end] or before
     return found
 
 
 def _bounds(text):
-    """Yields (begin, end) of each sentence, the spaces around it included."""
+    """Yields (begin, end) of each sentence with the spaces around it."""
     begin, quotes, counted = 0, 0, 0
     for match in _STOP.finditer(text):
         more, following = match.groups()
@@ -92,9 +94,9 @@ def _bounds(text):
 
 
 def _behind_quote(text, end):
-    """Where a sentence ends if a quotation is open: behind its straight quote, if one follows.
+    """Where a sentence ends inside a quotation: behind the straight quote, if one follows.
 
-    That is `."` or, in text taken apart like WikiText, `. " `; the latter opens one as often.
+    That is `."` or, in tokenized text such as WikiText, `. " `, which opens a quotation as often.
     """
     if text.startswith('"', end):
         return end + 1
@@ -102,17 +104,16 @@ def _behind_quote(text, end):
 
 
 def _ends_wide(text, begin, end):
-    """Whether a sentence ends with the full-width stop at `begin`, and goes up to `end`."""
+    """Whether the full-width terminator in [begin, end) ends a sentence."""
     following = text[end:end + 1]
     is_decimal = text[begin] == "．" and text[begin - 1:begin].isdigit() and following.isdigit()
     return not is_decimal and following not in _NEVER_FIRST
 
 
 def _ends(text, first, begin, end, stops, following):
-    """Whether a sentence from `first` on ends with the `stops` at `begin`, and goes up to `end`.
+    """Whether `stops`, in [begin, end), end the sentence from `first` on.
 
-    Args:
-      following: what stands behind the spaces that follow, None if no space does.
+    following: the first character behind the spaces that follow; None if no space does.
     """
     if following is None:
         return text[end - 1] in "!?" and _WIDE_LETTER.match(text, end) is not None
@@ -122,7 +123,7 @@ def _ends(text, first, begin, end, stops, following):
 
 
 def _is_abbreviation(text, first, stop, following):
-    """Whether the full stop at `stop`, in a sentence from `first` on, belongs to its word."""
+    """Whether the full stop at `stop`, in the sentence from `first` on, belongs to its word."""
     is_number = stop - first < _LONGEST_WORD and _NUMBER.match(text, first, stop + 1) is not None
     before = text[max(first, stop - _LONGEST_WORD):stop].replace("-", " ").replace("—", " ")
     if is_number or not before or before[-1].isspace():

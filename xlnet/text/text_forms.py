@@ -1,8 +1,8 @@
 """The layouts of text: lines of a file to sentences and the ends of documents.
 
-A layout is a generator: it takes the lines, (offset, text) with text None where a line is bad,
-and yields events, a `Sentence` or, between documents, an `End`. `faults` has the byte range of the
-chunk that is read, `begin` and `end`, and is told what is wrong, `add(offset, reason, detail)`.
+A layout is a generator. It takes lines, (offset, text) with text None where a line is bad, and
+yields events: `Sentence`s and, between documents, `End`s. `bad` has the byte range of the
+chunk, `begin` and `end`, and collects bad text, `add(offset, reason, detail)`.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from xlnet.text.sentences import sentences_and_joints
 from xlnet.tokenization.character_classes import HAN_OR_KANA
 from xlnet.tokenization.tokenizer import is_text
 
-_LOOKED_AT = 1 << 12         # [bytes] for the first character of JSON
+_LOOKED_AT = 1 << 12         # [bytes] to find the first character of JSON
 LONGEST_LINE = 1 << 20       # [bytes] some 200,000 words: beyond any paragraph, far below memory
 
 
 class Sentence(NamedTuple):
-    """A sentence; `is_joined`: no space stands between it and the one before."""
-    offset: int      # where in the file its line, paragraph or record begins [bytes]
+    """A sentence of a document."""
+    offset: int              # where in the file its line, paragraph or record begins [bytes]
     text: str
-    is_joined: bool = False
+    is_joined: bool = False  # follows the sentence before it without a space
 
 
 class End(NamedTuple):
@@ -39,23 +39,17 @@ class End(NamedTuple):
     offset: int
 
 
-def events_of(texts: Iterable[Any], settings: InputSettings, faults: Any,
+def events_of(texts: Iterable[Any], settings: InputSettings, bad: Any,
               form: Form) -> Iterator[Any]:
-    """The events of a file's lines: of JSON lines and tables by `settings.json_field`, of plain
-    text by `settings.text_format`."""
+    """The events of the lines of a file; plain text is laid out as `settings.text_format` says."""
     if form.kind == RECORDS:
-        return _from_records(texts, settings.json_field, faults)
+        return _from_records(texts, settings.json_field, bad)
     if form.kind == TABLE:
-        return _from_table(texts, settings.json_field, form, faults)
+        return _from_table(texts, settings.json_field, form, bad)
     if form.kind == ARTICLES:
         return _from_articles(texts)
-    if settings.text_format == "lines":
-        return _from_lines(texts)
-    if settings.text_format == "paragraphs":
-        return _from_paragraphs(texts)
-    if settings.text_format == "wikitext":
-        return _from_wikitext(texts, faults)
-    return _from_book(texts, faults)
+    return {"lines": _from_lines, "paragraphs": _from_paragraphs, "wikitext": _from_wikitext,
+            "book": _from_book}[settings.text_format](texts, bad)
 
 
 def blank_ends_documents(settings: Any, form: Form) -> bool:
@@ -63,7 +57,7 @@ def blank_ends_documents(settings: Any, form: Form) -> bool:
     return form.kind == "text" and settings.text_format in ("lines", "paragraphs")
 
 
-def _from_lines(texts):
+def _from_lines(texts, _):
     """A sentence a line, a blank line between documents."""
     for offset, text in texts:
         if text is None:
@@ -72,9 +66,9 @@ def _from_lines(texts):
         yield Sentence(offset, text) if text else End(offset)
 
 
-def _from_paragraphs(texts):
+def _from_paragraphs(texts, bad):
     """A paragraph a line, a blank line between documents."""
-    for event in _from_lines(texts):
+    for event in _from_lines(texts, bad):
         if isinstance(event, End):
             yield event
         else:
@@ -87,27 +81,24 @@ def _sentences(offset, text):
         yield Sentence(offset, sentence, is_joined)
 
 
-def _from_records(texts, field, faults):
-    """A JSON object a line, a document each; newlines in its text end sentences too.
-
-    Those that begin in another chunk are that chunk's, and left to it.
-    """
+def _from_records(texts, field, bad):
+    """A JSON object a line, a document each; newlines in its text end sentences, too."""
     for offset, text in texts:
-        if not text or text.isspace() or not faults.begin <= offset < faults.end:
+        if not text or text.isspace() or not bad.begin <= offset < bad.end:
             continue
         try:
             record = json.loads(text)
         except (ValueError, RecursionError) as e:
-            faults.add(offset, "not JSON", "not JSON: %s" % (
+            bad.add(offset, "not JSON", "not JSON: %s" % (
                 "%s at column %d" % (e.msg, e.colno) if isinstance(e, json.JSONDecodeError)
                 else "a number too long or lists too deep"))
             yield End(offset)
         else:
-            yield from _document(record, field, offset, faults)
+            yield from _document(record, field, offset, bad)
 
 
-def from_json(f: Any, settings: InputSettings, faults: Any) -> Iterator[Any]:
-    """The events of a list of JSON objects, or of objects one after the other; a document each.
+def from_json(f: Any, settings: InputSettings, bad: Any) -> Iterator[Any]:
+    """The events of JSON objects, in a list or one after the other; a document each.
 
     Offsets are numbers of items, from 1 on.
     """
@@ -119,30 +110,30 @@ def from_json(f: Any, settings: InputSettings, faults: Any) -> Iterator[Any]:
     try:
         for number, value in enumerate(ijson.items(
                 source, "item" if is_list else "", multiple_values=True, use_float=True), 1):
-            yield from _document(value, settings.json_field, number, faults)
+            yield from _document(value, settings.json_field, number, bad)
     except (ijson.JSONError, UnicodeDecodeError) as e:
         if f.damage:
-            faults.add(number + 1, "damaged .gz",
-                       "the .gz file is damaged or cut off here (%s)" % f.damage)
+            bad.add(number + 1, "damaged .gz",
+                    "the .gz file is damaged or cut off here (%s)" % f.damage)
         else:
-            faults.add(number + 1, "not JSON", "not JSON: %s" % str(e).split("\n")[0])
+            bad.add(number + 1, "not JSON", "not JSON: %s" % str(e).split("\n")[0])
 
 
-def _from_table(texts, field, form, faults):
-    """CSV, a document a row, in the column `field`; cells in quotation marks may hold newlines."""
+def _from_table(texts, field, form, bad):
+    """CSV, a document a row, in the column `field`."""
     names: list[str] = []
     good = ((offset, text) for offset, text in texts if text is not None)
     for offset, row in tables.rows(good, **tables.dialect(form.delimiter, form.is_quoted)):
         if isinstance(row, str):
-            faults.add(offset, "not CSV", row)
+            bad.add(offset, "not CSV", row)
         elif not names:
             names = [name.strip() for name in row]
         elif any(row):
             if len(row) < len(names) or any(row[len(names):]):
-                faults.add(offset, "wrong number of columns", "%d column(s), expected %d" % (
+                bad.add(offset, "wrong number of columns", "%d column(s), expected %d" % (
                     len(row), len(names)))
             else:
-                yield from _document(dict(zip(names, row)), field, offset, faults)
+                yield from _document(dict(zip(names, row)), field, offset, bad)
 
 
 def _from_articles(texts):
@@ -155,9 +146,9 @@ def _from_articles(texts):
             yield from _sentences(offset, html.unescape(text))
 
 
-def _document(record, field, offset, faults):
+def _document(record, field, offset, bad):
     """The events of a document that is a record."""
-    document = _field_of(record, field, offset, faults)
+    document = _field_of(record, field, offset, bad)
     yield End(offset)
     if document is not None:
         for line in document.split("\n"):
@@ -165,37 +156,37 @@ def _document(record, field, offset, faults):
     yield End(offset)
 
 
-def _field_of(record, field, offset, faults):
-    """The text of a record, None with a fault where it has none."""
+def _field_of(record, field, offset, bad):
+    """The text of a record; None, after that was reported, if it has none."""
     if not isinstance(record, dict) or field not in record:
         found = ", ".join(record) if isinstance(record, dict) else type(record).__name__
-        return faults.add(offset, "no field '%s'" % field,
-                          "no field '%s'; expected a JSON object with it (json_field), found %.200s"
-                          % (field, found or "none"))
+        return bad.add(offset, "no field '%s'" % field,
+                       "no field '%s'; expected a JSON object with it (json_field), found %.200s"
+                       % (field, found or "none"))
     document = record[field]
     if not isinstance(document, str):
-        return faults.add(offset, "field '%s' is not text" % field,
-                          "field '%s' is %s, expected text" % (field, type(document).__name__))
+        return bad.add(offset, "field '%s' is not text" % field,
+                       "field '%s' is %s, expected text" % (field, type(document).__name__))
     if "\0" in document:
-        return faults.add(offset, "NUL byte", "a NUL character in field '%s'" % field)
+        return bad.add(offset, "NUL byte", "a NUL character in field '%s'" % field)
     if not is_text(document):
-        return faults.add(offset, "not UTF-8", "half of a surrogate pair in field '%s'" % field)
+        return bad.add(offset, "not UTF-8", "half of a surrogate pair in field '%s'" % field)
     if any(len(line) > LONGEST_LINE for line in document.split("\n")):
-        return faults.add(offset, "line too long", "a line of more than %d characters in field '%s'"
-                          % (LONGEST_LINE, field))
+        return bad.add(offset, "line too long", "a line of more than %d characters in field '%s'"
+                       % (LONGEST_LINE, field))
     return document
 
 
 _ESCAPE = re.compile(r" @([-,.])@ ")
 
 
-def _from_wikitext(texts, faults):
+def _from_wikitext(texts, bad):
     """WikiText: a paragraph a line; ` = Title = ` between blank lines begins a document.
 
-    Headings of sections, ` = = Name = = `, are sentences of their own, as titles are: text that
-    follows speaks of them. Their marks, and those of ` @-@ `, are taken away.
+    Titles and headings of sections, ` = = Name = = `, are sentences, as the text below refers to
+    them. Their marks, and those of ` @-@ `, are removed.
     """
-    after_blank = faults.begin == 0
+    after_blank = bad.begin == 0
     for offset, text, before_blank in _with_next(texts):
         depth = _heading_depth(text) if text and after_blank and before_blank else 0
         if depth == 1:
@@ -208,10 +199,10 @@ def _from_wikitext(texts, faults):
 
 
 def _heading_depth(text):
-    """How many = stand on both sides of a heading: 1 for a title; 0 if it is none."""
+    """The number of = on either side of a heading: 1 for a title, 0 if it is not a heading."""
     words = text.split(" ")
-    left = next((i for i, word in enumerate(words) if word != "="), 0)
-    right = next((i for i, word in enumerate(reversed(words)) if word != "="), 0)
+    left, right = (next((i for i, word in enumerate(side) if word != "="), 0)
+                   for side in (words, words[::-1]))
     return left if left == right else 0
 
 
@@ -227,20 +218,20 @@ def _with_next(texts):
         yield (*held, True)
 
 
-def _from_book(texts, faults):
+def _from_book(texts, bad):
     """Hard-wrapped paragraphs between blank lines; a file or a form feed's part is a document."""
-    for offset, text in _paragraphs(texts, faults):
+    for offset, text in _paragraphs(texts, bad):
         if text is None:
             yield End(offset)
         else:
             yield from _sentences(offset, text)
 
 
-def _paragraphs(texts, faults):
+def _paragraphs(texts, bad):
     """Yields (offset, text) of each paragraph, joined, and (offset, None) for a form feed.
 
-    A paragraph begins at its first line that is not blank, be that bad or good: what is before a
-    chunk's own lines decides whether its first line begins one.
+    A paragraph begins at its first line that is not blank, bad or good: the line before a chunk
+    decides whether its first line begins one.
     """
     first, size = None, 0
     lines: list[str] = []
@@ -253,21 +244,21 @@ def _paragraphs(texts, faults):
                 yield offset, None
             continue
         first = offset if first is None else first
-        if first < faults.begin and offset >= faults.end:
-            return                           # a paragraph from before the chunk goes on beyond it
+        if first < bad.begin and offset >= bad.end:
+            return                  # a paragraph from before the chunk continues behind it
         is_fine, size = size <= LONGEST_LINE, size + len(text or "")
         if size <= LONGEST_LINE:
             lines.append(text or "")
         elif is_fine:
             lines = []
-            faults.add(first, "paragraph too long", "a paragraph of more than %d characters, "
-                       "expected blank lines between paragraphs (text_format=book)" % LONGEST_LINE)
+            bad.add(first, "paragraph too long", "a paragraph of more than %d characters, "
+                    "expected blank lines between paragraphs (text_format=book)" % LONGEST_LINE)
     if lines:
         yield first, _join(lines)
 
 
 def _book_lines(texts):
-    """Yields (offset, stripped text), a form feed as a line "\\f" of its own; bad lines as None."""
+    """Yields (offset, stripped text), a form feed as a separate line "\\f"; bad lines as None."""
     for offset, text in texts:
         if text is None:
             yield offset, None
@@ -278,7 +269,7 @@ def _book_lines(texts):
             yield offset, part.strip()
 
 
-# Their letters, punctuation and full-width forms.
+# Letters, punctuation and full-width forms.
 _CJK = regex.compile("[%s\\p{InCJK_Symbols_and_Punctuation}\uff00-\uff60]" % HAN_OR_KANA)
 
 
@@ -286,11 +277,8 @@ def _join(lines):
     """Joins hard-wrapped lines: with a space, but not behind a hyphen or between CJK characters."""
     joined: list[str] = []
     for line in filter(None, lines):
-        if joined and not _joins_without_space(joined[-1][-1], line[0]):
+        last = joined[-1][-1] if joined else "-"        # no space before the first line
+        if last not in "-—" and not (_CJK.match(last) and _CJK.match(line[0])):
             joined.append(" ")
         joined.append(line)
     return "".join(joined)
-
-
-def _joins_without_space(last, first):
-    return last in "-—" or bool(_CJK.match(last) and _CJK.match(first))

@@ -1,11 +1,9 @@
-"""Tokenized chunks on disk: kept when a job fails, used again by whoever needs the same ones.
+"""Tokenized chunks on disk: kept when a job fails, and used by later jobs that need the same ones.
 
-A chunk's tokens are a file, uint32, which say in their upper bits where sentences and documents
-begin (see `windows`). Beside it, written last, stands a file of what is known of them. Their name
-stands for all that they depend on but the text: the settings, the vocabulary, the chunk. Whether
-the text is still the one that they were made from, its bytes tell, and nothing else: neither the
-time of a file nor its size. The tokens have a checksum of their own, so that what a disk made of
-them since is seen.
+A chunk's tokens are a file of uint32 (see `windows`); a second file, written last, describes them.
+Their name is a hash of all that they depend on except for the text: the settings, the vocabulary,
+the chunk. Whether the text is still the same is decided by checksums of its bytes, not by times or
+sizes of files. The tokens have a checksum, too, against damage on the disk.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ from xlnet.text import corpus, reading
 from xlnet.text.reading import Chunk
 from xlnet.tokenization.tokenizer import Tokenizer
 
-_RULES = 2                   # of making tokens from text; other ones need other tokens
+_RULES = 3                   # version of the rules that make tokens from text
 _SETTINGS = [field.name for field in dataclasses.fields(InputSettings)
              if field.name != "input_glob"] + ["from_raw_text", "use_eod"]
 _BLOCK = 1 << 20             # [bytes]
@@ -37,10 +35,11 @@ _BLOCK = 1 << 20             # [bytes]
 
 @dataclasses.dataclass(frozen=True)
 class Made:
-    """What is known of a chunk whose tokens have been made.
+    """A chunk whose tokens have been made.
 
-    `counts`: `corpus.COUNTS`, and what was left out by its reason. `content`: checksum of the
-    chunk's bytes.
+    Attributes:
+      counts: `corpus.COUNTS`, and the lines that were left out by their reasons.
+      content: checksum of the chunk's bytes.
     """
     counts: dict[str, int]
     content: str
@@ -51,10 +50,7 @@ class Made:
 
 
 class TokenStore:
-    """The tokens of chunks in a directory, by settings and vocabulary.
-
-    Any number of processes and jobs may share it.
-    """
+    """The tokens of chunks in a directory that any number of processes and jobs may share."""
 
     def __init__(self, directory: str, settings: CorpusSettings, tokenizer: Tokenizer) -> None:
         self._directory = directory
@@ -65,16 +61,11 @@ class TokenStore:
             [(name, getattr(settings, name)) for name in _SETTINGS]))
 
     def tokenize(self, chunk: Chunk) -> Made:
-        """Makes the tokens of a chunk, unless they are there.
-
-        Raises:
-          UserError: as `corpus.tokenize`.
-        """
+        """Makes the tokens of a chunk unless they exist; raises as `corpus.tokenize` does."""
         return self._find(chunk) or self._make(chunk)
 
     def _find(self, chunk):
-        """What is known of tokens that are there; None where they are not, or of another text, or
-        damaged."""
+        """The `Made` of existing tokens; None if there are none, of another text, or damaged."""
         path = self._path(chunk)
         if not os.path.exists(path) or not os.path.exists(path + ".json"):
             return None
@@ -91,7 +82,7 @@ class TokenStore:
         counts: Counter[str] = collections.Counter()
         seen = reading.Seen(chunk.begin, chunk.end)
         path = self._path(chunk)
-        with contextlib.suppress(FileNotFoundError):     # it would vouch for other tokens
+        with contextlib.suppress(FileNotFoundError):     # it describes other tokens
             os.remove(path + ".json")
         with files.replacing(path, is_lasting=False) as temporary, open(temporary, "wb") as f:
             for tokens in corpus.tokenize(chunk, self._settings, self._tokenizer, counts, seen):
@@ -119,12 +110,12 @@ def content_of(chunk: Chunk) -> str:
 
 
 def content_of_all(made: Iterable[str]) -> str:
-    """The checksum of a text, of those of its chunks in their order."""
+    """The checksum of a text from those of its chunks."""
     return hashlib.sha256(json.dumps(list(made)).encode("utf-8")).hexdigest()[:32]
 
 
 def _around(chunk, seen):
-    """The checksum of what a reader has seen beside the chunk, the file's end included."""
+    """The checksum of what a reader has seen around the chunk, including the file's end."""
     size: Any = files.size(chunk.path) if seen.end else None
     return _checksum(chunk.path, [(seen.low, chunk.begin), (chunk.end, seen.high)], repr(size))
 
@@ -135,14 +126,11 @@ def _checksum_of_all(path):
 
 def _checksum(path, ranges, more=""):
     digest = hashlib.blake2b(more.encode("utf-8"), digest_size=16)
-    try:
-        with files.open_binary(path) as f:
-            for begin, end in ranges:
-                f.seek(begin)
-                while begin < end:
-                    block = f.read(min(_BLOCK, end - begin))
-                    digest.update(block or b"cut off")
-                    begin += len(block) or end - begin
-    except OSError as e:
-        raise reading.unreadable(path, e) from None
+    with reading.naming(path), files.open_binary(path) as f:
+        for begin, end in ranges:
+            f.seek(begin)
+            while begin < end:
+                block = f.read(min(_BLOCK, end - begin))
+                digest.update(block or b"cut off")
+                begin += len(block) or end - begin
     return digest.hexdigest()

@@ -1,11 +1,10 @@
-"""Tokens to streams of windows: how many, in which direction, cut where, followed by what.
+"""Tokens to streams of windows: how many, in which direction, where they begin, what follows.
 
-Pure functions of arrays and a seed; nothing here knows of files.
+Pure functions of arrays and a seed, without files. A corpus is an array of tokens, uint32, whose
+upper bits say where sentences and documents begin.
 
 Shape letters: T tokens of a part or a cell, N sentences, W windows, V vocabulary, Q tokens of a
 window (`seq_len`), G = Q - reuse_len - 3 tokens of segments A and B together.
-
-A corpus is an array of tokens, uint32, whose upper bits say where sentences and documents begin.
 """
 
 from __future__ import annotations
@@ -36,9 +35,8 @@ ID_BITS = SENTENCE - 1
 class StreamPlan:
     """`parts` parts of `part_len` tokens; each gives one stream, or one forward and one backward.
 
-    With both directions stream 2i reads part i forward and stream 2i + 1 reads it backward, so
-    that any run of an even number of streams is balanced. Every stream has `windows` windows in
-    each pass.
+    With both directions, stream 2i reads part i forward and stream 2i + 1 backward, so that any run
+    of an even number of streams is balanced. Every stream has `windows` windows in each pass.
     """
     num_streams: int
     bi_data: bool
@@ -57,7 +55,7 @@ class StreamPlan:
 
 
 def count_windows(part_len: int, seq_len: int, reuse_len: int) -> int:
-    """Windows that fit into a part: each moves on by `reuse_len` and reads Q - 3 tokens."""
+    """Windows that fit into a part: each advances by `reuse_len` and reads Q - 3 tokens."""
     return max(0, (part_len - (seq_len - WINDOW_SPECIAL_TOKENS)) // reuse_len + 1)
 
 
@@ -99,9 +97,10 @@ def plan_streams(num_tokens: int, seq_len: int, reuse_len: int, num_streams: int
 class Vocabulary:
     """What cutting windows needs to know of the vocabulary.
 
-    `is_word_start` bool [V]: pieces that begin a word. `stands_alone` bool [V]: pieces that are
-    words of their own, punctuation and special tokens. `sep_id`, `cls_id`: the tokens that every
-    window gets.
+    Attributes:
+      is_word_start: bool [V], pieces that begin a word.
+      stands_alone: bool [V], pieces that are words by themselves, punctuation and special tokens.
+      sep_id, cls_id: the tokens that every window gets.
     """
     is_word_start: np.ndarray
     stands_alone: np.ndarray
@@ -120,8 +119,10 @@ class Vocabulary:
 class Reading:
     """Tokens as they are read in one direction; positions count from where the reader begins.
 
-    `ids` int32 [T]; `sentences` int64 [N], ascending, where a sentence begins for this reader;
-    `words` bool [T], true where a word begins for this reader.
+    Attributes:
+      ids: int32 [T].
+      sentences: int64 [N], ascending, where sentences begin for this reader.
+      words: bool [T], true where words begin for this reader.
     """
     ids: np.ndarray
     sentences: np.ndarray
@@ -129,26 +130,21 @@ class Reading:
 
 
 def read(tokens: np.ndarray, direction: int, vocabulary: Vocabulary) -> Reading:
-    """Returns the `Reading` of `tokens`, uint32 [T], in a direction; special tokens and punctuation
-    are words of their own."""
-    forward = _read_forward(tokens, vocabulary)
-    return forward if direction == FORWARD else _mirror(forward)
-
-
-def _read_forward(tokens, vocabulary):
+    """Returns the `Reading` of `tokens`, uint32 [T], in a direction."""
     ids = (tokens & ID_BITS).astype(np.int32)
     sentences = np.flatnonzero(tokens >= SENTENCE)
     words = (vocabulary.is_word_start | vocabulary.stands_alone)[ids]
     words[1:] |= vocabulary.stands_alone[ids[:-1]]
     words[sentences] = True
-    return Reading(ids, sentences, words)
+    forward = Reading(ids, sentences, words)
+    return forward if direction == FORWARD else _mirror(forward)
 
 
 def _mirror(forward):
     """The reversed reading: a word begins at what was its last piece, sentences alike.
 
-    Of five tokens with sentences at 0 and 2 the last tokens are 1 and 4; read backward they stand
-    at 3 and 0, so sentences begin at 0 and 3.
+    Of five tokens with sentences at 0 and 2 the last tokens are 1 and 4; read backward they are at
+    3 and 0, so sentences begin at 0 and 3.
     """
     size = len(forward.ids)
     last = np.append(forward.sentences[1:], size) - 1                        # [N]
@@ -161,14 +157,14 @@ def _mirror(forward):
 Segments = collections.namedtuple("Segments", "a_len b_begin label")  # each int64 [W]
 
 
-def draw_segments(reading: Reading, begins: np.ndarray, seq_len: int, reuse_len: int,
-                  rng: np.random.Generator) -> Segments:
-    """Draws segments A and B of each window: lengths add up to G, A follows the reused part.
+def sample_segments(reading: Reading, begins: np.ndarray, seq_len: int, reuse_len: int,
+                    rng: np.random.Generator) -> Segments:
+    """Samples segments A and B of each window: lengths add up to G, A follows the reused part.
 
     A ends at a sentence boundary, or anywhere if none is within reach. With probability 1/2 B
     continues A (label 1); otherwise it begins at a sentence elsewhere in the reading and overlaps
-    neither the window's own text nor A's continuation. Where the reading is too small for that it
-    begins anywhere else, and where even that is impossible B continues A.
+    neither the window's text nor A's continuation. If no such sentence exists it begins anywhere
+    else, and if that is impossible, too, it continues A.
 
     Args:
       begins: int64 [W], where the windows begin.
@@ -181,23 +177,24 @@ def draw_segments(reading: Reading, begins: np.ndarray, seq_len: int, reuse_len:
     anywhere = 1 + (where_a * (both - 1)).astype(np.int64)                   # [W], tokens
     boundary = _take(reading.sentences, low + (where_a * count).astype(np.int64))    # [W]
     a_len = np.where(count > 0, boundary - a_begin, anywhere)                # [W]
-    elsewhere = _draw_elsewhere(reading, begins, end, both - a_len, where_b)    # [W], or -1
+    elsewhere = _sample_elsewhere(reading, begins, end, both - a_len, where_b)    # [W], or -1
     label = (which < 0.5) | (elsewhere < 0)                                  # [W]
     return Segments(a_len, np.where(label, a_begin + a_len, elsewhere), label.astype(np.int64))
 
 
-def _draw_elsewhere(reading, begins, ends, b_len, uniform):
-    """Draws starts [W] of `b_len` tokens outside of [begins, ends); -1 where there is no room.
+def _sample_elsewhere(reading, begins, ends, b_len, uniform):
+    """Samples starts [W] of `b_len` tokens outside of [begins, ends); -1 where there is no room.
 
-    All starts that fit before the window, then all that fit behind it, are numbered through and
-    one of these indices is drawn: exact and without rejection.
+    The starts that fit before the window, then those that fit behind it, are numbered, and one of
+    these indices is sampled: exact and without rejection.
 
     Ten tokens with sentences at 0, 3, 6 and 8, a window from 3 to 6, B of 2 tokens: 1 sentence fits
     before it, and behind it the sentences from index 2 on, 2 of them. The indices 0, 1, 2 are the
     sentences 0, 2, 3, at positions 0, 6, 8.
 
     Args:
-      begins, ends, b_len: int64 [W]. uniform: [W] in [0, 1).
+      begins, ends, b_len: int64 [W].
+      uniform: [W] in [0, 1).
     """
     size = len(reading.ids)
     before = np.searchsorted(reading.sentences, begins - b_len, "right")     # [W], sentences
@@ -215,7 +212,7 @@ def _draw_elsewhere(reading, begins, ends, b_len, uniform):
 
 
 def _take(values, index):
-    """`values[index]`, with indices that the caller will discard clipped into range."""
+    """`values[index]`; indices out of range, whose values the caller discards, are clipped."""
     return values[np.minimum(index, len(values) - 1)] if len(values) else np.zeros_like(index)
 
 
@@ -230,13 +227,13 @@ def cells(read_part: ReadPart, plan: StreamPlan, stream: int, *, seq_len: int, r
           vocabulary: Vocabulary, seed: int, pass_index: int) -> Iterator[Cell]:
     """Yields the windows of one stream in one pass, in order, as `Cell`s.
 
-    A cell is what bounds the memory: B comes from elsewhere in its own cell, which is the whole
-    part unless that is larger than `CELL_TOKENS`.
+    Cells bound the memory: B comes from its own cell, the complete part unless that is larger than
+    `CELL_TOKENS`.
 
     Args:
-      read_part: function of (low, high) that returns these tokens of the stream's part, uint32,
-        as they stand in the text.
-      seed, pass_index: with the stream and the cell they decide every choice.
+      read_part: function of (low, high) that returns these tokens of the stream's part, uint32, in
+        the order of the text.
+      seed, pass_index: decide every choice, with the stream and the cell.
     """
     direction = plan.direction(stream)
     count = -(-plan.windows * reuse_len // CELL_TOKENS)
@@ -251,4 +248,4 @@ def cells(read_part: ReadPart, plan: StreamPlan, stream: int, *, seq_len: int, r
         reading = read(read_part(low, high), direction, vocabulary)
         begins = reuse_len * np.arange(last - first)
         rng = np.random.default_rng([seed, pass_index, 1 + stream, cell])
-        yield Cell(reading, begins, draw_segments(reading, begins, seq_len, reuse_len, rng))
+        yield Cell(reading, begins, sample_segments(reading, begins, seq_len, reuse_len, rng))

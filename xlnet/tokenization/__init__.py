@@ -1,1 +1,1 @@
-"""Text to token ids and back to places in the text; how SentencePiece models are stored."""
+"""Text to token ids and back to positions in the text; how SentencePiece models are stored."""

@@ -1,7 +1,7 @@
-"""Classes of characters, as the package regex and as RE2 write them.
+"""Classes of characters for the package regex and for RE2, TensorFlow's regular expressions.
 
-Those of RE2, the regular expressions of TensorFlow's graphs, come from Python's own Unicode data,
-so that a graph does not depend on the edition of Unicode of the process that serves it.
+Those for RE2 come from Python's Unicode data, so that a graph does not depend on the version of
+Unicode of the process that serves it.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import functools
 import sys
 from collections.abc import Iterable
 
-# The inside of a class, for `regex`: characters of Chinese and Japanese words. `tokenization` has
-# ranges of its own, those that can begin a syllable, as stored runs depend on them, and CMRC's
-# scorer has its authors'.
+# The inside of a class, for `regex`: characters of Chinese and Japanese words. `tokenizer` has its
+# own ranges, of characters that can begin a syllable, on which stored runs depend; CMRC's scorer
+# has those of its authors.
 HAN_OR_KANA = r"\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\u30fc"
 
 

@@ -1,8 +1,8 @@
-"""Which characters of a text each of its pieces stands for, in any script.
+"""The characters of a text that each of its pieces represents, in any script.
 
-Three steps lie between the two: cleaning (`tokenizer.clean_text`), the SentencePiece model's own
-normalization, and the cut into pieces. Each one says how many characters it makes of one character,
-so that nothing has to be searched for and nothing can be found at the wrong place.
+Three steps lead from one to the other: cleaning (`tokenizer.clean_text`), the normalization of the
+SentencePiece model, and the cut into pieces. Each step says how many characters it makes of each
+character, so nothing is searched for, or found at the wrong position.
 
 Shape letters: N characters of the text, C of the cleaned text, S of what SentencePiece cuts, T
 pieces.
@@ -20,15 +20,15 @@ import numpy as np
 
 from xlnet.tokenization.tokenizer import WORD_START, Tokenizer, clean_text
 
-_QUOTES = re.compile("``|''")        # two characters that cleaning makes one of
+_QUOTES = re.compile("``|''")        # two characters of which cleaning makes one
 _SPACE, _NOT_YET = 254, 255          # in the table of widths
 
 
 class Aligned(NamedTuple):
-    """The pieces of a text: ids [T], and where piece t stands: `text[starts[t]:ends[t]]`; int32.
+    """The pieces of a text: ids [T]; piece t is `text[starts[t]:ends[t]]`; all int32.
 
-    Neither starts nor ends ever fall. The space before a word is not part of its first piece; a
-    piece that is nothing but a space is empty, and begins where the next one does.
+    Starts and ends never decrease. The space before a word is not part of its first piece; a piece
+    that is only a space is empty, and begins where the next one does.
     """
     ids: np.ndarray
     starts: np.ndarray
@@ -36,12 +36,12 @@ class Aligned(NamedTuple):
 
 
 class Stretch(NamedTuple):
-    """Where some characters come from: character i from `text[begins[i]:ends[i]]`; int32 [i]."""
+    """The origin of some characters: character i is from `text[begins[i]:ends[i]]`; int32 [i]."""
     begins: np.ndarray
     ends: np.ndarray
 
     def then(self, later: Stretch) -> Stretch:
-        """Where characters come from that `later` makes of these."""
+        """The origin of the characters that `later` makes of these."""
         if not len(self.begins):
             return Stretch(np.zeros_like(later.begins), np.zeros_like(later.ends))
         last = len(self.begins) - 1
@@ -50,7 +50,7 @@ class Stretch(NamedTuple):
 
 
 class Aligner:
-    """Cuts texts into the pieces of a `Tokenizer` and says where in the text each one stands."""
+    """Cuts texts into pieces and finds each one's characters in the text."""
 
     def __init__(self, tokenizer: Tokenizer):
         self._tokenizer = tokenizer
@@ -67,7 +67,7 @@ class Aligner:
 
     def _align(self, text, ids):
         shapes = self._shapes[ids]
-        if (ids == self._tokenizer.unk_id).any():       # stands for any character
+        if (ids == self._tokenizer.unk_id).any():       # any characters
             pieces = self._tokenizer.pieces(text)
             unknown = np.flatnonzero(ids == self._tokenizer.unk_id)
             shapes[unknown] = [piece_shape(pieces[place]) for place in unknown.tolist()]
@@ -77,27 +77,29 @@ class Aligner:
         return Aligned(ids, *self._places(text, joined, shapes))
 
     def _places(self, text, joined, shapes):
-        """Where the pieces stand in the text: starts, ends int32 [T].
+        """Where the pieces are in the text: starts, ends int32 [T].
 
-        joined: all pieces. shapes: int [T,3], see `piece_shape`.
+        Args:
+          joined: all pieces.
+          shapes: int [T,3], see `piece_shape`.
         """
         source = self._source(text, joined)                                    # of S characters
         size, before, after = shapes.T
         last = np.cumsum(size)
         first = np.minimum(last - size + before, len(source.begins))
         last = last - after
-        # A piece of no character of its own goes on with the one before it, as later bytes do.
+        # A piece without a character continues that of the piece before it, as later bytes do.
         first = np.where(size == 0, last - 1, first)
         is_empty = first >= last
         begins = np.append(source.begins, len(text))[first]
         ends = np.where(is_empty, begins, np.append(source.ends, len(text))[last - 1])
-        # A space inside of a character, as ﷺ is written with three, is part of it.
+        # A space inside of a character, such as ﷺ, which normalizes to four words, is part of it.
         return begins.astype(np.int32), np.maximum.accumulate(ends).astype(np.int32)
 
     def _source(self, text, joined):
-        """Where the S characters that SentencePiece cuts come from: a `Stretch` of the text."""
+        """The origin in the text of the S characters that SentencePiece cuts."""
         cleaned = self._tokenizer.clean(text)
-        if joined == WORD_START + cleaned.replace(" ", WORD_START):     # as nearly always
+        if joined == WORD_START + cleaned.replace(" ", WORD_START):     # almost always
             places = np.maximum(np.arange(-1, len(cleaned)), 0)
             made = Stretch(places, places + 1)
         else:
@@ -107,32 +109,32 @@ class Aligner:
         return self._cleaned(text, len(cleaned)).then(made)
 
     def _normalized(self, cleaned):
-        """Where the S characters come from: a `Stretch` of the cleaned text."""
+        """The origin in the cleaned text of the S characters."""
         made, offsets = self._tokenizer.normalize_with_offsets(cleaned)
         places = np.array(offsets, np.int32)
         begins, stop = places[:-1], places[-1]
         _tell_apart(begins, stop, made.replace(WORD_START, " "), cleaned)
-        # What several characters are made of, as of …, ends for all of them where the next begins.
+        # Where one character, such as …, becomes several, all of them end where the next begins.
         distinct = np.append(np.unique(begins), stop)
         return Stretch(begins, distinct[np.searchsorted(distinct[:-1], begins, "right")])
 
     # -- cleaning
 
     def _cleaned(self, text, length):
-        """Where the characters of the cleaned text come from: a `Stretch` of the text [C]."""
+        """The origin in the text of the C characters of the cleaned text."""
         codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
         widths = self._widths_of(codes)
         is_space = widths == _SPACE
         words = np.flatnonzero(~is_space)
         if len(words):
-            kept = is_space & ~np.append(True, is_space[:-1])         # the first one of several
+            kept = is_space & ~np.append(True, is_space[:-1])         # the first of several
             kept[words[-1] + 1:] = False
             widths[is_space] = kept[is_space]
         else:
             widths[:] = 0
         for match in _QUOTES.finditer(text):
             widths[match.start() + 1] = 0
-        # What leaves no trace of its own, as a combining accent, belongs to the one before it.
+        # A character that is removed, such as a combining accent, belongs to the one before it.
         begins = np.repeat(np.arange(len(codes)), widths)
         free = np.append(np.flatnonzero((widths > 0) | is_space), len(codes))
         if len(begins) != length:
@@ -140,7 +142,7 @@ class Aligner:
         return Stretch(begins, free[np.searchsorted(free, begins, "right")])
 
     def _widths_of(self, codes):
-        """How many characters cleaning makes of each character, uint8 [N]; `_SPACE` for spaces."""
+        """The number of characters that cleaning makes of each, uint8 [N]; `_SPACE` for spaces."""
         widths = self._widths[codes]
         if (widths == _NOT_YET).any():
             for code in np.unique(codes[widths == _NOT_YET]).tolist():
@@ -152,8 +154,8 @@ class Aligner:
 
 
 def _tell_apart(begins, stop, made, cleaned):
-    """What comes out as it went in, though as one, as pieces do that users defined: where each of
-    its characters begins. Changes `begins`, int32 [S], of the characters `made` of `cleaned`."""
+    """Gives the characters of unchanged spans, such as user-defined pieces, which normalization
+    treats as one, a begin each: changes `begins`, int32 [S], of `made`, made of `cleaned`."""
     firsts = np.flatnonzero(np.diff(begins, prepend=-1))
     ends = np.append(firsts[1:], len(begins))
     limits = np.append(begins[firsts[1:]], stop)
@@ -165,8 +167,7 @@ def _tell_apart(begins, stop, made, cleaned):
 
 
 def piece_shapes(tokenizer: Tokenizer) -> np.ndarray:
-    """The `piece_shape` of each piece of a vocabulary, int32 [V,3]. That of <unk>, which stands for
-    any characters, means nothing."""
+    """The `piece_shape` of each piece of a vocabulary, int32 [V,3]; that of <unk> means nothing."""
     pieces = [tokenizer.id_to_piece(id) for id in range(tokenizer.vocab_size)]
     shapes = np.array([piece_shape(piece) for piece in pieces], np.int32)
     for id in tokenizer.byte_ids:
@@ -182,21 +183,20 @@ def piece_shape(piece: str) -> tuple[int, int, int]:
 
 
 def _byte_shape(piece):
-    """The `piece_shape` of "<0xE4>": the first byte of a character stands for all of it."""
+    """The `piece_shape` of "<0xE4>": the first byte of a character represents all of it."""
     is_later = int(piece[3:5], 16) & 0xC0 == 0x80
     return 0 if is_later else 1, 0, 0
 
 
 # ---- spans ----
 
-# The first and the last piece of a span.
-PieceSpan = collections.namedtuple("PieceSpan", "first last")
+PieceSpan = collections.namedtuple("PieceSpan", "first last")       # pieces
 
 
 def piece_span(aligned: Aligned, start: int, end: int) -> PieceSpan:
-    """The fewest pieces that hold the characters from `start` to before `end`.
+    """The fewest pieces that contain the characters [start, end).
 
-    Where no piece holds any of them, as between two words, first is last + 1.
+    If no piece contains any of them, as between two words, first is last + 1.
     """
     return PieceSpan(int(np.searchsorted(aligned.ends, start, "right")),
                      int(np.searchsorted(aligned.starts, end, "left")) - 1)

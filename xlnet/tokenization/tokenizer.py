@@ -1,7 +1,7 @@
-"""Text to pieces and ids: cleaning, SentencePiece, and the rule for commas after digits.
+"""Text to pieces (subword tokens) and ids: cleaning, SentencePiece, and the rule for commas.
 
-How text is cleaned belongs to a vocabulary: the file `<model>.json` beside a SentencePiece model
-says it, goes wherever the model goes, and is obeyed by whatever reads the model.
+How text is cleaned belongs to a vocabulary: the description `<model>.json` of a SentencePiece model
+says it, is copied with the model, and is obeyed by whatever reads the model.
 
 Shape letters: V vocabulary.
 """
@@ -28,7 +28,7 @@ WORD_START = "\u2581"  # the mark that SentencePiece puts before a piece that be
 
 _REQUIRED = ("<cls>", "<sep>", "<eod>")
 _OPTIONAL = ("<pad>", "<mask>", "<eop>")
-SPIECE_NAME = "spiece.model"     # what the model is called beside a checkpoint
+SPIECE_NAME = "spiece.model"     # the model's name in the directory of a checkpoint
 RELEASED_CLEANING = {"uncased": False, "keep_accents": False}
 _BATCH_LINES = 1000              # few enough for the processor's cache
 
@@ -38,12 +38,11 @@ def clean_text(text: str, lower: bool = False, remove_space: bool = True,
     """Returns `text` as the released models saw it in training.
 
     Args:
-      text: str.
       lower: lower-case the text (for models trained without case).
       remove_space: join runs of spaces, drop those at the ends.
-      keep_accents: leave out the compatibility decomposition (NFKD) and the removal of combining
-        characters, which makes が か, für fur, and takes tone marks from Thai. What is left to
-        fold, full-width letters and the like, the SentencePiece model folds by its own rule.
+      keep_accents: skip the compatibility decomposition (NFKD) and the removal of combining
+        characters, which makes が か, für fur, and removes tone marks from Thai. The SentencePiece
+        model then folds full-width letters and the like by its own rule.
     """
     if remove_space:
         text = " ".join(text.split())
@@ -53,8 +52,8 @@ def clean_text(text: str, lower: bool = False, remove_space: bool = True,
 def clean_lines(lines: Sequence[str], lower: bool = False, keep_accents: bool = False) -> list[str]:
     """Returns `[clean_text(line, lower, True, keep_accents) for line in lines]`, ten times faster.
 
-    All lines are cleaned as one text and cut apart again. That gives the same, because no rule
-    looks beyond a newline (it is neither a letter nor a combining character) or makes one.
+    All lines are cleaned as one text, which is then split: no rule looks across a newline (neither
+    a letter nor a combining character) or makes one.
     """
     text = "\n".join(lines)
     if text.count("\n") >= len(lines):                  # newlines inside of lines are spaces
@@ -63,7 +62,7 @@ def clean_lines(lines: Sequence[str], lower: bool = False, keep_accents: bool = 
     return text.split("\n") if lines else []
 
 
-# All that str.split() splits at, but for the space itself and the newline between lines.
+# All that str.split() splits at, except for the space itself and the newline between lines.
 _SPACES = [c for c in map(chr, range(0x3001)) if c.isspace() and c not in " \n"]
 
 
@@ -88,14 +87,13 @@ def _clean(text, lower, keep_accents):
 def _decomposed(text):
     """The compatibility decomposition without combining characters.
 
-    They are left out before as well: NFKD sorts those that follow each other, and takes as long as
-    the square of their number.
+    They are removed before it, too: NFKD sorts runs of them in quadratic time.
     """
     return _without_combining(unicodedata.normalize("NFKD", _without_combining(text)))
 
 
 def _without_combining(text):
-    """Removes the combining characters, one kind after the other: a text has but a few kinds."""
+    """Removes the combining characters, one code after the other: a text has few different ones."""
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
     for code in np.unique(codes[_combining_codes()[codes]]):
         text = text.replace(chr(code), "")
@@ -104,9 +102,9 @@ def _without_combining(text):
 
 @functools.cache
 def _combining_codes():
-    """bool [all code points], true for combining characters, and for what consists of them."""
+    """bool [all code points], true for combining characters and characters made of them."""
     table = np.zeros(sys.maxunicode + 1, bool)
-    planes = range(1 << 17)              # there are none beyond the second plane
+    planes = range(1 << 17)              # the later ones have none
     table[:len(planes)] = [unicodedata.combining(chr(code)) > 0 for code in planes]
     table[[0x0f73, 0x0f75, 0x0f81, 0xff9e, 0xff9f]] = True      # of Tibetan and of Katakana
     return table
@@ -121,9 +119,9 @@ class Tokenizer:
 
     Args:
       path: the model file.
-      uncased, keep_accents: how text is cleaned, as in `clean_text`; None: as the files say, or as
-        for the released models where there is none.
-      descriptions: files that say how text is cleaned, beside the model's own; all must agree.
+      uncased, keep_accents: how text is cleaned, as in `clean_text`; None: as the descriptions say,
+        or, without any, as for the released models.
+      descriptions: further files that say how text is cleaned; all must agree.
 
     Attributes:
       path, sha256: the model file and its checksum.
@@ -133,14 +131,14 @@ class Tokenizer:
       pad_id, mask_id, eop_id: the same, None where the model has no such piece.
       byte_ids: ids of the pieces that are a byte of a character that has no piece of its own.
       is_special: bool [V], pieces that are not text: <unk>, <cls>, <sep>, <eod>, ...
-      is_word_start: bool [V], pieces that begin a word: those after a space, those that begin with
-        a letter of a script without spaces, punctuation (see `begins_word`), and special pieces.
-      is_punctuation: bool [V], pieces that are words of their own: what follows begins another.
-      is_legacy_word_start: bool [V], pieces that begin a word by the authors' rule.
-      split_pieces: the rule for commas after digits: by piece such as "▁2010,", the pieces that
-        stand in its place, "▁2010" and ",". split_ids: the same as ids.
-      ids_without_mark: int32 [V], of the pieces without the mark that begins a word; -1 for the
-        mark alone, the piece itself where it has none or there is no such piece.
+      is_word_start: bool [V], pieces that begin a word (`begins_word`), and special pieces.
+      is_punctuation: bool [V], pieces that are words by themselves (`is_punctuation`).
+      is_legacy_word_start: bool [V], pieces that begin a word in the original implementation.
+      split_pieces: the rule for commas after digits: a piece such as "▁2010," is replaced by the
+        pieces "▁2010" and ",".
+      split_ids: the same with ids.
+      ids_without_mark: int32 [V], of the pieces without the mark of a word; -1 for the mark alone,
+        the same id if there is no mark or no such piece.
 
     Raises:
       UserError: no such file, not a SentencePiece model, <cls>, <sep> or <eod> is missing, or the
@@ -161,7 +159,7 @@ class Tokenizer:
         self.byte_ids = tuple(id for id, piece in enumerate(self._pieces)
                               if piece.startswith("<0x") and self._model.is_byte(id))
         self.is_special = self._find_special()
-        self.is_word_start = self._find_word_starts()
+        self.is_word_start = self.is_special | np.array([begins_word(p) for p in self._pieces])
         self.is_punctuation = np.array([is_punctuation(piece) for piece in self._pieces])
         self.is_legacy_word_start = np.array([begins_legacy_word(p) for p in self._pieces])
         self.split_pieces = {piece: self._split_digit_comma(piece)
@@ -172,35 +170,36 @@ class Tokenizer:
         self._is_split = np.isin(np.arange(self.vocab_size), list(self.split_ids))
 
     def pieces(self, text: str) -> list[str]:
-        """Returns the pieces of `text`, a list of str; unknown characters stand as they are."""
+        """Returns the pieces of `text`; unknown characters remain as they are."""
         with _half_characters_refused([text]):
             pieces = self._model.encode(self.clean(text), out_type=str)
-        return _replace(pieces, self.split_pieces)
+        return [part for piece in pieces for part in self.split_pieces.get(piece, (piece,))]
 
     def ids(self, text: str) -> list[int]:
-        """Returns the ids of `text`, a list of int."""
+        """Returns the ids of `text`."""
         return self.encode_to_array([text])[0].tolist()
 
     def encode_lines(self, lines: Sequence[str]) -> list[list[int]]:
-        """Returns the ids of each text: a list of str to a list of lists of int."""
+        """Returns the ids of each text."""
         ids, lengths = self.encode_to_array(lines)
         ids, ends = ids.tolist(), np.cumsum(lengths).tolist()
         return [ids[begin:end] for begin, end in zip([0] + ends, ends)]
 
     def encode_to_array(self, lines: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the ids of a list of N texts, T in all, as arrays: the fastest way to get them.
+        """The ids of N texts as arrays, the fastest way to get them.
 
         Returns:
-          ids: int32 [T], text after text. lengths: int64 [N], how many belong to each.
+          ids: int32 [T], text after text.
+          lengths: int64 [N], the number of ids of each text.
         """
         return self._encode(self._model, lines)
 
     def encode_words(self, words: Sequence[str], after_space: Sequence[bool]) -> list[list[int]]:
-        """Returns the ids of W words, each encoded on its own, one or more of each.
+        """Returns the ids, one or more, of W words, each encoded by itself.
 
-        Where words stand between spaces these are the ids of the text, as no piece of a released
-        vocabulary goes beyond a space. A word that stands after no space is encoded as inside of a
-        text: without the mark of a space before it. What cleaning leaves nothing of is <unk>.
+        For words between spaces these are the ids of the text, as no piece of a released vocabulary
+        crosses a space. A word that does not follow a space is encoded without the mark of one. A
+        word that cleaning removes is <unk>.
         """
         known: dict[tuple[str, bool], list[int]] = {}
         for is_spaced, model in ((True, self._model), (False, self._model_without_prefix)):
@@ -217,11 +216,10 @@ class Tokenizer:
         return sentencepiece.SentencePieceProcessor(model_proto=self.model_bytes(False))
 
     def model_bytes(self, has_prefix: bool = True) -> bytes:
-        """The SentencePiece model as bytes; without `has_prefix` one that puts no space before a
-        text, as the words of `encode_words` need it that stand after no space.
+        """The SentencePiece model as bytes; without `has_prefix` it puts no space before a text.
 
-        Messages of protocol buffers that stand one after the other are merged, so a few bytes
-        behind the model's own change one field: normalizer_spec.add_dummy_prefix = false.
+        Protocol buffers merge concatenated messages, so a few bytes behind the model change one
+        field: normalizer_spec.add_dummy_prefix = false.
         """
         with open(self.path, "rb") as f:
             return f.read() + (b"" if has_prefix else _WITHOUT_PREFIX)
@@ -229,8 +227,7 @@ class Tokenizer:
     def _encode(self, model, lines):
         ids, lengths = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
         for low in range(0, len(lines), _BATCH_LINES):
-            texts = clean_lines(lines[low:low + _BATCH_LINES], self.uncased,
-                                self.keep_accents)
+            texts = clean_lines(lines[low:low + _BATCH_LINES], self.uncased, self.keep_accents)
             with _half_characters_refused(texts):
                 encoded = model.encode(texts, num_threads=1)
             lengths.append(np.fromiter(map(len, encoded), np.int64, len(encoded)))
@@ -243,17 +240,17 @@ class Tokenizer:
         return clean_text(text, lower=self.uncased, keep_accents=self.keep_accents)
 
     def normalize_with_offsets(self, text: str) -> tuple[str, list[int]]:
-        """A cleaned text as SentencePiece cuts it, spaces as `WORD_START`, and where each of its S
-        characters begins in `text`: S + 1 places, the last one where all end."""
+        """A cleaned text as SentencePiece cuts it, spaces as `WORD_START`, and the S + 1 offsets in
+        `text` where its S characters begin and all end."""
         return self._model.normalize(text, with_offsets=True)
 
     def save(self, path: str) -> None:
-        """Copies the model to `path`, its description beside it."""
+        """Copies the model and its description to `path`."""
         describe(path, self.sha256, self.uncased, self.keep_accents)
         files.copy(self.path, path)
 
     def id_to_piece(self, id: int) -> str:
-        """Returns the piece, a str, of an id in [0, V)."""
+        """Returns the piece of an id in [0, V)."""
         return self._pieces[id]
 
     @functools.cached_property
@@ -264,7 +261,7 @@ class Tokenizer:
                          for id, piece in enumerate(self._pieces)], np.int32)
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Returns the text of a sequence of ids; control pieces leave no trace in it."""
+        """Returns the text of ids, without control pieces."""
         return self._model.decode([int(id) for id in ids])
 
     def _read_special_ids(self):
@@ -283,9 +280,6 @@ class Tokenizer:
         return np.array([id in special or self._model.is_control(id)
                          for id in range(self.vocab_size)], dtype=bool)
 
-    def _find_word_starts(self):
-        return self.is_special | np.array([begins_word(piece) for piece in self._pieces])
-
     def _split_commas(self, ids, lengths):
         """The rule for commas after digits, on the arrays of `encode_to_array`."""
         where = np.flatnonzero(self._is_split[ids])
@@ -299,16 +293,16 @@ class Tokenizer:
         repeats[where] = sizes
         begins = np.cumsum(repeats)[where] - sizes
         ids = np.repeat(ids, repeats)
-        # The places of all parts: for each split piece `sizes` places from where it begins.
+        # The positions of all parts: `sizes` of them from where each split piece begins.
         places = np.repeat(begins - (np.cumsum(sizes) - sizes), sizes) + np.arange(sizes.sum())
         ids[places] = list(itertools.chain.from_iterable(parts))
         return ids, lengths
 
     def _split_digit_comma(self, piece):
-        """Returns the pieces of the digits, then the comma: "▁2010," to ["▁2010", ","].
+        """The pieces of the digits, then the comma: "▁2010," to ["▁2010", ","].
 
-        What stands before the comma is encoded as if it were a text of its own, so it comes back
-        with a word start; that is taken off again where the whole piece had none.
+        The digits are encoded as a text, and so get the mark of a word; it is removed again if the
+        piece had none.
         """
         pieces = self._model.encode(piece[:-1].replace(WORD_START, ""), out_type=str)
         if not piece.startswith(WORD_START) and pieces and pieces[0].startswith(WORD_START):
@@ -316,9 +310,9 @@ class Tokenizer:
         return pieces + [","]
 
 
-# Letters of scripts whose words stand next to each other, those that can begin a syllable: neither
-# small kana nor length and repetition marks (ー 々), neither tone marks nor vowels that are written
-# behind their consonant. Hangul is not among them: Korean has spaces.
+# Letters of scripts without spaces between words, if they can begin a syllable: without small kana,
+# length and repetition marks (ー 々), tone marks, and vowels written behind their consonant. Korean
+# has spaces, so Hangul is not among them.
 _UNSPACED = re.compile(
     "[\u0e01-\u0e2e\u0e40-\u0e44"                    # Thai: consonants, vowels written in front
     "\u0e81-\u0eae\u0ec0-\u0ec4\u0edc-\u0edf"        # Lao: the same
@@ -329,44 +323,42 @@ _UNSPACED = re.compile(
 
 
 def is_unspaced(text: str) -> bool:
-    """Whether a text begins with a letter of a script whose words stand next to each other."""
+    """Whether a text begins with a letter of a script without spaces between words."""
     return bool(_UNSPACED.match(text))
 
 
 def begins_word(piece: str) -> bool:
     """Whether a piece of text begins a word, as far as the piece shows.
 
-    Where words stand between spaces it is the mark that counts. Without spaces a clause would be a
-    single word, too long for any n-gram of words; there each piece counts as a word, which
-    SentencePiece found because it is frequent: mostly a word or one of its parts. Digits and other
-    letters in such text belong to the word before them.
+    With spaces between words, the mark decides. Without them a clause would be a single word, too
+    long for any n-gram of words, so each piece is a word: SentencePiece has it because it is
+    frequent, mostly a word or a part of one. Digits and other letters in such text belong to the
+    word before them.
     """
-    return (piece.startswith(WORD_START) or is_unspaced(piece)
-            or is_punctuation(piece))
+    return piece.startswith(WORD_START) or is_unspaced(piece) or is_punctuation(piece)
 
 
 _APOSTROPHES = "'\u2019"
 
 
 def is_punctuation(piece: str) -> bool:
-    """Whether a piece is punctuation or symbols alone (categories P and S of Unicode), in any
-    script.
+    """Whether a piece has only punctuation and symbols (categories P and S of Unicode).
 
-    Such a piece is a word of its own, so that a full stop is not always predicted together with the
-    word before it. An apostrophe is none: it stands inside of words (don't, l'eau).
+    Such a piece is a word by itself, so that a full stop is not always predicted together with the
+    word before it. Apostrophes are not, as they are parts of words (don't, l'eau).
     """
     text = piece[piece.startswith(WORD_START):]
     return (all(unicodedata.category(c)[0] in "PS" for c in text)
             and not all(c in _APOSTROPHES for c in text))
 
 
-# The list of the authors' data_utils.py: without ' < = >.
+# The list of the original data_utils.py: without ' < = >.
 _LEGACY_PUNCTUATION = frozenset('!"#$%&()*+,-./:;?@[\\]^_`{|}~')
 
 
 def begins_legacy_word(piece: str) -> bool:
-    """The authors' rule, for `mask_mode=legacy`: a space before it, one mark of ASCII punctuation,
-    or a name in angle brackets, as special pieces have."""
+    """The rule of the original implementation, for `mask_mode=legacy`: a piece after a space, one
+    mark of ASCII punctuation, or a name in angle brackets."""
     return piece.startswith((WORD_START, "<")) or piece in _LEGACY_PUNCTUATION
 
 
@@ -376,24 +368,24 @@ def description_path(path: str) -> str:
 
 
 def descriptions_beside(*checkpoints: Optional[str]) -> list[str]:
-    """The descriptions that may lie beside checkpoints: directories, prefixes, or None."""
+    """The descriptions that the directories of checkpoints (directories, prefixes or None) may
+    have."""
     directories = [path if os.path.isdir(path) else os.path.dirname(path)
                    for path in checkpoints if path]
     return [description_path(os.path.join(directory, SPIECE_NAME)) for directory in directories]
 
 
 def describe(path: str, sha256: str, uncased: bool, keep_accents: bool) -> None:
-    """Writes how text is cleaned for the SentencePiece model that is, or will be, at `path`.
+    """Writes how text is cleaned for the SentencePiece model at `path`.
 
-    To be called before the model is written: one without its description would pass for a
-    released one.
+    Call it before you write the model: without a description it would pass for a released one.
     """
     files.write_json(description_path(path), {
         "sha256": sha256, "uncased": uncased, "keep_accents": keep_accents})
 
 
 def _find_cleaning(path, sha256, descriptions, flags):
-    """What the flags (None: not given) and the files that exist say, or the released default."""
+    """What the flags (None: not given) and the existing files say, or the released default."""
     found = {name: ("the setting", value) for name, value in flags.items() if value is not None}
     for file in (description_path(path),) + tuple(descriptions):
         for name, value in _read_description(file, path, sha256).items():
@@ -405,7 +397,7 @@ def _find_cleaning(path, sha256, descriptions, flags):
 
 
 def _read_description(file, path, sha256):
-    """The cleaning that `file` states for the model at `path`; nothing if there is no such file."""
+    """The cleaning that `file` states for the model at `path`; empty if there is no such file."""
     if not os.path.exists(file):
         return {}
     stored = files.read_json(file, "vocabulary description")
@@ -427,8 +419,8 @@ def _load(path):
 
 @contextlib.contextmanager
 def _half_characters_refused(texts):
-    """Raises UserError where SentencePiece cannot take a text for half a surrogate pair, which is
-    no character and has no bytes."""
+    """Raises UserError if SentencePiece refuses a text because of half a surrogate pair, which is
+    not a character."""
     try:
         yield
     except (TypeError, RuntimeError, UnicodeError):
@@ -440,8 +432,8 @@ def _half_characters_refused(texts):
 
 
 def is_text(text: str) -> bool:
-    """Whether `text` can be written as UTF-8: not if it has half a surrogate pair, which is a byte
-    that could not be decoded, or what JSON made of an escape."""
+    """Whether `text` can be written as UTF-8: not with half a surrogate pair, which comes from a
+    byte that could not be decoded or from an escape in JSON."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
@@ -451,10 +443,3 @@ def is_text(text: str) -> bool:
 
 def _is_digit_comma(piece):
     return len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit()
-
-
-def _replace(sequence, replacements):
-    """Returns `sequence` with each item that is a key of `replacements` replaced by its list."""
-    if replacements.keys().isdisjoint(sequence):
-        return sequence
-    return [part for item in sequence for part in replacements.get(item, (item,))]

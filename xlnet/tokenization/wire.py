@@ -1,4 +1,4 @@
-"""Messages of protocol buffers, field by field, for those whose Python classes are not at hand."""
+"""Messages of protocol buffers, field by field, for those without available Python classes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
-# Types of fields, and the bytes of those that always have as many.
+# Types of fields, and the bytes of those of fixed size.
 _NUMBER, _BYTES, _FLOAT = 0, 2, 5
 _FIXED = {1: 8, 5: 4}
 
@@ -17,7 +17,7 @@ def field(number: int, content: bytes) -> bytes:
 
 
 def number_field(number: int, value: int) -> bytes:
-    """A field of a whole number, an enumeration or a truth value, none below 0."""
+    """A field of an integer, enumeration or bool; not negative."""
     return varint(number << 3 | _NUMBER) + varint(value)
 
 
