@@ -67,8 +67,8 @@ class Devices:
     def check_divides(self, batch_size: int, micro_batches: int) -> None:
         """Raises UserError unless each replica has `micro_batches` equal parts of the batch."""
         if batch_size % (self.replicas * micro_batches):
-            raise UserError("train_batch_size is %d, which %d replicas of %d micro-batches do not "
-                            "divide" % (batch_size, self.replicas, micro_batches))
+            raise UserError("train_batch_size is %d, expected a multiple of replicas x "
+                            "micro-batches (%d x %d)" % (batch_size, self.replicas, micro_batches))
 
     def here(self, most: int) -> Devices:
         """Up to `most` devices of this host; one on TPUs and where there are several hosts.
