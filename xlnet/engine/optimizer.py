@@ -157,12 +157,6 @@ def layer_share(decay_rate: float, n_layer: int) -> Callable[[str], float]:
     return share
 
 
-def _legacy_layer_share(decay_rate, n_layer):
-    """The layer decay of the original implementation, which leaves out the embedding."""
-    share = layer_share(decay_rate, n_layer)
-    return lambda name: 1. if layer_of(name) is None else share(name)
-
-
 class LossScale:
     """A factor that keeps float16 gradients in range: halved when they overflow, doubled after
     `STEPS_BETWEEN_DOUBLINGS` good steps (https://arxiv.org/abs/1710.03740, section 3.2).
@@ -259,9 +253,9 @@ def _optimizer(settings, step, gradients, variables, updates, **more):
     n_layer = 1 + max(layers, default=-1)       # lower layers may be frozen, and so not in the list
     share = layer_share(settings.lr_layer_decay_rate, n_layer)
     legacy = settings.legacy_optimizer
-    if legacy:
-        shares = _legacy_layer_share(settings.lr_layer_decay_rate, n_layer)
-        gradients = [g * shares(name) for g, name in zip(gradients, names)]
+    if legacy:      # decays gradients, and leaves out the embedding
+        gradients = [g if layer_of(name) is None else g * share(name)
+                     for g, name in zip(gradients, names)]
         share = lambda name: 1.
     rate = learning_rate(settings, step)
     return AdamW(rate, updates, epsilon=settings.adam_epsilon, weight_decay=settings.weight_decay,
