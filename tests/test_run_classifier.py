@@ -318,7 +318,7 @@ def test_a_damaged_checkpoint_is_named(place, trained, tmp_path):
 @pytest.mark.parametrize("name, kept, message", [
     ("model.ckpt-2.data-00000-of-00001", 1000, "/best/model.ckpt-2 cannot be read: Read less"),
     ("model.ckpt-2.index", 1000, "/best/model.ckpt-2 cannot be read: not an sstable"),
-    ("checkpoint", 10, "/best/checkpoint cannot be read: it is no list of checkpoints"),
+    ("checkpoint", 10, "/best/checkpoint cannot be read: it is not a list of checkpoints"),
     ("checkpoint", 0, "/best/checkpoint cannot be read: Invalid checkpoint state loaded from")])
 @pytest.mark.slow
 def test_a_damaged_best_is_named(place, trained, tmp_path, name, kept, message):
@@ -331,7 +331,7 @@ def test_a_damaged_best_is_named(place, trained, tmp_path, name, kept, message):
     done = place.run("--do_predict=True", model_dir=tmp_path / "model")
     assert done.returncode == 1 and len(done.errors) == 1, done
     assert message in done.stderr
-    assert done.stderr.endswith("; it is not whole: copy it again, or use another one\n")
+    assert done.stderr.endswith("; it is not complete: copy it again, or use another one\n")
 
 
 @contextlib.contextmanager

@@ -100,7 +100,7 @@ def test_beside_a_tpu_the_other_devices_are_named(machine, monkeypatch):
                 num_replicas_in_sync=8))):
         monkeypatch.setattr(owner, name, stand_in)
     assert distribution.connect(DeviceSettings(use_tpu=True)).words == (
-        "TPU, 8 replicas; beside it, not used: 1 GPU (NVIDIA A100)")
+        "TPU, 8 replicas; not used: 1 GPU (NVIDIA A100)")
 
 
 def test_device_files_are_looked_for(tmp_path, monkeypatch):
@@ -159,7 +159,7 @@ def test_gpus_that_are_in_use_stay_as_they_are(machine, monkeypatch, caplog):
     monkeypatch.setattr(tf2.config, "set_visible_devices", too_late)
     with caplog.at_level("INFO"):
         assert distribution.connect(DeviceSettings()).gpus == (A100,)
-    assert caplog.messages == ["note: TensorFlow uses GPUs already, as it was told before"]
+    assert caplog.messages == ["note: TensorFlow already uses GPUs; its settings stay"]
 
 
 @pytest.mark.parametrize("flags, tf32", (
@@ -171,7 +171,7 @@ def test_tf32_is_a_choice(machine, flags, tf32):
     assert ("enable_tensor_float_32_execution", tf32) in done and devices.tf32 == tf32
     assert (("enable_op_determinism",) in done) == flags.get("deterministic", False)
     words = train_step.precision_in_words(NetworkSettings(), devices)
-    assert words == "fp32" + ", products in TF32" * tf32
+    assert words == "fp32" + ", matmuls in TF32" * tf32
     assert train_step.precision_in_words(NetworkSettings(precision="bf16"), devices) == "bf16"
 
 

@@ -71,7 +71,7 @@ def test_objectives(objective, device):
         with tf.variable_scope("model", reuse=tf.AUTO_REUSE):
             predictions = objectives.predict(
                 objective, CONFIG, run, batch, [tf.constant(mems)], ids=batch["ids"],
-                noise=objectives.Noise(tf.constant([1, 2]), 0), mask_id=6, with_segments=True)
+                bits=objectives.RandomBits(tf.constant([1, 2]), 0), mask_id=6, with_segments=True)
         # A sum of targets and of the segment's loss that neither hides in the other.
         return tf.reduce_mean(predictions.losses * batch["weights"]) + tf.reduce_mean(
             tf.nn.sparse_softmax_cross_entropy_with_logits(

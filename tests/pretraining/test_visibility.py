@@ -94,7 +94,7 @@ def changes(ids, segments, drawn, direction, mem_len, clamp_len, untie_r, permut
         losses = objectives.predict(
             "permutation", config, run, dict(features, input_ids=tf.constant(rows, tf.int32)),
             mems, ids=tf.constant(np.tile(ids[drawn.positions[0]], [length + 1, 1])),
-            noise=objectives.NO_NOISE, mask_id=None).losses                           # [Q+1,P]
+            bits=objectives.NO_RANDOM_BITS, mask_id=None).losses                           # [Q+1,P]
         as_built = distribution.session_config(distribution.Devices(None), is_training=True)
         with tf.Session(graph=graph, config=as_built) as session:
             session.run(tf.global_variables_initializer())

@@ -1,9 +1,9 @@
-"""What every training needs, whatever is trained; nothing here knows a task or an objective.
+"""The training engine: nothing here knows a task or an objective.
 
-`trainer` decides when a run saves, evaluates, selects and stops. `estimator` runs `train_step`,
-which has `optimizer` (Adam, rates, clipping), `distribution` (devices), `multi_host`. `checkpoint`,
-`saving` and `recurrent_memory` keep a run, `best_checkpoint` keeps the best of it, `run_settings`
-what it was begun with. `predictor` has a checkpoint's answers, `progress` is what a user sees.
-`checkpoint_tools` is for checkpoints outside of any run. `private_tf` is all that is reached in
-private TensorFlow.
+`trainer` decides when a run saves, evaluates, selects and stops. `estimator` runs the step of
+`train_step`, with `optimizer`, `distribution` (devices) and `multi_host`. `checkpoint`, `saving`
+and `recurrent_memory` save the state of a run, `best_checkpoint` its best checkpoint,
+`run_settings` its settings. `predictor` runs a checkpoint over a file, `progress` reports to the
+user. `checkpoint_tools` works on checkpoints outside of a run. `private_tf` has all uses of private
+TensorFlow.
 """

@@ -1,4 +1,4 @@
-"""Which checkpoint to keep: evaluations while training, the best of them, when to stop."""
+"""Checkpoint selection: evaluations during training, the best one, early stopping."""
 
 from __future__ import annotations
 
@@ -19,17 +19,18 @@ from xlnet.settings.training import BEST
 from xlnet.tokenization.tokenizer import SPIECE_NAME, description_path
 
 EVALUATIONS_NAME = "evaluations.json"
-_PREVIOUS = "previous-"            # weights that step aside for others of the same step
+_PREVIOUS = "previous-"            # weights that were renamed, as new ones have their name
 
 
 class Selection:
     """The evaluations of a run, kept in its model directory, so that a resumed run knows them.
 
     Args:
-      model_dir: of the run. metric: name of the metric that chooses; higher is better unless
-        `lower_is_better`. Of equal ones the lower loss wins, then the earlier.
-      patience: evaluations without a better one after which training stops; 0: never.
-      table: name of a file of the columns step and metric, tab-separated, that is written too.
+      model_dir: of the run.
+      metric: name of the metric that selects. Ties go to the lower loss, then to the earlier step.
+      patience: evaluations without improvement after which training stops; 0: never.
+      lower_is_better: whether a lower `metric` is better.
+      table: name of an additional file with the tab-separated columns step and metric.
     """
 
     def __init__(self, model_dir: str, metric: str, patience: int = 0, *,
@@ -40,23 +41,25 @@ class Selection:
         self._sign = -1 if lower_is_better else 1
         self.metric = metric
         self.patience = patience
-        self.evaluations: list[dict[str, Any]] = []   # of step, metrics, loss, collapsed
+        self.evaluations: list[dict[str, Any]] = []   # see `add`
         if os.path.exists(self._path):
             self.evaluations = files.read_json(self._path, "evaluations")["evaluations"]
         elif self._table and os.path.exists(self._table):
             self.evaluations = self._read_table(self._table)
 
     def _read_table(self, path):
-        """The evaluations of a run that was begun when there was the table alone."""
+        """The evaluations of a run of an early version, which wrote the table alone."""
         with open(path, encoding="utf-8") as f:
             rows = [line.split("\t") for line in f][1:]
         return [{"step": int(step), self.metric: float(value)} for step, value in rows]
 
     def add(self, step: int, result: dict[str, Any], prefix: Optional[str]) -> bool:
-        """Notes a result; exports the checkpoint of `step` if it is the best so far.
+        """Adds an evaluation; exports the checkpoint of `step` if it is the best so far.
 
         Args:
-          result: the metrics. prefix: of the checkpoint; None: it is not kept, and not exported.
+          step: that was evaluated.
+          result: the metrics.
+          prefix: of the checkpoint; None: it was not saved and cannot be exported.
 
         Returns:
           Whether it was exported.
@@ -78,7 +81,7 @@ class Selection:
         files.write_json(self._path, {"metric": self.metric, "evaluations": self.evaluations})
 
     def go_back_to(self, step: int) -> None:
-        """Drops what was evaluated after `step`, which the run goes on from."""
+        """Drops the evaluations after `step`, from which the run resumes."""
         self.evaluations = [one for one in self.evaluations if one["step"] <= step]
 
     def lacks(self, step: int, every: int, last: int) -> bool:
@@ -86,7 +89,8 @@ class Selection:
         return is_due(step, every, last) and step not in (one["step"] for one in self.evaluations)
 
     def best(self) -> Optional[dict[str, Any]]:
-        """The best evaluation; None without any. One that is not finite is never better."""
+        """The best evaluation, None without any. An evaluation that is not finite is never
+        better."""
         return max(self.evaluations, default=None, key=lambda one: (
             math.isfinite(one[self.metric] + one.get("loss", 0)), self._sign * one[self.metric],
             -one.get("loss", 0), -one["step"]))
@@ -96,7 +100,7 @@ class Selection:
         return best["step"] if best else None
 
     def is_over(self) -> bool:
-        """Whether the last `patience` evaluations brought nothing better."""
+        """Whether the last `patience` evaluations brought no improvement."""
         if not self.patience or not self.evaluations:
             return False
         steps = [one["step"] for one in self.evaluations]
@@ -104,12 +108,12 @@ class Selection:
 
 
 def is_due(step: int, every: int, last: int) -> bool:
-    """Whether `step` is evaluated: the last one is, and those that `every` divides (0: none)."""
+    """Whether `step` is evaluated: the last step and the multiples of `every` are (0: none)."""
     return step == last or bool(every and step and step % every == 0)
 
 
 class StopHook(tf.train.SessionRunHook):
-    """Ends a training when patience does: a selection that `is_over`."""
+    """Early stopping: ends the training when a selection `is_over`."""
 
     def __init__(self, selection: Selection):
         self._selection = selection
@@ -123,8 +127,11 @@ class StopHook(tf.train.SessionRunHook):
 # ---- the directory of the best checkpoint ----
 
 def chosen(model_dir: str, which: str = "best") -> Optional[tuple[int, str]]:
-    """(step, prefix) of the checkpoint of a run that is used: with `which` "best" that of `best/`
-    if it is there, else, or with "newest", the newest of its own. None: there is none.
+    """(step, prefix) of the checkpoint of a run to use; None if there is none.
+
+    Args:
+      model_dir: of the run.
+      which: "best": that in `best/`, or the newest where there is no such directory; "newest".
 
     Raises:
       UserError: `best/` is damaged.
@@ -137,13 +144,15 @@ def chosen(model_dir: str, which: str = "best") -> Optional[tuple[int, str]]:
 
 
 def export(prefix: str, directory: str, sidecar_files: Iterable[str]) -> None:
-    """Makes `directory` hold one checkpoint of the weights alone, and the files beside it.
+    """Makes `directory` hold the weights of one checkpoint, and the files needed to use them.
 
-    At every moment the file `checkpoint` there points to weights that are whole: those of before,
-    then the new ones. What it does not point to is unfinished or done with.
+    The file `checkpoint` there always points to complete weights: the old ones, then the new ones.
+    Weights that it does not point to are unfinished or obsolete.
 
     Args:
-      prefix: of the checkpoint. sidecar_files: paths of files to be copied.
+      prefix: of the checkpoint.
+      directory: is created if needed.
+      sidecar_files: paths of files to copy.
     """
     files.make_directory(directory)
     for path in sidecar_files:
@@ -158,9 +167,9 @@ def export(prefix: str, directory: str, sidecar_files: Iterable[str]) -> None:
 
 
 def _step_aside(directory, name):
-    """Gives weights in use that are called `name` another name."""
+    """Renames the current weights if they are called `name`."""
     current = None
-    with contextlib.suppress(errors.Unreadable):      # then there is nothing to be kept
+    with contextlib.suppress(errors.Unreadable):      # damaged: nothing to keep
         current = checkpoint.noted(directory)
     if not current or os.path.basename(current[1]) != name:
         return
@@ -184,7 +193,7 @@ def _drop_others(directory, name):
 
 
 def _write_weights(prefix, target):
-    """Copies the weights of a checkpoint and its step; moving averages take the weights' place."""
+    """Copies the weights of a checkpoint and its step; EMA weights where the run kept them."""
     types = tf.train.NewCheckpointReader(prefix).get_variable_to_dtype_map()
     stored = dict(checkpoint.weights(prefix), global_step="global_step")
     names = sorted(stored)
@@ -197,8 +206,8 @@ def _write_weights(prefix, target):
 
 
 def sidecar_files(model_dir: str) -> list[str]:
-    """What must lie beside the weights to use them: architecture, vocabulary, cleaning, of
-    pretrained ones the objective, and of fine-tuned ones the task."""
+    """Paths of the files that are needed to use the weights: architecture, vocabulary, text
+    cleaning; the objective of pretrained weights, the task of fine-tuned ones."""
     paths = [os.path.join(model_dir, name) for name in (
         CONFIG_NAME, SPIECE_NAME, description_path(SPIECE_NAME), PRETRAINING_NAME + ".json",
         "task.json")]

@@ -1,4 +1,4 @@
-"""Checkpoints: found by prefix or directory, compared with the graph, used to start from."""
+"""Checkpoints: find, read, write, compare with the graph, start from."""
 
 from __future__ import annotations
 
@@ -20,29 +20,30 @@ from xlnet.engine import distribution
 from xlnet.errors import UserError
 from xlnet.settings.network import ARCHITECTURE_KEYS, CONFIG_NAME, XLNetConfig
 
-# Names as lists, sorted: in both, in the graph only, in the checkpoint only.
+# Sorted lists of names: in both, in the graph only, in the checkpoint only.
 Comparison = collections.namedtuple("Comparison", "matched missing unexpected")
 
 RELEASED_NAME = "xlnet_model.ckpt"   # the prefix of a checkpoint without a step
-UPDATES = "loss_scale/updates"   # of weights and averages, where they are not the global step
+UPDATES = "loss_scale/updates"   # the number of updates, where steps may be skipped (fp16)
 
-# "pretrained" are those of runs with mixout, which versions up to 0.2.0 have.
+# "pretrained" is a slot of mixout, which versions up to 0.2.0 had.
 _SLOT = re.compile(r"/(Adam(_1)?|adam_[mv]|average|pretrained)$"
                    r"|^(global_step|beta[12]_power|(.*/)?loss_scale/.*)$")
-# Output layers that stand beside the network, as in the authors' checkpoints; up to version 0.1.0
-# they were inside of it.
+# Output layers whose names do not begin with `model/`, as in the original checkpoints; up to
+# version 0.1.0 they did.
 _ONCE_INSIDE = re.compile(r"^model/(?=(logits|start_logits|end_logits|answer_class)/)")
 _log = logging.getLogger(__name__)
 
-_UNFINISHED = "unfinished"   # where a checkpoint is written before it gets its place
-_REMEDY = "it is not whole: copy it again, or use another one"
+_UNFINISHED = "unfinished"   # where a checkpoint is written before it is moved into place
+_REMEDY = "it is not complete: copy it again, or use another one"
 
 
 def resolve(path: str, flag: str = "init_checkpoint") -> str:
-    """Returns the checkpoint prefix that `path` means: a prefix, a directory, or DIRECTORY/latest.
+    """Returns the checkpoint prefix that `path` means.
 
     Args:
-      flag: what the path was given as, for errors.
+      path: a prefix, a directory, or DIRECTORY/latest.
+      flag: the flag that gave the path, for errors.
 
     Raises:
       UserError: there is no checkpoint.
@@ -68,11 +69,12 @@ def newest(directory: str, remedy: str = "remove it: a run makes it again") -> O
     there is none.
 
     Args:
-      remedy: what to do where it is damaged.
+      directory: to look in.
+      remedy: what to do about a damaged file, for the error.
 
     Raises:
-      UserError: it is damaged; or it points out of the directory, to what its owner may not have
-        meant to be read.
+      UserError: the file is damaged, or it points out of the directory, to a file that may be
+        private.
     """
     path = os.path.join(directory, "checkpoint")
     if not os.path.exists(path):
@@ -80,7 +82,7 @@ def newest(directory: str, remedy: str = "remove it: a run makes it again") -> O
     with errors.reading("file " + path, remedy):
         state = tf.train.get_checkpoint_state(directory)
         if not state:
-            raise ValueError("it is no list of checkpoints")
+            raise ValueError("it is not a list of checkpoints")
     prefix = state.model_checkpoint_path
     if os.path.dirname(os.path.abspath(prefix)) != os.path.abspath(directory):
         raise UserError("%s points to %s, expected a checkpoint in its own directory"
@@ -100,7 +102,7 @@ def all_prefixes(directory: str) -> list[tuple[int, str]]:
 
 def noted(directory: str) -> Optional[tuple[int, str]]:
     """(step, prefix) of the checkpoint that the file `checkpoint` in `directory` points to; None
-    if there is no such file. Others beside it may be unfinished.
+    if there is no such file. Other checkpoints there may be unfinished.
 
     Raises:
       UserError: the file, or what it points to, is damaged or missing.
@@ -129,19 +131,22 @@ def step_in(prefix: str) -> int:
 def newest_whole(directory: str, is_chief: bool = True) -> int:
     """The step of the newest checkpoint that can be read to its last byte; 0 if there is none.
 
-    Damaged ones after it are named, set aside as `damaged-...`, and passed over. Only the chief
-    changes anything.
+    Damaged newer ones are logged, renamed to `damaged-...` and skipped.
+
+    Args:
+      directory: of the run.
+      is_chief: only the chief renames.
 
     Raises:
-      UserError: there are checkpoints, but none is whole; or the disk does not answer, and nothing
-        was changed.
+      UserError: there are checkpoints, but none is complete; or the disk does not answer, and
+        nothing was changed.
     """
     prefixes = all_prefixes(directory)
     for step, prefix in reversed(prefixes):
         fault = fault_of(prefix)
         if fault:
             if prefix == prefixes[0][1]:
-                raise UserError("%s; no checkpoint in %s is whole: give another model_dir, or "
+                raise UserError("%s; no checkpoint in %s is complete: give another model_dir, or "
                                 "remove this one" % (fault, directory))
             _log.info("note: %s; the one before it is used", fault)
             if is_chief:
@@ -154,11 +159,10 @@ def newest_whole(directory: str, is_chief: bool = True) -> int:
 
 
 def fault_of(prefix: str) -> Optional[str]:
-    """Reads a checkpoint to its last byte; returns what is wrong with it, None if it is whole.
+    """Reads a checkpoint to its last byte; returns what is wrong with it, None if it is complete.
 
     Raises:
-      UserError: it could not be read to its end, which says nothing about it: `errors.Unreadable`
-        alone does.
+      UserError: it could not be read for another reason than damage (`errors.Unreadable`).
     """
     try:
         for _ in arrays(prefix, names(prefix)):     # one at a time: none is kept
@@ -174,14 +178,14 @@ def _set_aside(prefix):
 
 
 def note_newest(directory: str) -> None:
-    """Tells TensorFlow which checkpoints there are, and that the last of them is the newest."""
+    """Writes the file `checkpoint`, by which TensorFlow knows all checkpoints and the newest."""
     names = [os.path.basename(prefix) for _, prefix in all_prefixes(directory)]
-    tf.train.update_checkpoint_state(    # takes names for relative to where it runs otherwise
+    tf.train.update_checkpoint_state(    # else names are relative to the working directory
         os.path.abspath(directory), names[-1], all_model_checkpoint_paths=names)
 
 
 def write(saver: tf.train.Saver, session: tf.Session, directory: str, step: int) -> None:
-    """Writes a checkpoint aside, then moves it to its place: it is whole or it is not there.
+    """Writes a checkpoint to a temporary directory, then moves it into place.
 
     Raises:
       UserError: it cannot be written.
@@ -196,14 +200,19 @@ def write(saver: tf.train.Saver, session: tf.Session, directory: str, step: int)
         for name in sorted(os.listdir(aside), key=lambda name: name.endswith(".index")):
             files.put(os.path.join(aside, name), os.path.join(directory, name))  # index last
     finally:
-        shutil.rmtree(aside, ignore_errors=True)     # on a full disk it would be in the way
+        shutil.rmtree(aside, ignore_errors=True)     # it would waste a full disk
     note_newest(directory)
 
 
 def keep_some(directory: str, max_save: int,
               is_needed: Callable[[int], bool] = lambda step: False) -> None:
-    """Removes all but the last `max_save` checkpoints (0: removes none) and those that a function
-    of the step says are needed."""
+    """Removes old checkpoints.
+
+    Args:
+      directory: of the run.
+      max_save: how many of the last checkpoints stay; 0: all.
+      is_needed: function of the step, True for checkpoints that stay in any case.
+    """
     prefixes = all_prefixes(directory)
     for step, prefix in prefixes[:-max_save] if max_save else []:
         if not is_needed(step):
@@ -218,7 +227,7 @@ def _remove(prefix):
 
 
 def reading(prefix: str) -> contextlib.AbstractContextManager[None]:
-    """Makes what is raised inside a `UserError`: the checkpoint `prefix` cannot be read."""
+    """Turns errors inside into a `UserError`: the checkpoint `prefix` cannot be read."""
     return errors.reading("checkpoint " + prefix, _REMEDY)
 
 
@@ -238,9 +247,11 @@ def names(prefix: str) -> list[str]:
 
 
 def weights(prefix: str) -> dict[str, str]:
-    """What a checkpoint offers for inference: dict from the names of its weights to the names of
-    the variables to read, `<weight>/average` if the run kept an EMA. That is 0 until the first
-    update, so before it the weight itself is read."""
+    """The weights for inference: dict from the name of a weight to the variable to read.
+
+    That is `<weight>/average` if the run kept an EMA. Before the first update the EMA is 0, and the
+    weight itself is read.
+    """
     stored = set(names(prefix))
     averaged = {name for name in stored if name.endswith("/average")}
     counts = [name for name in (UPDATES, "global_step") if name in stored]
@@ -251,7 +262,7 @@ def weights(prefix: str) -> dict[str, str]:
 
 
 def places_of(stored: Iterable[str]) -> dict[str, str]:
-    """The weights among the names that a checkpoint has: dict of their names today to these."""
+    """The weights among the variables `stored`: dict from current names to stored names."""
     return {_ONCE_INSIDE.sub("", name): name for name in stored if not _SLOT.search(name)}
 
 
@@ -281,8 +292,8 @@ def check_type(prefix: str) -> None:
 
 
 def write_arrays(prefix: str, values: Mapping[str, np.ndarray]) -> None:
-    """Writes a checkpoint of arrays, each under its name, in their types. For a new directory: what
-    is left of a write that fails is not removed."""
+    """Writes a checkpoint of arrays by name, in their types. For a new directory: a write that
+    fails leaves files behind."""
     names = sorted(values)
     with tf.Graph().as_default(), tf.Session() as session:
         tensors = [tf.placeholder(values[name].dtype, values[name].shape) for name in names]
@@ -313,7 +324,7 @@ def compare(prefix: str, variables: Iterable[tf.Variable]) -> Comparison:
 
 
 def check_config(prefix: str, config: XLNetConfig) -> None:
-    """Raises UserError if the `xlnet_config.json` beside a checkpoint describes another network."""
+    """Raises UserError if the `xlnet_config.json` of a checkpoint describes another network."""
     path = os.path.join(os.path.dirname(prefix), CONFIG_NAME)
     if os.path.exists(path):
         check_same_architecture(XLNetConfig(json_path=path), config, path)
@@ -329,9 +340,9 @@ def check_same_architecture(stored: XLNetConfig, config: XLNetConfig, path: str)
 
 def warm_start(prefix: str, config: XLNetConfig,
                log: Callable[[str], None] = _log.info) -> Comparison:
-    """Makes the network's variables start from a checkpoint; to be called in a `model_fn`.
+    """Makes the network's variables start from a checkpoint. Call it in a `model_fn`.
 
-    Logs what matched, what is missing and what is unexpected, in counts and names.
+    Logs the counts and names of matched, missing and unexpected variables.
     """
     check_config(prefix, config)
     by_name = {distribution.base_name(v): v for v in tf.global_variables()}
@@ -349,11 +360,11 @@ def warm_start(prefix: str, config: XLNetConfig,
 
 
 class Restoring:
-    """Reads variables of the graph in which it is made, on all devices of the strategy that is
-    open. Moving averages of weights take their place where a checkpoint has them.
+    """Restores variables of the default graph, on all devices of the current strategy. EMA weights
+    are read in place of the weights where a checkpoint has them.
 
     Args:
-      variables: those that are read; all of the graph if not given.
+      variables: to restore; None: all of the graph.
     """
 
     def __init__(self, variables: Optional[Sequence[tf.Variable]] = None) -> None:
@@ -376,7 +387,7 @@ class Restoring:
         """Reads the checkpoint `prefix`.
 
         Raises:
-          UserError: it is not whole, or not float32.
+          UserError: it is not complete, or not float32.
         """
         with reading(prefix):
             check_type(prefix)

@@ -1,8 +1,7 @@
-"""What can be done with checkpoints beside training: looked at, stripped, averaged, compared, cast.
+"""Tools for checkpoints: inspect, compare, strip, average, cast.
 
-A checkpoint's weights are those that answers are made with: moving averages, where a run kept some,
-in place of what was trained. What is written is weights and their step, in a directory of its own,
-the architecture, the vocabulary and the task beside them, as in `best/`.
+They take the weights for inference: the EMA where a run kept it. They write weights and their step
+to a new directory, with the architecture, the vocabulary and the task, as in `best/`.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ DTYPES = ("float32", "float16", "bfloat16")
 _STEP = "global_step"
 
 
-# ---- look at one ----
+# ---- inspect ----
 
 class Variable(NamedTuple):
     """A variable of a checkpoint; `norm` is Euclidean, `bad` counts NaN and infinite numbers."""
@@ -36,14 +35,14 @@ class Variable(NamedTuple):
 
 
 class Contents(NamedTuple):
-    """A checkpoint: its weights, and what else it holds, such as an optimizer's slots."""
+    """A checkpoint: its step, its weights, and other variables, such as optimizer slots."""
     step: Optional[int]
     weights: list[Variable]
     others: list[Variable]
 
 
 def inspect(prefix: str) -> Contents:
-    """What a checkpoint holds, by name."""
+    """The variables of a checkpoint, sorted by name."""
     names = sorted(checkpoint.names(prefix))
     weights = set(checkpoint.places_of(names).values())
     found = [_measure(name, array) for name, array in zip(names, checkpoint.arrays(prefix, names))
@@ -54,7 +53,7 @@ def inspect(prefix: str) -> Contents:
 
 
 def _steps(prefix):
-    """The step of a checkpoint by its name; nothing in released ones."""
+    """{"global_step": array}; empty for released checkpoints, which have none."""
     names = [name for name in checkpoint.names(prefix) if name == _STEP]
     return dict(zip(names, checkpoint.arrays(prefix, names)))
 
@@ -67,19 +66,19 @@ def _measure(name, array):
                     float(np.abs(good).max(initial=0)), int(array.size - is_good.sum()))
 
 
-# ---- compare two ----
+# ---- compare ----
 
 class Difference(NamedTuple):
-    """The largest difference of a weight, and that as a share of the largest number in the first
-    checkpoint. NaN in one of them, or in both at different places, makes both numbers NaN."""
+    """The largest difference of a weight, and its ratio to the largest number of the first
+    checkpoint. Both are NaN if only one of two numbers is NaN."""
     name: str
     largest: float
     relative: float
 
 
 class Comparison(NamedTuple):
-    """Two checkpoints: differences of the weights that both have, the largest one first; names in
-    the first alone and in the second alone; (name, shape, shape) of those of two shapes."""
+    """Two checkpoints: differences of the common weights, the largest first; names only in the
+    first; names only in the second; (name, shape, shape) of weights whose shapes differ."""
     differences: list[Difference]
     only_first: list[str]
     only_second: list[str]
@@ -107,7 +106,7 @@ def _difference(name, a, b):
     return Difference(name, largest, largest / scale if scale else float(largest > 0))
 
 
-# ---- make another one ----
+# ---- write another one ----
 
 def strip(prefix: str, target: str) -> None:
     """Writes the weights of a checkpoint, without the optimizer's slots.
@@ -161,10 +160,12 @@ def last(directory: str, count: int) -> list[str]:
 
 
 def cast(prefix: str, target: str, dtype: str) -> None:
-    """Writes the weights of a checkpoint in another type, rounded to the nearest.
+    """Writes the weights of a checkpoint in another dtype, rounded to nearest.
 
     Args:
-      dtype: one of `DTYPES`. The programs take float32 alone.
+      prefix: of the checkpoint.
+      target: a new directory.
+      dtype: one of `DTYPES`. The programs read float32 only.
 
     Raises:
       UserError: a finite number is too large for it.
@@ -181,8 +182,8 @@ def cast(prefix: str, target: str, dtype: str) -> None:
 
 
 def _write(target: str, prefix: str, arrays: Mapping[str, np.ndarray]) -> None:
-    """A directory with these weights and the step of `prefix`, beside them what lies beside that;
-    the checkpoint is called as that one."""
+    """Writes a directory with these weights, and the name, the step and the sidecar files of the
+    checkpoint `prefix`."""
     name = os.path.basename(prefix)
     with files.new_directory(target) as directory:
         for path in best_checkpoint.sidecar_files(os.path.dirname(prefix)):

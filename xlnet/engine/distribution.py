@@ -1,7 +1,6 @@
-"""Which devices train, which rows of the batch each of them has, sums over all of them, and what
-all that makes of variables.
+"""Data-parallel training: the devices, their parts of the batch, means over replicas, variables.
 
-A replica is one copy of the network on one device. Every host (machine) has as many.
+A replica is one copy of the network on one device. All hosts (machines) have the same number.
 """
 
 from __future__ import annotations
@@ -54,10 +53,10 @@ class Devices:
 
     @property
     def answered_at_once(self) -> int:
-        """Batches that a device answers side by side, where nothing is carried between them.
+        """Batches that a device predicts in parallel, where no state is carried between them.
 
-        Two on a CPU that is one device: a second thread speeds up a product almost twofold, but
-        what lies between products hardly (benchmarks/HISTORY.md).
+        Two on a CPU that is one device: a second thread makes matmuls almost twice as fast, but
+        hardly speeds up the operations between them (benchmarks/HISTORY.md).
         """
         return 2 if not (self.on_accelerator or self.strategy) and cores() > 1 else 1
 
@@ -68,13 +67,11 @@ class Devices:
     def check_divides(self, batch_size: int, micro_batches: int) -> None:
         """Raises UserError unless each replica has `micro_batches` equal parts of the batch."""
         if batch_size % (self.replicas * micro_batches):
-            raise UserError("train_batch_size is %d, which %d replicas of %d micro-batches do not "
-                            "divide" % (batch_size, self.replicas, micro_batches))
+            raise UserError("train_batch_size is %d, expected a multiple of replicas x "
+                            "micro-batches (%d x %d)" % (batch_size, self.replicas, micro_batches))
 
     def here(self, most: int) -> Devices:
-        """Up to `most` of this host's, as if there were no others.
-
-        On TPUs, and where a host is one of several, that is one.
+        """Up to `most` devices of this host; one on TPUs and where there are several hosts.
         """
         count = min(most, self.per_host)
         if not isinstance(self.strategy, tf2.distribute.MirroredStrategy):
@@ -85,7 +82,7 @@ class Devices:
             host=0, gpus=used)
 
     def rows(self, batch_size: int) -> slice:
-        """The rows of the global batch that are this host's, as a slice."""
+        """The slice of the global batch that belongs to this host."""
         share = batch_size // self.hosts
         return slice(self.host * share, (self.host + 1) * share)
 
@@ -118,11 +115,10 @@ def connect(settings: DeviceSettings) -> Devices:
 
 
 def _gpus(settings):
-    """The GPUs of this machine; none, where the run is to be on the CPU.
+    """The GPUs of this machine; none if the run is to use the CPU.
 
     Raises:
-      UserError: there are none, or fewer than are asked for; replicas on the CPU have to be asked
-        for by name.
+      UserError: there are fewer than requested. Several replicas on the CPU need --device=cpu.
     """
     if settings.device == "cpu":
         gpus.hide()
@@ -139,7 +135,7 @@ def _gpus(settings):
 
 
 def _words(settings, used):
-    """What is trained on, for the banner; on the CPU, why there is no GPU."""
+    """The devices, for the banner; on the CPU also why there is no GPU."""
     if used:
         return gpus.words(used)
     count = settings.num_core_per_host
@@ -154,7 +150,7 @@ def _words(settings, used):
 
 
 def _cluster(settings):
-    """Number of hosts, and of this one among them."""
+    """(number of hosts, index of this one)."""
     names = [name for name, _ in all_hosts()]
     if max(len(names), 1) != settings.num_hosts:
         raise UserError("num_hosts is %d, but TF_CONFIG names %d host%s; set it on each host to %s"
@@ -218,10 +214,10 @@ def _several_hosts(used, count, host):
 
 
 def _tpu(settings):
-    """The replicas of a TPU; written to the documentation of TensorFlow, never run.
+    """The replicas of a TPU. Written after TensorFlow's documentation, never run.
 
     Raises:
-      UserError: no TPU is found, with what this machine has in its place.
+      UserError: no TPU is found; names the devices of this machine.
     """
     found = gpus.found()
     here = gpus.words(found) if found else _words(settings, [])
@@ -236,12 +232,12 @@ def _tpu(settings):
                         "--use_tpu this runs on %s" % (
                             settings.tpu_name, errors.reason(e).partition(". ")[0], here)) from e
     strategy = tf2.distribute.TPUStrategy(resolver)
-    return Devices(strategy, strategy.num_replicas_in_sync, words="TPU, %d replicas; beside it, "
-                   "not used: %s" % (strategy.num_replicas_in_sync, here))
+    return Devices(strategy, strategy.num_replicas_in_sync, words="TPU, %d replicas; not used: "
+                   "%s" % (strategy.num_replicas_in_sync, here))
 
 
 def _check_answers(address):
-    """Raises OSError if nobody listens at the address of a TPU: TensorFlow would wait for ever."""
+    """Raises OSError if no TPU listens at the address: TensorFlow would wait forever."""
     found = re.fullmatch(r"grpc://(.+):(\d+)", address)
     if found:
         socket.create_connection((found[1], int(found[2])), timeout=20).close()
@@ -250,11 +246,11 @@ def _check_answers(address):
 def session_config(devices: Devices, is_training: bool = False) -> tf.ConfigProto:
     """Session settings: without GPUs, a CPU device for each replica.
 
-    Operations run side by side. In training the graph runs as it was built: TensorFlow's rewriting
-    takes as long as building it and gains nothing (benchmarks/HISTORY.md), makes one sum of
-    several, whose last bit depends on which of them comes first (`ops.gradients`), and joins
-    operations for which XLA has no kernels. The operations of a layer (`ops.built_once`) take the
-    place of its call, which would hold its inputs until all of them are done.
+    In training, Grappler is off: rewriting takes as long as building the graph and gains nothing
+    (benchmarks/HISTORY.md), merges sums, so that the last bit depends on which term is first
+    (`ops.gradients`), and fuses operations for which XLA has no kernels. Calls of a layer's
+    function (`ops.built_once`) are inlined: a call would hold its inputs until all its operations
+    are done.
     """
     config = tf.ConfigProto(allow_soft_placement=True)
     config.gpu_options.allow_growth = True
@@ -268,10 +264,10 @@ def session_config(devices: Devices, is_training: bool = False) -> tf.ConfigProt
 
 
 def divide_cores(config: tf.ConfigProto, parts: int) -> None:
-    """Gives an operation one of `parts` of the cores, for as many steps of a session side by side.
+    """Limits an operation to one of `parts` of the cores, for `parts` parallel steps of a session.
 
-    TensorFlow makes its threads once in a process: this counts in the settings of the first
-    session, and not where TF_NUM_INTRAOP_THREADS sets their number.
+    TensorFlow creates its threads once in a process: only the settings of the first session count,
+    and TF_NUM_INTRAOP_THREADS takes precedence.
     """
     if "TF_NUM_INTRAOP_THREADS" not in os.environ:
         config.intra_op_parallelism_threads = max(1, cores() // parts)
@@ -283,9 +279,9 @@ def cores() -> int:
 
 
 def replica_index() -> Union[int, tf.Tensor]:
-    """The number of the replica whose graph is being built, among all of all hosts: 0, 1, ...
+    """The index of the replica whose graph is being built, among those of all hosts.
 
-    On a TPU, whose replicas share a graph, a tensor.
+    A tensor on a TPU, whose replicas share a graph.
     """
     index = tf2.distribute.get_replica_context().replica_id_in_sync_group
     known = tf.get_static_value(index)
@@ -295,9 +291,8 @@ def replica_index() -> Union[int, tf.Tensor]:
 def mean_over_replicas(tensors: list[tf.Tensor]) -> list[tf.Tensor]:
     """Means of a list of tensors over all replicas, on each of them.
 
-    They are summed in groups, from the last tensor on, each as soon as it is computed: gradients
-    come in the order of the network, and the backward pass begins at its end, so that it goes on
-    while those that it is done with are on their way.
+    They are summed in groups, from the last tensor on, each group as soon as it is computed. The
+    backward pass computes the last gradients first and continues while these are summed.
     """
     context = tf2.distribute.get_replica_context()
     if context.num_replicas_in_sync == 1:
@@ -313,8 +308,8 @@ def mean_over_replicas(tensors: list[tf.Tensor]) -> list[tf.Tensor]:
 
 
 def _groups(sizes):
-    """Slices of tensors of so many bytes that have `_GROUP_BYTES` together or more, from the last
-    one on; what is left at the beginning may have less."""
+    """Cuts tensors of these sizes [bytes] into slices of at least `_GROUP_BYTES`, from the last
+    tensor on; the first tensors may make a smaller slice."""
     groups, stop, size = [], len(sizes), 0
     for start in reversed(range(len(sizes))):
         size += sizes[start]
@@ -325,7 +320,7 @@ def _groups(sizes):
 
 
 def local_parts(variable: Any) -> tuple:
-    """The variables of this host's replicas behind `variable`, in their order."""
+    """The copies of `variable` on this host's replicas, in their order."""
     return tf2.distribute.get_strategy().experimental_local_results(variable)
 
 
@@ -335,10 +330,10 @@ def base_name(variable: Any) -> str:
 
 
 def zeros(shape: Any, dtype: tf.DType, partition_info: Any = None) -> tf.Tensor:
-    """An initializer for variables that are large: zeros that are made where the variable is.
+    """Initializer for large variables: zeros that are created on the device of the variable.
 
-    TensorFlow would compute `tf.zeros` as a constant when the session begins, and keep it beside
-    the variable. `Empty` counts as stateful, so it is left alone.
+    TensorFlow would compute `tf.zeros` as a constant at the start of the session, and keep it in
+    addition to the variable. `Empty` counts as stateful, so it is not folded.
     """
     del partition_info
     return tf.raw_ops.Empty(shape=shape, dtype=dtype, init=True)

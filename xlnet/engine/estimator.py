@@ -1,13 +1,11 @@
-"""An Estimator of TensorFlow's shape, which no TensorFlow after 2.15 has.
+"""An Estimator with the interface of `tf.estimator`, which ended with TensorFlow 2.15.
 
-It only trains: checkpoints, evaluation and reports are the work of hooks (see `trainer`). On
-TensorFlow 2.15.1 every variable has the same bits as with `tf.estimator`
-(`tests/engine/test_estimator.py`).
+It only trains: hooks save, evaluate and report (see `trainer`). On TensorFlow 2.15.1 every variable
+has the same bits as with `tf.estimator` (`tests/engine/test_estimator.py`).
 """
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Optional
 
@@ -17,30 +15,10 @@ import tensorflow.compat.v1 as tf
 from xlnet.engine import checkpoint
 
 
-class ModeKeys:
-    """What a `model_fn` is called for."""
-    TRAIN = "train"
-
-
 class EstimatorSpec(NamedTuple):
     """What a `model_fn` returns: loss, float32 []; train_op, the operation of one step."""
-    mode: str
     loss: tf.Tensor
     train_op: tf.Operation
-
-
-@dataclasses.dataclass(frozen=True)
-class RunConfig:
-    """How an `Estimator` trains.
-
-    Args:
-      tf_random_seed: the graph's.
-      session_config: the session's settings.
-      train_distribute: the `tf.distribute.Strategy`; None: one device.
-    """
-    tf_random_seed: Optional[int] = None
-    session_config: Optional[tf.ConfigProto] = None
-    train_distribute: Optional[tf2.distribute.Strategy] = None
 
 
 class Estimator:
@@ -50,17 +28,23 @@ class Estimator:
       model_fn: function of the features of a batch that returns an `EstimatorSpec`; called once for
         each replica.
       model_dir: directory whose newest checkpoint the training continues from, if it has one.
-      config: how to train.
+      seed: of the graph.
+      session_config: settings of the session.
+      strategy: the `tf.distribute.Strategy`; None: one device.
     """
 
-    def __init__(self, model_fn: Callable[..., EstimatorSpec], model_dir: str,
-                 config: Optional[RunConfig] = None):
+    def __init__(self, model_fn: Callable[..., EstimatorSpec], model_dir: str, *,
+                 seed: Optional[int] = None,
+                 session_config: Optional[tf.ConfigProto] = None,
+                 strategy: Optional[tf2.distribute.Strategy] = None):
         self.model_dir = model_dir
         self._model_fn = model_fn
-        self._config = config or RunConfig()
+        self._seed = seed
+        self._session_config = session_config or tf.ConfigProto()
+        self._strategy = strategy or tf2.distribute.get_strategy()
 
     def train(self, input_fn: Callable[[], tf.data.Dataset], *, max_steps: int,
-              hooks: Sequence[tf.train.SessionRunHook] = ()) -> Estimator:
+              hooks: Sequence[tf.train.SessionRunHook] = ()) -> None:
         """Trains until the global step is `max_steps`, the data ends or a hook requests a stop.
 
         On several hosts each of them calls this; an error of the session ends the training.
@@ -72,26 +56,24 @@ class Estimator:
           hooks: called in this order.
         """
         if checkpoint.step_of(self.model_dir) >= max_steps:
-            return self
-        strategy = self._config.train_distribute or tf2.distribute.get_strategy()
+            return
+        strategy = self._strategy
         with tf.Graph().as_default(), strategy.scope():
-            tf.set_random_seed(self._config.tf_random_seed)
+            tf.set_random_seed(self._seed)
             iterator = strategy.make_input_fn_iterator(lambda _: _on_cpu(input_fn))
             tf.add_to_collection(tf.GraphKeys.TABLE_INITIALIZERS, tf.group(iterator.initialize()))
             tf.train.create_global_step()
             loss = strategy.run(self._step, args=(iterator.get_next(),))
             # Sharded: each host has a part of the saver on devices of its own.
             tf.add_to_collection(tf.GraphKeys.SAVERS, tf.train.Saver(sharded=True))
-            # This session, unlike `MonitoredSession`, is not made again after a host is lost:
-            # sums over hosts that were cut off stay so until the program is started again.
+            # Unlike `MonitoredSession`, this session is not created again after a host is lost:
+            # interrupted sums over hosts do not recover until the program is restarted.
             with tf.train.SingularMonitoredSession(
                     hooks=[*hooks, tf.train.StopAtStepHook(last_step=max_steps)],
                     master=_master(strategy), checkpoint_dir=self.model_dir,
-                    config=strategy.update_config_proto(
-                        self._config.session_config or tf.ConfigProto())) as session:
+                    config=strategy.update_config_proto(self._session_config)) as session:
                 while not session.should_stop():
                     session.run(strategy.experimental_local_results(loss))
-        return self
 
     def _step(self, features):
         """The loss, float32 [], once the step is done."""
@@ -106,7 +88,6 @@ def _on_cpu(input_fn):
 
 
 def _master(strategy: Any) -> str:
-    """The address of the TensorFlow server that the session is made at: this host's, or a TPU's;
-    "": none."""
+    """The address of the TensorFlow server for the session: this host's or a TPU's; "": none."""
     resolver = strategy.cluster_resolver
     return resolver.master(rpc_layer="grpc") if resolver else ""

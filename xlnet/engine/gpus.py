@@ -1,4 +1,4 @@
-"""The GPUs of this machine: which there are, what they can do, and why TensorFlow finds none."""
+"""The GPUs of this machine: names, capabilities, and why TensorFlow finds none."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import tensorflow as tf2
 _log = logging.getLogger(__name__)
 
 _DEVICE_FILES = ("/dev/nvidia[0-9]*", "/dev/dxg")     # of NVIDIA's driver; of WSL 2
-_BFLOAT16 = (8, 0)      # the least compute capability that multiplies bfloat16, and TF32
+_BFLOAT16 = (8, 0)      # lowest compute capability with bfloat16 and TF32 arithmetic
 
 
 def found() -> list:
@@ -22,19 +22,19 @@ def found() -> list:
 
 
 def hide() -> None:
-    """Leaves GPUs to others; to be called before anything has asked for them."""
+    """Hides all GPUs from TensorFlow. Call it before anything has queried them."""
     os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
 
 
 def claim(used: Sequence[Any]) -> None:
-    """Leaves all other GPUs to others, and takes of these what memory is needed, not all at once;
-    to be called before TensorFlow has begun to use any."""
+    """Hides all other GPUs, and lets memory use of these grow as needed. Call it before TensorFlow
+    uses any."""
     try:
         tf2.config.set_visible_devices(list(used), "GPU")
         for gpu in used:
             tf2.config.experimental.set_memory_growth(gpu, True)
-    except RuntimeError:        # in somebody else's process; a session grows all the same
-        _log.info("note: TensorFlow uses GPUs already, as it was told before")
+    except RuntimeError:        # within another program; the session's memory grows all the same
+        _log.info("note: TensorFlow already uses GPUs; its settings stay")
 
 
 def choose_products(tf32: bool) -> None:
@@ -43,18 +43,18 @@ def choose_products(tf32: bool) -> None:
 
 
 def only_deterministic() -> None:
-    """Has TensorFlow take operations that give the same bits each time, and stop where it has none,
-    for as long as the process runs."""
+    """Makes TensorFlow use deterministic operations, and raise an error where it has none, until
+    the process ends."""
     tf2.config.experimental.enable_op_determinism()
 
 
 def device_files() -> list[str]:
-    """Those through which programs reach NVIDIA GPUs, whether TensorFlow can use them or not."""
+    """The device files of NVIDIA GPUs, whether TensorFlow can use them or not."""
     return [path for pattern in _DEVICE_FILES for path in sorted(glob.glob(pattern))]
 
 
 def why_none() -> str:
-    """Why TensorFlow finds no GPU, and what helps, in words."""
+    """Why TensorFlow finds no GPU, and the remedy."""
     there, hidden = ", ".join(device_files()), os.environ.get("CUDA_VISIBLE_DEVICES")
     but = "this machine has %s, but " % there if there else ""
     if hidden is not None and (not hidden or hidden.startswith("-")):
@@ -70,13 +70,13 @@ def why_none() -> str:
 
 
 def words(gpus: list) -> str:
-    """What is trained on: "2 GPU (NVIDIA L4)"."""
+    """Number and names: "2 GPU (NVIDIA L4)"."""
     names = sorted({_details(gpu).get("device_name", "unknown") for gpu in gpus})
     return "%d GPU (%s)" % (len(gpus), ", ".join(names))
 
 
 def without_bfloat16(gpus: list) -> Optional[str]:
-    """What to call a GPU that has no bfloat16 arithmetic; None if all have it."""
+    """The name of a GPU without bfloat16 arithmetic; None if all have it."""
     for gpu in gpus:
         capability = _details(gpu).get("compute_capability")
         if capability and tuple(capability) < _BFLOAT16:

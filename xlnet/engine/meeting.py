@@ -1,7 +1,7 @@
-"""Several hosts that begin together: each waits until all of them are there.
+"""Start of a run on several hosts: each waits until all of them are there.
 
-TensorFlow would wait by itself, but it holds Python's lock while it does: no signal is heard, and
-nobody is told which host is missing.
+TensorFlow would wait too, but it holds Python's lock meanwhile: signals have no effect, and no
+message names the missing host.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ _SECONDS_BETWEEN_LINES = 60
 
 
 def wait_for_all(addresses: Sequence[str], own: int) -> None:
-    """Waits, as long as it takes, until somebody listens at the addresses of all other hosts.
+    """Waits, without a limit, until all other hosts listen at their addresses.
 
-    Meanwhile it listens at its own, where others look for this host and where TensorFlow will
-    listen. Says every minute who is missing, and why.
+    Meanwhile this host listens at its own address, where TensorFlow will listen. Logs every minute
+    which hosts are missing, and why.
 
     Args:
-      addresses: "name:port" of each host. own: the index of this one.
+      addresses: "name:port" of each host.
+      own: the index of this host.
 
     Raises:
       UserError: an address has no port, or another program listens at this host's.
@@ -60,7 +61,7 @@ def _place(address):
 
 @contextlib.contextmanager
 def _listening(address: str, port: int) -> Iterator[None]:
-    """At all of this machine's addresses, as TensorFlow's server."""
+    """Listens at all addresses of this machine, as TensorFlow's server does."""
     both = socket.has_dualstack_ipv6()
     try:
         server = socket.create_server(
@@ -74,12 +75,12 @@ def _listening(address: str, port: int) -> Iterator[None]:
 
 
 def _why_silent(place):
-    """Why nobody answers there; None if somebody does. A name that is not known yet may be that of
-    a container that is not up."""
+    """Why the host does not answer; None if it does. An unknown name may belong to a container that
+    is not up yet."""
     try:
         socket.create_connection(place, _SECONDS_FOR_A_CONNECTION).close()
     except OSError as e:
         return e.strerror or str(e)
     except UnicodeError:        # of a name with an empty part
-        return "no name of a host"
+        return "not the name of a host"
     return None

@@ -1,7 +1,7 @@
-"""Several hosts that train together: when one of them is lost, the others end too.
+"""Training on several hosts: when one of them is lost, the others end too.
 
-TensorFlow by itself would wait for the lost one for ever: sums over hosts that were cut off stay so
-until the program is started again.
+TensorFlow would wait for the lost host forever: interrupted sums over hosts do not recover until
+the program is restarted.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from xlnet.errors import UserError
 _log = logging.getLogger(__name__)
 
 _SECONDS_BETWEEN_LOOKS = 5
-_MISSES = 3             # in a row, and a host is lost
+_MISSES = 3             # in a row, after which a host counts as lost
 _SECONDS_FOR_AN_ANSWER = 10
 _SECONDS_TO_END = 10    # for a step, when its session is closed
 
@@ -37,7 +37,7 @@ class Lost(UserError):
 
 
 def missing() -> Optional[str]:
-    """What to call a host that does not answer; None if all do."""
+    """The name of a host that does not answer; None if all answer."""
     for index, (name, address) in enumerate(distribution.all_hosts()):
         try:
             private_tf.check_host_answers(name, _SECONDS_FOR_AN_ANSWER)
@@ -53,14 +53,14 @@ class PeerMonitor:
         self._misses = 0
 
     def lost(self, is_watched: Callable[[], bool] = lambda: True) -> Optional[str]:
-        """Looks once more; what to call a host that is lost."""
+        """Checks once more; returns the name of a host that is lost, or None."""
         host = missing() if is_watched() else None
         self._misses = self._misses + 1 if host and is_watched() else 0
         return host if self._misses >= _MISSES else None
 
 
 def wait_until(condition: Callable[[], bool], seconds: float) -> bool:
-    """Waits until `condition()` holds; whether it does after that time.
+    """Waits until `condition()` holds; returns False if it does not within that time.
 
     Raises:
       Lost: a host is.
@@ -98,10 +98,10 @@ def together() -> Iterator[Watch]:
 
 
 class Watch(tf.train.SessionRunHook):
-    """Looks, while the session is made and while a step is under way, whether all hosts answer;
-    else cuts that off.
+    """Checks that all hosts answer while the session is created and during each step, and
+    interrupts these if one does not.
 
-    Between steps nothing is watched: this host may be saving when others are done.
+    Between steps it does not check: this host may be saving when others have finished.
     """
 
     def __init__(self):
@@ -109,7 +109,7 @@ class Watch(tf.train.SessionRunHook):
         self._in_step = True
         self._ended = threading.Event()
         self._looking = threading.Thread(target=self._look, daemon=True)
-        self.lost: Optional[str] = None    # what to call the lost host
+        self.lost: Optional[str] = None    # the name of the lost host
 
     def begin(self) -> None:
         self._looking.start()
@@ -139,15 +139,15 @@ class Watch(tf.train.SessionRunHook):
             _end_program(Lost(self.lost))
 
     def stop(self) -> None:
-        """Nothing is to be watched any more. Waits for an answer that is under way: a thread that
-        comes back from TensorFlow as the interpreter ends aborts the program."""
+        """Ends the checks. Waits for a running one: a thread that returns from TensorFlow while the
+        interpreter exits would abort the program."""
         self._ended.set()
         if self._looking.is_alive():
             self._looking.join()
 
 
 def _end_program(error):
-    """For what waits for the lost host in TensorFlow, where nobody can reach it."""
+    """Exits at once: other threads wait for the lost host in TensorFlow, beyond any interrupt."""
     _log.error("%s: %s", os.path.basename(sys.argv[0]), error)
     sys.stdout.flush()
     os._exit(1)

@@ -1,4 +1,4 @@
-"""Learning-rate schedules, AdamW, loss scaling, and the step from gradients to new weights."""
+"""Learning-rate schedules, AdamW, loss scaling, and the update of the weights."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from xlnet.network import ops
 from xlnet.settings.training import OptimizationSettings
 
 BETA1, BETA2 = 0.9, 0.999
-AVERAGE = "average"            # the slot with a weight's moving average: <variable>/average
+AVERAGE = "average"            # the slot with the EMA of a weight: <variable>/average
 FIRST_SCALE = 2. ** 15         # of the loss in float16; halved until the gradients are finite
 STEPS_BETWEEN_DOUBLINGS = 2000
 
@@ -22,8 +22,8 @@ STEPS_BETWEEN_DOUBLINGS = 2000
 def learning_rate(settings: OptimizationSettings, step: tf.Tensor) -> tf.Tensor:
     """float32 scalar for int64 `step` (0 is the first): linear warm-up from 0, then decay.
 
-    The decay runs from the end of the warm-up to `train_steps` and ends at `min_lr_ratio` of the
-    peak rate: "poly" along a line, "cos" along half a cosine; "constant" stays.
+    The rate decays from the end of the warm-up to `train_steps`, to `min_lr_ratio` of the peak:
+    "poly" linearly, "cos" along half a cosine; "constant" does not decay.
     """
     peak, warmup = settings.learning_rate, settings.warmup
     after = tf.cast(step - warmup, tf.float32)
@@ -43,21 +43,21 @@ def learning_rate(settings: OptimizationSettings, step: tf.Tensor) -> tf.Tensor:
 class AdamW(tf.train.Optimizer):
     """Adam with decoupled weight decay (https://arxiv.org/abs/1711.05101), algorithm 2.
 
-    Slots are named as Adam's, `<variable>/Adam` and `<variable>/Adam_1`. Bias correction and the
-    averages count from `step`, so nothing else need be saved. Under a strategy each replica gives
-    the same gradients: those of the global batch, reduced and clipped before.
+    The slots have Adam's names, `<variable>/Adam` and `<variable>/Adam_1`. Bias correction and the
+    EMA are functions of `step`, so no other state is saved. Under a strategy all replicas pass the
+    same gradients: those of the global batch, reduced and clipped.
 
     Args:
       rate: float32 scalar, learning rate.
-      step: scalar, number of updates made before, without those that were not valid.
-      epsilon, weight_decay: floats; no decay for biases and layer norms.
-      frozen_rows: function from a variable's name to the number of its first rows that must not
+      step: scalar, number of updates so far, skipped ones not counted.
+      epsilon: of Adam.
+      weight_decay: 0: off. Biases and layer norms do not decay.
+      bias_correction: False for the original implementation's rule with weight decay.
+      share: function from a variable's name to the factor of its learning rate.
+      average_decay: per-step decay of the EMA of the weights; 0: off.
+      is_valid: bool scalar; False skips the update, whatever the gradients are. None: always valid.
+      frozen_rows: function from a variable's name to the number of its first rows that do not
         decay: those of frozen layers, whose gradients are 0.
-      bias_correction: False for the reference's rule with weight decay.
-      share: function from a variable's name to its share of the learning rate.
-      average_decay: per-step decay of a moving average of the weights; 0: none is kept.
-      is_valid: bool scalar; False leaves weights and slots as they are, whatever the gradients.
-        None: always valid.
     """
 
     def __init__(self, rate: tf.Tensor, step: tf.Tensor, *, epsilon: float,
@@ -81,7 +81,7 @@ class AdamW(tf.train.Optimizer):
         self._scalars = {name: tf.convert_to_tensor(value) for name, value in zip(
             ("beta1_power", "beta2_power", "beta1", "beta2", "epsilon"),
             [*powers, *betas, epsilon])}
-        self._rates = functools.lru_cache(maxsize=None)(     # (of Adam, of the decay) by share
+        self._rates = functools.lru_cache(maxsize=None)(     # (of Adam, of the decay) by factor
             lambda share: (rate * share, rate * share * weight_decay))
 
     def _create_slots(self, var_list):
@@ -93,7 +93,7 @@ class AdamW(tf.train.Optimizer):
                     variable, zeros, variable.shape, variable.dtype.base_dtype, slot, name)
 
     def _distributed_apply(self, distribution, grads_and_vars, global_step=None, name=None):
-        """As the base class's, without its sum over replicas: the gradients come reduced."""
+        """As in the base class, but without a sum over replicas: the gradients are reduced."""
         extended = distribution.extended
         with tf.init_scope():
             self._create_slots([variable for _, variable in grads_and_vars])
@@ -112,22 +112,22 @@ class AdamW(tf.train.Optimizer):
             grad = tf.where(self._is_valid, grad, tf.zeros_like(grad))
         decayed = []
         if self._weight_decay and not re.search("LayerNorm|bias", name):
-            # After the gradient: whoever reads a weight in this step has read it by then, and so
-            # sees it whole; and the variable is changed where it is, as nobody holds its old value.
+            # After the gradient: all reads of the weight in this step are done by then, and the
+            # variable changes in place, as nothing holds its old value.
             with tf.control_dependencies([grad]):
                 change, frozen = decay * var.read_value(), self._frozen_rows(name)
                 if frozen:
                     change = tf.concat([tf.zeros_like(change[:frozen]), change[frozen:]], axis=0)
                 decayed = [var.assign_sub(change, read_value=False)]
         with tf.control_dependencies(decayed):
-            update = tf.raw_ops.ResourceApplyAdam(       # the fused kernel that tf.train uses
+            update = tf.raw_ops.ResourceApplyAdam(       # the fused kernel of tf.train
                 var=var.handle, m=self.get_slot(var, "m").handle,
                 v=self.get_slot(var, "v").handle, lr=rate, grad=grad, **self._scalars)
         return self._average(var, update) if self._average_decay else update
 
     def _average(self, var, update):
-        """The mean of all weights so far, older ones counting `average_decay` times less each
-        step; dividing by the sum of these counts, there is nothing to start from."""
+        """The EMA of the weights with bias correction: the mean of the weights after all updates,
+        in which the weight of an older one decays by `average_decay` a step."""
         decay, average = self._average_decay, self.get_slot(var, AVERAGE)
         newest = tf.where(self._updates > 1., (1. - decay) / (1. - decay ** self._updates), 1.)
         if self._is_valid is not None:
@@ -136,20 +136,18 @@ class AdamW(tf.train.Optimizer):
             return average.assign_add(newest * (var.read_value() - average.read_value()),
                                       read_value=False)
 
-    def _resource_apply_sparse(self, grad, var, indices):
-        raise ValueError("gradient of %s is sparse; make it dense first" % var.name)
-
 
 def layer_of(name: str) -> Optional[int]:
-    """The layer, from 0, that a variable belongs to by its name; None: to no layer, or to all."""
+    """The index of the layer of a variable, by its name; None: it belongs to no layer or to all."""
     found = re.search(r"transformer/layer_(\d+)/", name)
     return int(found[1]) if found else None
 
 
 def layer_share(decay_rate: float, n_layer: int) -> Callable[[str], float]:
-    """Share of the learning rate by variable name: top layer and heads 1, embedding the least.
+    """Layer-wise decay: factor of the learning rate by variable name. The top layer and the heads
+    have 1, the embedding has the lowest.
 
-    The stacked biases (`r_w_bias` and its like, `seg_embed`) belong to all layers: share 1.
+    The stacked biases (`r_w_bias`, ..., `seg_embed`) belong to all layers: factor 1.
     """
     def share(name):
         layer = layer_of(name)
@@ -159,22 +157,16 @@ def layer_share(decay_rate: float, n_layer: int) -> Callable[[str], float]:
     return share
 
 
-def _legacy_layer_share(decay_rate, n_layer):
-    """The reference's layer decay: embeddings left out."""
-    share = layer_share(decay_rate, n_layer)
-    return lambda name: 1. if layer_of(name) is None else share(name)
-
-
 class LossScale:
     """A factor that keeps float16 gradients in range: halved when they overflow, doubled after
     `STEPS_BETWEEN_DOUBLINGS` good steps (https://arxiv.org/abs/1710.03740, section 3.2).
 
-    `value`: float32 scalar. `updates`: float32 scalar, the number of updates made before; steps
-    whose gradients overflowed made none. None where it is not counted. All counts are variables of
-    the checkpoint.
+    `value`: float32 scalar. `updates`: float32 scalar, the number of updates so far; None if they
+    are not counted. Steps whose gradients overflow make no update. All are variables of the
+    checkpoint.
 
     Args:
-      counts_updates: False for a run that was started without this count, by version 0.1.
+      counts_updates: False for a run that version 0.1 began, which did not count.
     """
 
     def __init__(self, counts_updates: bool = True):
@@ -189,7 +181,8 @@ class LossScale:
         self.value = tf.identity(self._scale.read_value())
 
     def update(self, is_valid: tf.Tensor) -> tf.Operation:
-        """The operation after a step whose gradients were finite, or were not."""
+        """The operation that adjusts the scale after a step; is_valid: the gradients were
+        finite."""
         good = tf.where(is_valid, self._good_steps.read_value() + 1., 0.)
         is_due = good >= STEPS_BETWEEN_DOUBLINGS
         grown = tf.where(is_due, self.value * 2., self.value)
@@ -205,7 +198,7 @@ def gradients_of(loss: tf.Tensor) -> list[tf.Tensor]:
     """Dense gradients of `loss` for `tf.trainable_variables()`.
 
     Raises:
-      ValueError: a variable that no gradient reaches, named.
+      ValueError: no gradient reaches a variable; names it.
     """
     variables = tf.trainable_variables()
     gradients = ops.gradients(loss, variables)
@@ -224,14 +217,17 @@ def minimize(loss: tf.Tensor, settings: OptimizationSettings, step: tf.Variable,
     """One update of all trainable variables.
 
     Args:
-      loss: float32 scalar. settings: `OptimizationSettings`. step: the global step variable.
-      gradients_and_variables: in place of those of `loss`: the global batch's, equal on every
-        replica. loss_scale: `LossScale` by whose value these gradients are too large, or None.
+      loss: float32 scalar.
+      settings: of the optimization.
+      step: the global step variable.
+      gradients_and_variables: used in place of the gradients of `loss`: those of the global batch,
+        equal on every replica.
+      loss_scale: by whose value these gradients are multiplied, or None.
       frozen_rows: see `AdamW`.
 
     Returns:
-      train_op (also advances `step`), {"learning_rate", "gradient_norm", "gradient_scale"} scalars;
-      the norm is that before clipping.
+      train_op (which also increments `step`), a dict of the scalars learning_rate, gradient_norm
+      (before clipping) and gradient_scale.
     """
     pairs = gradients_and_variables or list(zip(gradients_of(loss), tf.trainable_variables()))
     gradients, variables = [list(part) for part in zip(*pairs)]
@@ -251,15 +247,15 @@ def minimize(loss: tf.Tensor, settings: OptimizationSettings, step: tf.Variable,
 
 
 def _optimizer(settings, step, gradients, variables, updates, **more):
-    """The `AdamW` of the settings, the gradients for it, the learning rate."""
+    """The optimizer of the settings, the gradients for it, the learning rate."""
     names = [base_name(variable) for variable in variables]
     layers = [layer for layer in map(layer_of, names) if layer is not None]
-    n_layer = 1 + max(layers, default=-1)       # the lower ones may be frozen, and so no variables
+    n_layer = 1 + max(layers, default=-1)       # lower layers may be frozen, and so not in the list
     share = layer_share(settings.lr_layer_decay_rate, n_layer)
     legacy = settings.legacy_optimizer
-    if legacy:
-        shares = _legacy_layer_share(settings.lr_layer_decay_rate, n_layer)
-        gradients = [g * shares(name) for g, name in zip(gradients, names)]
+    if legacy:      # decays gradients, and leaves out the embedding
+        gradients = [g if layer_of(name) is None else g * share(name)
+                     for g, name in zip(gradients, names)]
         share = lambda name: 1.
     rate = learning_rate(settings, step)
     return AdamW(rate, updates, epsilon=settings.adam_epsilon, weight_decay=settings.weight_decay,

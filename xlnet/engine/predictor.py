@@ -1,6 +1,6 @@
-"""The answers of a checkpoint to every example of a file, on all devices of a run.
+"""Predictions of a checkpoint for every example of a file, on all devices of a run.
 
-Shape letters: m records, B of a batch.
+Shape letters: m examples, B batch.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ _SECONDS_BETWEEN_LINES = 15
 class Answering:
     """A copy of the network on each device, built once for all files and checkpoints of a run.
 
-    With one source of batches each device takes the next whole one as soon as it is done with one.
-    So every example is in one batch of one device, there is no remainder to fill up, and the
-    batches, and with them the answers, are those of a single device. With a source for each device
-    local variables, such as a memory, are zero where a file begins and carried from batch to batch.
-    Where a checkpoint has moving averages of the weights they are used.
+    With one source of batches, each device takes the next batch as soon as it is free: the batches,
+    and with them the predictions, are those of a single device. With a source for each device,
+    local variables, such as a memory, are zero at the start of a file and carried from batch to
+    batch. EMA weights are used where a checkpoint has them.
 
     Args:
       answers: function from a batch, a dict of tensors, to a dict of tensors [B,...].
       sources: functions from the path of a record file, a string tensor, to a `tf.data.Dataset` of
         batches: one for all devices, or one for each.
-      seed: of the weights that a run begins with.
-      at_once: batches that each device answers side by side, each on its part of the cores, see
-        `Devices.answered_at_once`; 1, where local variables are carried or the process trains too.
+      devices: of the run.
+      seed: of the initial weights.
+      at_once: batches that each device predicts in parallel, each on its part of the cores, see
+        `Devices.answered_at_once`; 1 where local variables are carried or the process also trains.
     """
 
     def __init__(self, answers: Callable[[dict[str, tf.Tensor]], dict[str, Any]],
@@ -57,10 +57,12 @@ class Answering:
         """Runs the checkpoint `prefix` over all records of `made`, an `encoding.Records`.
 
         Args:
-          name: of the rows, for the lines that say how far it is.
+          made: the records.
+          prefix: as in `__call__`.
+          name: of the data, for the lines that report progress.
 
         Returns:
-          What the function `answers` says of each: dict of arrays [m,...], in the file's order.
+          The outputs of `answers`: dict of arrays [m,...], in the order of the file.
         """
         parts, done, began, said = [], 0, time.time(), time.time()
         with errors.explained(records=made.path):
@@ -76,14 +78,14 @@ class Answering:
         return in_order(parts)
 
     def __call__(self, path: str, prefix: Optional[str]) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Yields the number of a device and a dict of arrays, its answers to its next batch of
-        `path`.
+        """Yields (index of a device, dict of arrays: its outputs for its next batch of `path`).
 
         Args:
-          prefix: of a checkpoint; None: the weights that a run begins with.
+          path: of the record file.
+          prefix: of a checkpoint; None: the initial weights.
 
         Raises:
-          UserError: the checkpoint `prefix` is not whole.
+          UserError: the checkpoint `prefix` is not complete.
         """
         self.build()
         if prefix is None:
@@ -94,8 +96,8 @@ class Answering:
         yield from self._side_by_side()
 
     def build(self) -> None:
-        """Makes the graph, if it is not there: needed before a training that answers on its way,
-        in the middle of which TensorFlow would not place variables on all devices."""
+        """Builds the graph once. Call it before a training that evaluates: during training
+        TensorFlow would not place variables on all devices."""
         if self._session is not None:
             return
         train_step.set_up_process()
@@ -125,8 +127,7 @@ class Answering:
         self._session = tf.Session(graph=graph, config=config)
 
     def _side_by_side(self):
-        """Yields what the copies of the network compute, with their numbers, until there are no
-        more batches."""
+        """Yields (index of a device, its outputs) until there are no more batches."""
         numbers = self._at_once * list(range(len(self._copies)))
         with concurrent.futures.ThreadPoolExecutor(len(numbers)) as pool:
             def start(number):
@@ -144,13 +145,13 @@ class Answering:
 
 
 def _real_rows(batch):
-    """Leaves out of a dict of arrays [B,...] the rows that only fill up the batch."""
+    """Removes padding examples from a dict of arrays [B,...]."""
     is_real = batch["is_real_example"] > 0
     return {name: values[is_real] for name, values in batch.items()}
 
 
 def in_order(parts: Sequence[dict]) -> dict:
-    """Joins batches: dict of arrays [m, ...] in the order of the records, without their indices."""
+    """Joins batches: dict of arrays [m,...] in the order of the records, without the indices."""
     joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     order = np.argsort(joined.pop("index"), kind="stable")
     joined.pop("is_real_example", None)

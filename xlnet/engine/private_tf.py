@@ -1,7 +1,7 @@
-"""Everything that is reached in private TensorFlow, in versions 2.15.1 to 2.21.0, and why.
+"""All uses of private TensorFlow, in versions 2.15.1 to 2.21.0, with the reason for each.
 
-Private names change without a word: look here first after an update of TensorFlow. Nothing else in
-the library imports `tensorflow.python`.
+Private names may change without notice: look here first after an update of TensorFlow. Nothing else
+in the library imports `tensorflow.python`.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from tensorflow.python.framework import kernels, op_def_registry, ops
 
 
 def check_host_answers(name: str, seconds: int) -> None:
-    """Asks the host `name` ("/job:worker/replica:0/task:1") for a sign of life.
+    """Checks that the host `name` ("/job:worker/replica:0/task:1") answers.
 
-    `context.context().check_collective_ops_peer_health`: only the context knows the hosts that sum
-    together, and no public function asks one of them.
+    `context.context().check_collective_ops_peer_health`: only the context knows the hosts of a
+    collective operation, and no public function checks one of them.
 
     Raises:
       tf.errors.OpError: no answer within this time.
@@ -28,11 +28,11 @@ def check_host_answers(name: str, seconds: int) -> None:
 
 @contextlib.contextmanager
 def gradients_forgotten() -> Iterator[None]:
-    """The gradients of `tf.custom_gradient`s that are made inside are forgotten behind it, so that
-    the graph which they belong to can go; what is inside ends with the use of these gradients.
+    """Unregisters at its end the custom gradients that were registered inside, so that their graph
+    can be freed. They must not be used afterwards.
 
     `ops.gradient_registry._registry`: each use of a custom gradient in a graph adds an entry, whose
-    closure has tensors of the graph, and TensorFlow never removes one: every graph stays for ever.
+    closure holds tensors of the graph. TensorFlow never removes entries: no graph would be freed.
     """
     registry = ops.gradient_registry._registry
     before = set(registry)
@@ -44,27 +44,27 @@ def gradients_forgotten() -> Iterator[None]:
 
 
 def registered_kernels(op_type: str) -> list[Any]:
-    """The `KernelDef`s of an operation: those for CUDA too, whether there is a GPU or not.
+    """The `KernelDef`s of an operation, those for CUDA included, also without a GPU.
 
-    `kernels.get_registered_kernels_for_op`: no public function says which of an operation's tensors
-    a kernel has in the memory of the host.
+    `kernels.get_registered_kernels_for_op`: no public function tells which tensors of an operation
+    a kernel expects in host memory.
     """
     return list(kernels.get_registered_kernels_for_op(op_type).kernel)
 
 
 def op_definition(op_type: str) -> Any:
-    """The `OpDef` of an operation, None for a function's call by its name.
+    """The `OpDef` of an operation, None for a call of a function by name.
 
-    `op_def_registry.get`: the names of an operation's inputs and outputs.
+    `op_def_registry.get`: no public function has the names of inputs and outputs.
     """
     return op_def_registry.get(op_type)
 
 
 def function_graphs(graph: Any) -> dict[str, Any]:
-    """The functions that a graph may call: name to `tf.Graph` with `inputs` and `outputs`.
+    """The functions of a graph: dict of name to `tf.Graph` with `inputs` and `outputs`.
 
-    `graph._get_function`: the graph that a function was made from, with all of its shapes; what a
-    `GraphDef` has of it lacks those behind calls.
+    `graph._get_function`: the graph that a function was made from, with all shapes; a `GraphDef`
+    lacks those of the results of calls.
     """
     return {function.signature.name: graph._get_function(function.signature.name).graph
             for function in graph.as_graph_def().library.function}

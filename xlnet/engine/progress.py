@@ -1,4 +1,4 @@
-"""Progress of a run: the terminal, a CSV file, TensorBoard; ends a run whose loss is NaN."""
+"""Progress of a run: terminal, CSV file, TensorBoard; ends a run whose loss is NaN."""
 
 from __future__ import annotations
 
@@ -26,15 +26,16 @@ CSV_NAME = "training.csv"
 _COLUMNS = ("step", "loss", "learning_rate", "gradient_norm", "gradient_scale", "per_second",
             "memory_gib")
 _REMEDY = "try a lower learning_rate, more warmup_steps or a lower clip"
-_MEAN_STEPS = 100       # of the mean loss that is watched
-_RISE = 1.              # above its lowest value that is warned of [nats per token]
+_MEAN_STEPS = 100       # over which the watched loss is averaged
+_RISE = 1.              # above the lowest mean, for a warning [nats per token]
 
 
 class Journal:
-    """What is kept of a run in its model directory: `training.csv` and TensorBoard's files.
+    """The metrics of a run in its model directory: `training.csv` and TensorBoard's files.
 
     Args:
-      start_step: rows of later steps, of a run that was killed, are dropped.
+      model_dir: of the run.
+      start_step: later steps in the files, of a killed run, are dropped.
     """
 
     def __init__(self, model_dir: str, start_step: int):
@@ -50,7 +51,7 @@ class Journal:
             tf.SessionLog(status=tf.SessionLog.START), start_step + 1)
 
     def add(self, step: int, values: dict[str, float]) -> None:
-        """One row; `values` has the columns of the CSV file."""
+        """Adds one row; `values` has the columns of the CSV file."""
         with open(self._path, "a", newline="", encoding="utf-8") as f:
             csv.writer(f, lineterminator="\n").writerow(
                 [step] + ["%.9g" % values[name] for name in _COLUMNS[1:]])
@@ -72,21 +73,24 @@ def add_to_board(model_dir: str, step: int, scalars: Optional[dict[str, float]] 
 
 
 def _board(model_dir):
-    with tf.Graph().as_default():   # asked for, though nothing comes into the graph
+    with tf.Graph().as_default():   # the writer requires a graph, but adds nothing to it
         return tf.summary.FileWriterCache.get(model_dir)
 
 
 class Progress(tf.train.SessionRunHook):
-    """Prints a banner when the graph is built, then a line every `log_steps` steps; the line's
-    numbers go into the journal. Raises a `UserError` where the loss or the gradient is not finite.
+    """Prints a banner when the graph is built, then a line every `log_steps` steps, whose numbers
+    are also added to the journal. Raises a `UserError` if the loss or the gradient is not finite.
 
     Args:
-      train_steps: optimizer steps in all.
-      per_step: units of work in one step. unit: their name, "tokens" or "examples".
-      model_dir: of the run; None: there is none. keeps_journal: whether there is a `Journal`.
-      banner: dict of what else the start-up banner says, or None for no banner.
-      with_perplexity: whether the loss is in nats per token; its mean is then watched, and the
-        first time that it rises a warning is logged.
+      train_steps: the last step.
+      log_steps: steps between two lines.
+      per_step: units of work in one step.
+      unit: their name, "tokens" or "examples".
+      model_dir: of the run; None: there is none.
+      banner: dict of the lines of the banner, without the parameters; None: no banner.
+      keeps_journal: whether there is a `Journal`.
+      with_perplexity: whether the loss is in nats per token; a warning is logged the first time
+        that its mean rises.
       is_chief: other hosts only check that numbers are finite.
     """
 
@@ -132,7 +136,7 @@ class Progress(tf.train.SessionRunHook):
     def after_run(self, run_context: tf.train.SessionRunContext,
                   run_values: tf.train.SessionRunValues) -> None:
         values = run_values.results
-        # The step is read before or after the update, as the graph pleases; the count is sure.
+        # The graph may read the step before or after the update, so steps are counted here.
         step = self._since_step + len(self._losses) + 1
         self._check(step, values)
         self._losses.append(values["loss"])
@@ -147,7 +151,7 @@ class Progress(tf.train.SessionRunHook):
             self._start(step)
 
     def leave_out(self, seconds: float) -> None:
-        """Counts time since the last line as not spent on training."""
+        """Leaves out this time from the throughput of the next line."""
         self._since += seconds
 
     def _check(self, step, values):
@@ -163,7 +167,7 @@ class Progress(tf.train.SessionRunHook):
                         % (wrong, step, last or "none", _REMEDY))
 
     def _watch(self, step, loss):
-        """Warns once of a mean loss that rose: healthy runs may have such a stretch, too."""
+        """Warns once if the mean loss rises, which may happen in healthy runs too."""
         self._watched.append(loss)
         if self._has_warned or len(self._watched) < _MEAN_STEPS:
             return
@@ -189,7 +193,7 @@ class Progress(tf.train.SessionRunHook):
 
 
 def memory_gib() -> float:
-    """Most memory used so far [GiB]: of the first GPU, or of this process where there is none."""
+    """Peak memory so far [GiB]: of the first GPU, or of this process if there is no GPU."""
     if gpus.found():
         return tf2.config.experimental.get_memory_info("GPU:0")["peak"] / 2 ** 30
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2 ** 20
@@ -202,7 +206,7 @@ def markdown(items: dict[str, Any]) -> str:
 
 
 def show_banner(items: dict[str, Any]) -> None:
-    """One aligned line per item, what is too long on more."""
+    """Logs one aligned line per item; long values are wrapped."""
     width = max(len(name) for name in items)
     for name, value in items.items():
         lines = textwrap.wrap(str(value), 150, break_long_words=False, break_on_hyphens=False)

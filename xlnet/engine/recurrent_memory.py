@@ -1,6 +1,6 @@
-"""Memories: on each device those of its own rows, from step to step; beside each checkpoint a file.
+"""Memories of earlier sequences: on each device between steps, in a file with each checkpoint.
 
-Shape letters as in `modeling`; b rows of one replica.
+Shape letters as in `modeling`; b batch elements of one replica.
 """
 
 from __future__ import annotations
@@ -28,10 +28,12 @@ _SECONDS_FOR_OTHER_HOSTS = 600
 class Memory:
     """The memory of the replica whose graph is being built: `value` float32 [b,L,M,D].
 
-    A local variable that each replica has for itself: it never visits the host between steps.
+    A local variable of each replica: it stays on the device between steps.
 
     Args:
-      mem_len: M. starts_stream: int32 [b], 1 where nothing is remembered.
+      config: the network's.
+      mem_len: M.
+      starts_stream: int32 [b], 1 where the memory is emptied.
     """
 
     def __init__(self, config: XLNetConfig, mem_len: int, starts_stream: tf.Tensor):
@@ -52,16 +54,18 @@ class Memory:
 
 
 class MemoryFiles:
-    """The memories of all rows, saved beside each checkpoint and loaded where a run goes on.
+    """Saves the memories of the global batch with each checkpoint, loads them on resume.
 
-    Each host saves its rows as `memory-<step>-<first row>.npy`, before the checkpoint of that step
-    is written: none is ever without. A run with other devices takes its rows from these files, and
-    each host reads its own rows alone.
+    Each host saves those of its batch elements as `memory-<step>-<first element>.npy`, before the
+    checkpoint of that step, so no checkpoint lacks them. Each host reads only its own batch
+    elements, also when the number of devices has changed.
 
-    A file is an array float32 [rows,L,M,D] and, after it, the checksums of its rows, uint32 [rows].
+    A file is an array float32 [b,L,M,D], then the checksums of its batch elements, uint32 [b].
 
     Args:
-      model_dir: shared by all hosts. batch_size: of the global batch.
+      model_dir: shared by all hosts.
+      devices: of the run.
+      batch_size: of the global batch.
     """
 
     def __init__(self, model_dir: str, devices: distribution.Devices, batch_size: int):
@@ -70,7 +74,7 @@ class MemoryFiles:
         self._batch_size = batch_size
 
     def begin(self) -> None:
-        """To be called when the graph stands."""
+        """Call it when the graph is complete."""
         found = tf.get_collection(_MEMORIES)     # the same variable from each replica
         self._parts = list(distribution.local_parts(found[0])) if found else []
         self._values = [tf.placeholder(tf.float32, part.shape) for part in self._parts]
@@ -78,8 +82,8 @@ class MemoryFiles:
                                 for part, value in zip(self._parts, self._values)])
 
     def load(self, session: tf.Session, step: int) -> None:
-        """Fills the memory with what was saved at `step`; empty, with a note, if that is missing,
-        damaged or of another shape."""
+        """Loads the memory saved at `step`. If it is missing, damaged or of another shape, the
+        memory starts empty, with a note."""
         if not self._parts or not step:
             return
         try:
@@ -90,7 +94,7 @@ class MemoryFiles:
         session.run(self._load, dict(zip(self._values, np.split(stored, len(self._parts)))))
 
     def _read(self, step):
-        """This host's rows; a ValueError where what is stored does not fit this run."""
+        """The memories of this host; a ValueError if the files do not fit this run."""
         paths = sorted(glob.glob(_path(self._model_dir, step, "*")), key=_step_and_row)
         if not paths:
             raise ValueError("is missing")
@@ -100,12 +104,12 @@ class MemoryFiles:
         if found != shape or any(part.shape[1:] != stored[0].shape[1:] for part in stored):
             raise ValueError("has shape %s, this run's is %s" % (found, shape))
         types = {part.dtype for part in stored}
-        if types != {np.dtype("<f4")}:      # the checksums are of bytes, whatever these mean
+        if types != {np.dtype("<f4")}:      # the checksums cover bytes, not their meaning
             raise ValueError("has numbers of type %s, expected float32" % types.pop())
         return _rows(paths, stored, self._devices.rows(self._batch_size))
 
     def save(self, session: tf.Session, step: int) -> None:
-        """Saves this host's rows; the chief returns when those of all hosts are there."""
+        """Saves the memories of this host; on the chief, waits for those of all hosts."""
         if not self._parts:
             return
         first = self._devices.rows(self._batch_size).start
@@ -122,7 +126,7 @@ class MemoryFiles:
                             "share the directory" % (_SECONDS_FOR_OTHER_HOSTS, pattern))
 
     def forget(self) -> None:
-        """Drops the memories of checkpoints that are gone, or never came to be."""
+        """Removes the memories without a checkpoint."""
         kept = {step for step, _ in checkpoint.all_prefixes(self._model_dir)}
         for path in glob.glob(_path(self._model_dir, "*", "*")):
             if _step_and_row(path)[0] not in kept:
@@ -130,7 +134,7 @@ class MemoryFiles:
 
 
 def write(path: str, memories: np.ndarray) -> None:
-    """Writes memories float32 [rows,L,M,D] and the checksums of the rows."""
+    """Writes memories float32 [b,L,M,D] and their checksums."""
     with open(path, "wb") as f:
         np.save(f, memories)
         np.save(f, _checksums(memories))
@@ -141,10 +145,10 @@ def _checksums(memories):
 
 
 def _rows(paths, stored, rows):
-    """Some rows of the arrays in files that hold all rows one after another; others stay unread.
+    """Reads a slice of the arrays that several files hold together.
 
     Raises:
-      ValueError: one is not what was written.
+      ValueError: one of them is damaged.
     """
     parts, first = [], 0
     for path, part in zip(paths, stored):
@@ -163,7 +167,7 @@ def _check(path, wanted, rows):
         shape, _, dtype = np.lib.format.read_array_header_1_0(f)
         f.seek(dtype.itemsize * math.prod(shape), os.SEEK_CUR)
         if not f.peek(1):
-            return      # of a run of before there were any
+            return      # written by an early version, without checksums
         kept = files.read_array(f)
     damaged = np.flatnonzero(_checksums(wanted) != kept[rows])
     if len(damaged):

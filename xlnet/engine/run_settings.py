@@ -1,4 +1,4 @@
-"""The settings of a run, kept beside it: enough to start it again, compared when it goes on."""
+"""The settings of a run, in its model directory: to repeat the run, and to compare on resume."""
 
 from __future__ import annotations
 
@@ -16,13 +16,15 @@ _log = logging.getLogger(__name__)
 
 
 class KeptSettings:
-    """The settings of the run in `model_dir`, as `<name>.json`; and `<name>_history.json`, those
-    that it had before.
+    """The settings of a run as `<name>.json`, earlier ones as `<name>_history.json`.
 
     Args:
-      groups: settings dataclasses, `allow_changes` in one of them. leave_out: names of settings
-        that are not kept. more: other values to keep.
-      evaluates: whether the run is evaluated on the way.
+      model_dir: of the run.
+      name: of the files.
+      groups: settings dataclasses, one of them with `allow_changes`.
+      evaluates: whether the run evaluates during training.
+      leave_out: names of settings that are not written.
+      more: other values to write.
     """
 
     def __init__(self, model_dir: str, name: str, groups: tuple, *, evaluates: bool,
@@ -41,10 +43,10 @@ class KeptSettings:
                        if value is not None}
 
     def check(self) -> None:
-        """Compares with what the run in `model_dir` was begun with.
+        """Compares with the settings that the run in `model_dir` has so far.
 
         Raises:
-          UserError: a setting differs that changes what the run learns, and no change is allowed.
+          UserError: a setting that affects training differs, and `allow_changes` is off.
         """
         if not checkpoint.all_prefixes(self._model_dir) or not os.path.exists(self._path):
             return
@@ -61,7 +63,8 @@ class KeptSettings:
         _log.info("note: settings changed: %s", "; ".join(changes))
 
     def _changes(self, before):
-        """Yields field, old and new value; a setting that was not kept had its default."""
+        """Yields (field, old value, new value); a setting that is not in the file had its
+        default."""
         for name, field in self._fields.items():
             default = None if field.default is dataclasses.MISSING else field.default
             was, now = next((before[key] for key in (name, *field.metadata["aliases"])
@@ -79,7 +82,7 @@ class KeptSettings:
         return field.metadata["resume"] == "same"
 
     def keep(self) -> None:
-        """Writes the settings; those that they replace go into the history."""
+        """Writes the settings; moves the ones that they replace to the history."""
         if os.path.exists(self._path):
             before = files.read_json(self._path, "model_dir")
             if before == self.values:

@@ -1,4 +1,4 @@
-"""When a run is saved: every so many steps, at its end, and when it is told to stop."""
+"""Saves a run: every so many steps, at its end, and when a signal stops it."""
 
 from __future__ import annotations
 
@@ -16,43 +16,45 @@ from xlnet.errors import UserError
 _log = logging.getLogger(__name__)
 
 
-class Beside(Protocol):
-    """What else is kept beside a checkpoint, such as `recurrent_memory.MemoryFiles`."""
+class Companion(Protocol):
+    """State that is saved with each checkpoint, such as `recurrent_memory.MemoryFiles`."""
 
     def begin(self) -> None:
-        """Called when the graph stands."""
+        """Called when the graph is complete."""
 
     def load(self, session: tf.Session, step: int) -> None:
-        """Loads what was kept at `step`."""
+        """Loads the state saved at `step`."""
 
     def save(self, session: tf.Session, step: int) -> None:
-        """Keeps it, before the checkpoint of `step` is written."""
+        """Saves the state, before the checkpoint of `step` is written."""
 
     def forget(self) -> None:
-        """Removes what belongs to no checkpoint."""
+        """Removes files that belong to no checkpoint."""
 
 
 class Saving(tf.train.SessionRunHook):
-    """Writes checkpoints, with what else is kept beside them; loads that where a run goes on.
+    """Writes checkpoints and their companions; loads the companions on resume.
 
     Args:
-      model_dir, devices: of the run. beside: what else is kept beside a checkpoint.
-      is_due: function of the step, whether it is saved.
+      model_dir: of the run.
+      devices: of the run.
+      companions: state that is saved with each checkpoint.
+      is_due: function of the step, True where a checkpoint is saved.
       max_save: see `checkpoint.keep_some`.
-      after_save: called with the step, on the chief, after a checkpoint was written, unless the run
-        is told to stop; cut off if it is told so meanwhile.
-      is_needed: function of the step, whether its checkpoint stays beside the last `max_save`.
-      start_step: where the data goes on from; an error if that is not where the weights do.
-      save_start: whether a run that begins saves step 0.
+      after_save: called with the step, on the chief, after a checkpoint was written, unless a
+        signal has come; a signal during the call interrupts it.
+      is_needed: see `checkpoint.keep_some`.
+      start_step: the step at which the data resumes; an error if the weights are of another step.
+      save_start: whether a new run saves step 0.
     """
 
     def __init__(self, model_dir: str, devices: distribution.Devices, *,
-                 beside: tuple[Beside, ...], is_due: Callable[[int], bool], max_save: int,
+                 companions: tuple[Companion, ...], is_due: Callable[[int], bool], max_save: int,
                  after_save: Callable[[int], None], is_needed: Callable[[int], bool],
                  start_step: int, save_start: bool):
         self._model_dir = model_dir
         self._start_step = start_step
-        self._beside = beside
+        self._companions = companions
         self._is_chief = devices.is_chief
         self._is_due = is_due
         self._max_save = max_save
@@ -60,11 +62,11 @@ class Saving(tf.train.SessionRunHook):
         self._is_needed = is_needed
         self._save_start = save_start
         self._stop = StopSignal()
-        self._is_told = False       # by any host, in a step
+        self._has_stopped = False       # by a signal on any host
 
     def begin(self) -> None:
-        for kept in self._beside:
-            kept.begin()
+        for companion in self._companions:
+            companion.begin()
         self._stop.begin()
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
@@ -74,10 +76,10 @@ class Saving(tf.train.SessionRunHook):
             raise UserError("model_dir: the newest checkpoint in %s is of step %d, the first "
                             "host's of step %d; all hosts must share the directory"
                             % (self._model_dir, self._start_step, self._step))
-        for kept in self._beside:
+        for companion in self._companions:
             if self._is_chief:
-                kept.forget()       # a killed run's, newer than its last checkpoint
-            kept.load(session, self._step)
+                companion.forget()      # a killed run's, newer than its last checkpoint
+            companion.load(session, self._step)
         if self._save_start and not self._step:
             self._save(session)
 
@@ -87,10 +89,10 @@ class Saving(tf.train.SessionRunHook):
     def after_run(self, run_context: tf.train.SessionRunContext,
                   run_values: tf.train.SessionRunValues) -> None:
         self._step += 1
-        self._is_told = bool(run_values.results > 0)
-        if self._is_told or self._is_due(self._step):
+        self._has_stopped = bool(run_values.results > 0)
+        if self._has_stopped or self._is_due(self._step):
             self._save(run_context.session)
-        if self._is_told:
+        if self._has_stopped:
             run_context.request_stop()
 
     def end(self, session: tf.Session) -> None:
@@ -98,44 +100,44 @@ class Saving(tf.train.SessionRunHook):
             self._save(session)
 
     def close(self) -> None:
-        """Gives signals back to whom they had; also to be called where training failed."""
+        """Restores the signal handlers. Call it even if training failed."""
         self._stop.end()
 
     def stopped(self) -> Optional[tuple[str, int]]:
-        """Once training has ended: the name of the signal that told it to stop, and the step, which
-        may be the last one; None if it was not told."""
-        return (self._stop.name, self._step) if self._is_told or self._stop.is_asked else None
+        """After training: (name of the signal that stopped it, step), None without a signal. The
+        step may be the last one."""
+        return (self._stop.name, self._step) if self._has_stopped or self._stop.is_asked else None
 
     def _save(self, session):
-        for kept in self._beside:
-            kept.save(session, self._step)
+        for companion in self._companions:
+            companion.save(session, self._step)
         self._saved = self._step
         if not self._is_chief:
             return
         checkpoint.write(self._saver, session, self._model_dir, self._step)
-        if not self._is_told:
-            self._stop.cuts_off(lambda: self._after_save(self._step))
+        if not self._has_stopped:
+            self._stop.interrupts(lambda: self._after_save(self._step))
         checkpoint.keep_some(self._model_dir, self._max_save, self._is_needed)
-        for kept in self._beside:
-            kept.forget()
+        for companion in self._companions:
+            companion.forget()
 
 
-class _CutOff(BaseException):
-    """The run is told to stop in the middle of what need not come to its end."""
+class _Interrupted(BaseException):
+    """A signal came during work that need not finish."""
 
 
 class StopSignal:
-    """SIGTERM or SIGINT (Ctrl-C) on any host, seen by all hosts in the same step: a number that
-    each step sums. A second Ctrl-C ends the program at once.
+    """SIGTERM or SIGINT (Ctrl-C) on any host, seen by all hosts in the same step through a number
+    that each step sums. A second Ctrl-C ends the program at once.
 
-    A signal that the program was started to ignore, as shells start what runs in the background to
-    ignore SIGINT, stays ignored.
+    A signal that was ignored when the program started stays ignored: shells start background jobs
+    with SIGINT ignored.
     """
 
     _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
     def __init__(self):
-        self._asked, self._before, self._cuts = None, {}, False
+        self._asked, self._before, self._may_interrupt = None, {}, False
 
     def begin(self) -> None:
         step = train_step.step_of_graph()
@@ -153,30 +155,30 @@ class StopSignal:
 
     @property
     def name(self) -> str:
-        """What the run was stopped by; on a host that heard of it from another, SIGTERM."""
+        """The signal that stopped the run; SIGTERM if it came to another host."""
         return signal.Signals(self._asked or signal.SIGTERM).name
 
     def _ask(self, signum, frame):
         self._asked = signum
         if signal.SIGINT in self._before:
             signal.signal(signal.SIGINT, self._before[signal.SIGINT])
-        if self._cuts:
-            self._cuts = False
-            raise _CutOff()
+        if self._may_interrupt:
+            self._may_interrupt = False
+            raise _Interrupted()
 
-    def cuts_off(self, work: Callable[[], None]) -> None:
-        """Calls `work`, which ends at once where a signal comes; not where one has come."""
+    def interrupts(self, work: Callable[[], None]) -> None:
+        """Calls `work`, which a signal interrupts; does nothing if a signal has already come."""
         try:
-            self._cuts = True
+            self._may_interrupt = True
             if not self._asked:
                 work()
-        except _CutOff:
-            _log.info("note: the evaluation is cut off; it is made up when the run goes on")
+        except _Interrupted:
+            _log.info("note: the evaluation is interrupted; it will run on resume")
         finally:
-            self._cuts = False
+            self._may_interrupt = False
 
     def before_run(self, session: tf.Session) -> tf.Tensor:
-        """What to fetch in the next step: 0 until somebody was told to stop."""
+        """The tensor to fetch in the next step: 0 until a signal has come to any host."""
         if self._asked:
             session.run(self._raise)
         return self._seen

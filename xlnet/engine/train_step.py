@@ -1,7 +1,7 @@
-"""The training engine that pretraining and fine-tuning share: Estimator, start, one step.
+"""The training engine of pretraining and fine-tuning: Estimator, start, one step.
 
-One engine for any number of devices: see `distribution`. A step is that of the global batch,
-whatever the number of replicas and of micro-batches that it is cut into.
+It serves any number of devices (see `distribution`). A step is one update with the gradient of the
+global batch, for any number of replicas and micro-batches (gradient accumulation).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import tensorflow.compat.v1 as tf
 
 from xlnet import errors, files
 from xlnet.engine import checkpoint, distribution, gpus, multi_host, optimizer, private_tf
-from xlnet.engine.estimator import Estimator, EstimatorSpec, ModeKeys, RunConfig
+from xlnet.engine.estimator import Estimator, EstimatorSpec
 from xlnet.errors import UserError
 from xlnet.network import noise, ops, parameters
 from xlnet.settings.network import CONFIG_NAME, NetworkSettings, XLNetConfig
@@ -40,26 +40,25 @@ _CORES_OF_A_HEAP = 32
 
 def make_estimator(model_fn: Callable[..., EstimatorSpec], *, model_dir: str, seed: int,
                    devices: distribution.Devices) -> Estimator:
-    """An Estimator that saves nothing by itself: see `saving`."""
+    """Returns an Estimator. It saves nothing itself: see `saving`."""
     set_up_process()
-    return Estimator(model_fn, model_dir, RunConfig(
-        tf_random_seed=seed, train_distribute=devices.strategy,
-        session_config=distribution.session_config(devices, is_training=True)))
+    return Estimator(model_fn, model_dir, seed=seed, strategy=devices.strategy,
+                     session_config=distribution.session_config(devices, is_training=True))
 
 
 def set_up_process() -> None:
-    """What a process that trains or infers needs: one heap, and a terminal for our own lines."""
+    """Prepares a process for training or inference: one heap, no logs of TensorFlow."""
     share_one_heap()
     tf.logging.set_verbosity(tf.logging.ERROR)
     warnings.filterwarnings("ignore", message="To make it possible to preserve tf.data options")
 
 
 def share_one_heap() -> None:
-    """Makes all threads take memory from one heap, or from few on a machine of many cores.
+    """Makes all threads allocate from one heap, or from a few on a machine with many cores.
 
-    The GNU C library gives each thread its own, and what one thread frees is then of no use to the
-    next, which takes as much again: benchmarks/HISTORY.md. There, too, is how much the threads of
-    how many cores wait for each other at one heap. Elsewhere this does nothing.
+    By default the GNU C library gives each thread a heap, and memory that one thread frees is not
+    used by another: benchmarks/HISTORY.md has the figures, also of threads that wait for each other
+    at one heap. On other systems this does nothing.
     """
     if sys.platform == "linux":
         set_option = getattr(ctypes.CDLL(None), "mallopt", None)
@@ -68,7 +67,7 @@ def share_one_heap() -> None:
 
 
 def heaps_for(cores: int) -> int:
-    """How many heaps the threads of a machine share."""
+    """The number of heaps that the threads of a machine share."""
     return max(1, cores // _CORES_OF_A_HEAP)
 
 
@@ -77,8 +76,8 @@ def train(estimator: Estimator, input_fn: Callable[[], tf.data.Dataset], *,
     """Trains to step `max_steps`; on several hosts, together with them.
 
     Raises:
-      UserError: the checkpoint that the run goes on from lacks a variable of these settings, a
-        host is lost, or the data is bad.
+      UserError: the checkpoint to resume from lacks a variable that these settings need, a host is
+        lost, or the data is bad.
     """
     with errors.explained(), private_tf.gradients_forgotten():
         _train(estimator, input_fn, max_steps, hooks, devices)
@@ -103,7 +102,7 @@ def _train(estimator, input_fn, max_steps, hooks, devices):
 # ---- start ----
 
 def check_directory(model_dir: str, config: XLNetConfig, tokenizer: Tokenizer) -> None:
-    """Compares with the run that `model_dir` holds, if there is one.
+    """Compares with the run in `model_dir`, if there is one.
 
     Raises:
       UserError: it has another architecture or vocabulary, or its text was cleaned in another way.
@@ -118,49 +117,47 @@ def check_directory(model_dir: str, config: XLNetConfig, tokenizer: Tokenizer) -
         if files.sha256(spiece) != tokenizer.sha256:
             raise UserError("model_dir: %s differs from %s; a run keeps its vocabulary"
                             % (spiece, tokenizer.path))
-        Tokenizer(spiece, tokenizer.uncased, tokenizer.keep_accents)    # refuses what contradicts
+        Tokenizer(spiece, tokenizer.uncased, tokenizer.keep_accents)    # raises if they differ
 
 
 def keep_architecture(model_dir: str, config: XLNetConfig, tokenizer: Tokenizer) -> None:
-    """Writes `xlnet_config.json`, `spiece.model` and its description into `model_dir`, so that it
-    is complete."""
+    """Writes `xlnet_config.json`, `spiece.model` and its description into `model_dir`."""
     config.to_json(os.path.join(model_dir, CONFIG_NAME))
     tokenizer.save(os.path.join(model_dir, SPIECE_NAME))
 
 
 def precision_in_words(network: NetworkSettings, devices: distribution.Devices) -> str:
-    """The number format that `NetworkSettings` lead to, for the banner, and whether a GPU lacks
-    it."""
+    """The precision of the run for the banner, and whether a GPU lacks it."""
     precision = network.run_config(is_training=True).precision
     lacking = gpus.without_bfloat16(list(devices.gpus)) if precision == "bf16" else None
     has_tf32 = devices.tf32 and not gpus.without_bfloat16(list(devices.gpus))
-    return "%s%s%s%s" % (precision, ", products in TF32" * (precision == "fp32" and has_tf32),
+    return "%s%s%s%s" % (precision, ", matmuls in TF32" * (precision == "fp32" and has_tf32),
                          ", recomputing" * network.recompute,
                          "; %s has no bfloat16 arithmetic, --precision=fp16 is for it" % lacking
                          if lacking else "")
 
 
 def dropout_seed(seed: int, step: tf.Tensor) -> tf.Tensor:
-    """uint64 [1]: every step has random bits of its own, the same whenever the step is run."""
+    """The seed of a step, uint64 [1]: a function of the run's seed and the step."""
     of_step = noise.seed_of(seed, step)     # of the low 32 bits of the seed
     return noise.fold_in(of_step, seed >> 32) if seed >> 32 else of_step
 
 
 def on_device(features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-    """The features with int64 in the place of int32: TensorFlow computes int32 on the host, for
-    shapes, and would copy what comes of it to the GPU in every step."""
+    """Casts int32 features to int64: TensorFlow computes int32 on the host, where it is used for
+    shapes, and would copy the results to the GPU in every step."""
     return {name: tf.cast(value, tf.int64) if value.dtype == tf.int32 else value
             for name, value in features.items()}
 
 
 def model_scope(kept_in: Optional[str] = None) -> tf.variable_scope:
-    """The variable scope of the network. A weight starts from numbers that its name and the seed
-    of the graph decide: the same for any devices and micro-batches.
+    """The variable scope of the network. The initial value of a weight depends only on its name and
+    the seed of the graph: it is the same for any devices and micro-batches.
 
     Args:
-      kept_in: the number format of its matrices, for those who do not train: that of the products,
-        which round them to it anyway; so they take less memory and are not rounded each time. What
-        is added, and what the output layer multiplies, is float32 all the same. None: float32.
+      kept_in: the precision in which the matrices are stored, for inference only: that of the
+        matmuls, which would round them in each step. Biases, norms and the output layer's matrix
+        stay float32. None: float32.
     """
     def named(getter, name, *args, initializer=None, **kwargs):
         if isinstance(initializer, (tf.initializers.random_normal,
@@ -175,14 +172,15 @@ def model_scope(kept_in: Optional[str] = None) -> tf.variable_scope:
 
 
 def _rounding(initializer):
-    """An initializer that draws in float32 whatever the variable's type."""
-    def draw(shape, dtype):
+    """An initializer that samples in float32, then casts to the type of the variable."""
+    def sample(shape, dtype):
         return tf.cast(initializer(shape, tf.float32), dtype)
-    return draw
+    return sample
 
 
 def start_from(init_checkpoint: Optional[str], config: XLNetConfig, model_dir: str) -> None:
-    """Takes weights from `init_checkpoint` unless the run in `model_dir` has begun."""
+    """Starts from the weights of `init_checkpoint` unless the run in `model_dir` has a
+    checkpoint."""
     if init_checkpoint and not checkpoint.newest(model_dir):
         checkpoint.warm_start(checkpoint.resolve(init_checkpoint), config)
 
@@ -190,10 +188,11 @@ def start_from(init_checkpoint: Optional[str], config: XLNetConfig, model_dir: s
 # ---- one step ----
 
 def loss_scale(network: NetworkSettings, model_dir: str) -> Optional[optimizer.LossScale]:
-    """The `optimizer.LossScale` that the precision of `NetworkSettings` needs, or None.
+    """The `optimizer.LossScale` for fp16; None for other precisions.
 
     Args:
-      model_dir: of the run, whose checkpoints say what it counts.
+      network: has the precision.
+      model_dir: of the run; its newest checkpoint shows whether updates are counted.
     """
     if network.precision != "fp16":
         return None
@@ -205,19 +204,20 @@ def accumulate(compute: Callable[..., tuple[tf.Tensor, dict[str, tf.Tensor]]],
                inputs: dict[str, tf.Tensor], micro_batches: int,
                scale: Optional[optimizer.LossScale] = None, xla: bool = False
                ) -> tuple[tf.Tensor, list[tf.Tensor], dict[str, tf.Tensor]]:
-    """Gradients of the mean loss over micro-batches, one after the other in the memory of one.
+    """Gradient accumulation: gradients of the mean loss over micro-batches, computed in turn.
 
-    All that a replica computes by itself is here, so this is what XLA compiles.
+    This is everything that a replica computes on its own, and what XLA compiles.
 
     Args:
-      compute: function of (some rows of `inputs`, the number of the first of them) that returns
-        (loss float32 scalar, dict of tensors with these rows).
-      inputs: dict of tensors [rows, ...]. micro_batches: divides the rows.
-      scale: `optimizer.LossScale` that the gradients are multiplied by, or None.
-      xla: whether to compile it, for each shape of the inputs.
+      compute: function of (a part of `inputs`, the index of its first batch element) that returns
+        (loss float32 scalar, dict of tensors of these batch elements).
+      inputs: dict of tensors [b,...].
+      micro_batches: divides b.
+      scale: `optimizer.LossScale` by which the gradients are multiplied, or None.
+      xla: whether to compile, once for each shape of the inputs.
 
     Returns:
-      loss, gradients for `tf.trainable_variables()`, the dict for all rows.
+      loss, gradients for `tf.trainable_variables()`, the dict of tensors for all batch elements.
     """
     def run(inputs):
         return _accumulate(compute, inputs, micro_batches, scale)
@@ -261,11 +261,12 @@ def _add_the_rest(one, micro_batches, loss, gradients, kept):
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """What a training step hands on to the hooks: scalars, and where to ask for a stop.
+    """The tensors of a training step that hooks read, and the variable that requests a stop.
 
-    loss, learning_rate, gradient_norm, gradient_scale: float32 [], of the global batch.
-    stop: float32 [], above 0 as soon as a replica's `stop_asked` is. stop_asked: float32 [], a
-    local variable of each replica.
+    Attributes:
+      loss, learning_rate, gradient_norm, gradient_scale: float32 [], of the global batch.
+      stop: float32 [], above 0 as soon as `stop_asked` of a replica is.
+      stop_asked: float32 [], a local variable of each replica.
     """
     loss: tf.Tensor
     learning_rate: tf.Tensor
@@ -275,13 +276,13 @@ class Step:
     stop_asked: Any
 
     def scalars(self) -> dict[str, tf.Tensor]:
-        """The tensors that are reported."""
+        """The tensors to report, by name."""
         return {name: getattr(self, name)
                 for name in ("loss", "learning_rate", "gradient_norm", "gradient_scale")}
 
 
 def step_of_graph() -> Step:
-    """The `Step` that the model function of this graph made; with replicas, the first one's."""
+    """The `Step` of this graph's model function, on the first replica."""
     return tf.get_collection(_STEP)[0]
 
 
@@ -290,13 +291,15 @@ def training_spec(loss: tf.Tensor, optimization_settings: OptimizationSettings,
                   scale: Optional[optimizer.LossScale] = None,
                   updates: Sequence[tf.Operation] = (),
                   **more: Any) -> EstimatorSpec:
-    """The part of a training step that is the same for all tasks. Its scalars are handed on as
-    `step_of_graph`.
+    """The part of a training step that all tasks share; `step_of_graph` returns its scalars.
 
     Args:
-      loss: float32 scalar, the mean over this replica's rows. gradients: of `loss` times
-        `scale.value`, for `tf.trainable_variables()`; computed here if not given.
-      updates: other operations of the step. more: of `optimizer.minimize`.
+      loss: float32 scalar, the mean over this replica's batch.
+      optimization_settings: of the update.
+      gradients: of `loss` times `scale.value`, for `tf.trainable_variables()`; None: computed here.
+      scale: `optimizer.LossScale` of the gradients, or None.
+      updates: other operations of the step.
+      more: arguments of `optimizer.minimize`.
     """
     if gradients is None:
         gradients = optimizer.gradients_of(loss)
@@ -308,7 +311,7 @@ def training_spec(loss: tf.Tensor, optimization_settings: OptimizationSettings,
         list(zip(gradients, tf.trainable_variables())), scale, **more)
     tf.add_to_collection(_STEP, Step(loss=tf.identity(loss), stop=tf.identity(stop),
                                      stop_asked=stop_asked, **scalars))
-    return EstimatorSpec(ModeKeys.TRAIN, loss=loss, train_op=tf.group(train_op, *updates))
+    return EstimatorSpec(loss=loss, train_op=tf.group(train_op, *updates))
 
 
 def _stop_variable():

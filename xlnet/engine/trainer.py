@@ -1,5 +1,5 @@
-"""The one trainer: when a run saves, evaluates, selects, stops and resumes. What pretraining and
-fine-tuning add to it is a `Job`.
+"""The trainer of all runs: saves, evaluates, selects, stops and resumes. Pretraining and
+fine-tuning each give it a `Job`.
 """
 
 from __future__ import annotations
@@ -32,28 +32,39 @@ class Evaluator(Protocol):
     """Evaluates checkpoints."""
 
     def build(self) -> None:
-        """Makes the graph and the session of all evaluations; called before training begins."""
+        """Makes the graph and the session of all evaluations; called before training."""
 
     def __call__(self, step: int, prefix: Optional[str]) -> dict[str, Any]:
-        """Reports and returns the metrics of a checkpoint, the selecting one and the loss among
-        them. prefix: None for the weights that a run begins with."""
+        """Reports and returns the metrics of a checkpoint, with the selecting metric and the loss.
+
+        Args:
+          step: of the checkpoint.
+          prefix: of the checkpoint; None: the initial weights.
+        """
 
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """What a kind of run adds to the trainer.
+    """What pretraining or fine-tuning adds to the trainer.
 
-    model_fn: the Estimator's, for training alone; it returns `train_step.training_spec`.
-    batches: function from the batch to begin with, counted from the run's first, to a
-      `tf.data.Dataset` of this host's batches.
-    config: the network's. unit: of the work, in the progress line; per_step: units of a step.
-    examples: what a batch is counted in. epoch_steps: steps of an epoch.
-    banner: function that returns what the banner says between the devices and the batch; called
-      after `begin`.
-    begin: called before the first step of this process: writes what the directory has to hold.
-    evaluator: None: the run is not evaluated on the way. evaluates_start: whether the weights that
-      the run begins with are evaluated too. saves_start: whether they are saved, as step 0.
-    keeps_journal, with_perplexity: see `progress.Progress`.
+    Attributes:
+      model_fn: the Estimator's; it returns `train_step.training_spec`.
+      batches: function from the index of the first batch, counted over the run, to a
+        `tf.data.Dataset` of this host's batches.
+      config: the network's.
+      unit: of the throughput in the progress line.
+      per_step: units in a step.
+      examples: name of what a batch consists of.
+      epoch_steps: steps of an epoch.
+      banner: function that returns the banner's lines between devices and batch; called after
+        `begin`.
+      begin: called before the first step of this process: writes files into the model directory.
+      evaluator: None: no evaluation during training.
+      evaluates_start: whether the initial weights are evaluated.
+      saves_start: whether the initial weights are saved, as step 0.
+      companions: see `saving.Saving`.
+      keeps_journal: see `progress.Progress`.
+      with_perplexity: see `progress.Progress`.
     """
     model_fn: Callable[..., EstimatorSpec]
     batches: Callable[[int], tf.data.Dataset]
@@ -67,7 +78,7 @@ class Job:
     evaluator: Optional[Evaluator] = None
     evaluates_start: bool = False
     saves_start: bool = False
-    beside: tuple[saving.Beside, ...] = ()
+    companions: tuple[saving.Companion, ...] = ()
     keeps_journal: bool = False
     with_perplexity: bool = False
 
@@ -76,8 +87,11 @@ class Trainer:
     """Trains a `Job` in its model directory.
 
     Args:
-      settings: of the run: model_dir, seed, batch, and how often things are done.
-      optimization: `train_steps` is the last step. selection: keeps the best checkpoint.
+      job: what is trained.
+      settings: of the run: model_dir, seed, batch size, intervals.
+      optimization: `train_steps` is the last step.
+      devices: of the run.
+      selection: keeps the best checkpoint.
     """
 
     def __init__(self, job: Job, settings: Union[PretrainingSettings, FineTuningSettings],
@@ -92,20 +106,20 @@ class Trainer:
         self._last = optimization.train_steps
 
     def train(self) -> bool:
-        """Trains to the last step from wherever the run stands, or until patience is at an end.
+        """Trains from the newest checkpoint to the last step, or until early stopping.
 
         Returns:
-          False if it was told to stop before that.
+          False if a signal stopped it.
 
         Raises:
-          UserError: another run trains in the directory, its checkpoints are damaged, or the run
-            went wrong.
+          UserError: another run trains in the directory, its checkpoints are damaged, or training
+            failed.
         """
         train_step.set_up_process()
         alone = lock.held(os.path.join(self._model_dir, LOCK),
                           "model_dir: a run trains in %s" % self._model_dir)
         with alone if self._devices.is_chief else contextlib.nullcontext():
-            step = self._take_up()
+            step = self._resume()
             if step >= self._last:
                 _log.info("the run in %s has all of its %d steps", self._model_dir, self._last)
                 return True
@@ -118,30 +132,26 @@ class Trainer:
                 self._evaluate(0, None)
             return self._train(step)
 
-    # -- where the run stands
+    # -- resume
 
-    def _take_up(self):
-        """The step that the run goes on from; evaluations that were cut off are made up."""
+    def _resume(self):
+        """Runs interrupted evaluations; returns the step from which the run resumes."""
         step = checkpoint.newest_whole(self._model_dir, self._devices.is_chief)
         self._selection.go_back_to(step)
         for saved, prefix in checkpoint.all_prefixes(self._model_dir):
-            if saved and self._lacks_evaluation(saved):
-                self._make_up(saved, prefix)
+            if not (saved and self._devices.is_chief and self._lacks_evaluation(saved)):
+                continue
+            fault = checkpoint.fault_of(prefix)
+            if fault:
+                _log.info("note: %s; it is not evaluated", fault)
+            else:
+                self._evaluate(saved, prefix)
         return step
-
-    def _make_up(self, step, prefix):
-        if not (self._job.evaluator and self._devices.is_chief):
-            return
-        fault = checkpoint.fault_of(prefix)
-        if fault:
-            _log.info("note: %s; it is not evaluated", fault)
-            return
-        self._evaluate(step, prefix)
 
     # -- training
 
     def _train(self, step):
-        """Trains on from `step`; returns as `train`."""
+        """Trains from `step` on; returns as `train`."""
         job, settings, devices = self._job, self._settings, self._devices
         reporter = progress.Progress(
             train_steps=self._last, log_steps=settings.log_steps, per_step=job.per_step,
@@ -149,7 +159,7 @@ class Trainer:
             banner=self._banner(step), with_perplexity=job.with_perplexity,
             is_chief=devices.is_chief)
         saver = saving.Saving(
-            self._model_dir, devices, beside=job.beside, is_due=self._is_saved,
+            self._model_dir, devices, companions=job.companions, is_due=self._is_saved,
             max_save=settings.max_save, start_step=step,
             save_start=job.saves_start, after_save=lambda step: self._after_save(step, reporter),
             is_needed=self._lacks_evaluation)
@@ -167,10 +177,10 @@ class Trainer:
         return self._say_end(saver)
 
     def _say_end(self, saver):
-        """Says why training ended before its last step, if it did; returns as `train`."""
+        """Logs why training ended before its last step, if it did; returns as `train`."""
         stopped = saver.stopped()
         if stopped:
-            _log.info("stopped by %s at step %d, saved; the same command goes on from there",
+            _log.info("stopped by %s at step %d, saved; run the same command again to resume",
                       *stopped)
             return False
         if self._selection.is_over():
@@ -224,7 +234,7 @@ class Trainer:
         }
 
     def _start(self, step):
-        """Where the weights come from, in words."""
+        """The source of the weights, for the banner."""
         if step:
             return "%s, step %d" % (self._model_dir, step)
         init_checkpoint = self._settings.init_checkpoint

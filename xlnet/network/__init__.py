@@ -1,6 +1,6 @@
-"""The network, in the order of the paper; nothing here knows files, records or tasks.
+"""The network; nothing here knows files, records or tasks.
 
-`modeling` says what a position sees, how distances enter, what a layer does, and sums sequences up;
-`attention`, `ops` and `noise` have its parts with their gradients written out; `heads` has the
-losses.
+`modeling` is the paper: masks, distances, layers, memory. `kernels` has the plain form of attention
+and the other parts of a layer, `kernels_cpu` the tuned forms with explicit gradients, `parameters`
+the weights, `noise` the random bits, `heads` summary and losses, `incremental` decoding.
 """

@@ -1,7 +1,7 @@
-"""What is computed from the network's output: a summary of it, losses, and the layers that task
-types build on.
+"""Heads: a summary of the network's output, losses, and layers that task types build on.
 
-Shape letters as in `modeling`; C classes or choices. Variable names are those of the reference.
+Shape letters as in `modeling`; C classes or choices. Variable names are those of the original
+implementation.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from xlnet.network.parameters import (
 )
 from xlnet.settings.network import RunConfig, XLNetConfig
 
-# loss: [B] per example. logits: [B,C].
+# loss: [B], of each example. logits: [B,C].
 HeadOutputs = collections.namedtuple("HeadOutputs", "loss logits")
 
 
@@ -47,13 +47,16 @@ def summarize(config: XLNetConfig, run: RunConfig, sequence: tf.Tensor, *,
     """One vector per example, variables under `scope`.
 
     Args:
+      config: `XLNetConfig`.
+      run: `RunConfig`.
       sequence: float32 [B,Q,D].
-      summary_type: "last" position, "first", "mean", or "attn" (attention by one learned query).
-      padding: [B,Q], 1 is padding: "first" is then the first real token, and "mean" and "attn"
-        leave padding out. None: all positions count, as in the original implementation.
-      use_proj: adds a dense tanh layer.
-      seed, first_row: as in `transformer_xl`.
-      scope: misspelt in the released checkpoints, and so for good.
+      summary_type: "last" position, "first", "mean", or "attn" (attention with one learned query).
+      padding: [B,Q], 1 is padding: "first" is then the first real token; "mean" and "attn" ignore
+        padding. None: all positions count, as in the original implementation.
+      use_proj: whether to add a dense tanh layer.
+      seed: as in `transformer_xl`.
+      first_row: as in `transformer_xl`.
+      scope: misspelt in the released checkpoints, and therefore here.
 
     Returns:
       float32 [B,D].
@@ -88,7 +91,7 @@ def _summary(net, sequence, summary_type, padding):
 
 
 def _attention_summary(net, sequence, padding):
-    """Multi-head attention without positions, by one learned query: [B,Q,D] -> [B,D]."""
+    """Multi-head attention without positions, with one learned query: [B,Q,D] -> [B,D]."""
     config = net.config
     query = net.variable("summary_bias", [config.d_model])
     query = tf.broadcast_to(query[None, None], [shape_of(sequence)[0], 1, config.d_model])
@@ -110,14 +113,14 @@ def lm_loss(sequence: tf.Tensor, target: tf.Tensor, embedding_table: tf.Tensor,
     """Negative log likelihood of each target (paper, equation 3), softmax tied to the embedding.
 
     sequence [B,P,D], target int [B,P], embedding_table [V,D] -> float32 [B,P], in nats;
-    `precision`, that of the product, as in `RunConfig`.
+    precision: of the matmul, as in `RunConfig`.
     """
     return _softmax_cross_entropy(lm_logits(sequence, embedding_table, precision), target)
 
 
 def lm_logits(sequence: tf.Tensor, embedding_table: tf.Tensor,
               precision: str = "fp32") -> tf.Tensor:
-    """The logits of each token at each slot, tied to the embedding: [B,P,D], [V,D] -> float32
+    """The logits at each target position, tied to the embedding: [B,P,D], [V,D] -> float32
     [B,P,V]."""
     vocabulary, width = embedding_table.shape.as_list()
     with tf.variable_scope("lm_loss"):
@@ -144,8 +147,8 @@ def _dense(run, inputs, size, name):
 
 def _softmax_cross_entropy(logits: tf.Tensor, labels: tf.Tensor,
                            smoothing: float = 0.) -> tf.Tensor:
-    """logits [...,C], labels int [...] -> [...]; smoothing: share of the target that is spread
-    evenly over all classes."""
+    """logits [...,C], labels int [...] -> [...]; smoothing: fraction of the target's probability
+    that is spread evenly over all classes."""
     count = logits.shape.as_list()[-1]
     flat, classes = tf.reshape(logits, [-1, count]), tf.reshape(labels, [-1])
     if smoothing:
@@ -157,14 +160,15 @@ def _softmax_cross_entropy(logits: tf.Tensor, labels: tf.Tensor,
 
 
 class Layers:
-    """What the output layer of a task is built from: `nn` in `tasks.types.contract.Head`.
+    """The layers from which a task's head is built: `nn` in `tasks.types.contract.Head`.
 
     Args:
-      run: `RunConfig`. scope: name of the output layer's variables.
-      sequence: the network's output [B*C,T,D], an example's choices together.
+      run: `RunConfig`.
+      scope: name of the output layer's variables.
+      sequence: the network's output [B*C,T,D], the choices of an example one after the other.
       padding: [B*C,T], 1 where there is no token.
-      summarize: function without arguments to one vector of each text, [B*C,D].
-      seed: of the noise in training, uint64 [1]; None: no training.
+      summarize: function without arguments that returns a vector of each text, [B*C,D].
+      seed: of dropout in training, uint64 [1]; None: inference.
     """
 
     def __init__(self, run: RunConfig, scope: str, sequence: tf.Tensor, padding: tf.Tensor,
@@ -182,11 +186,11 @@ class Layers:
 
     def dense_of_pairs(self, inputs: tf.Tensor, others: tf.Tensor, size: int,
                        name: str) -> tf.Tensor:
-        """The dense layer `name` of every input beside every other: [B,T,D], [B,k,E] ->
-        [B,k,T,size].
+        """The dense layer `name` of each input concatenated with each other one: [B,T,D], [B,k,E]
+        -> [B,k,T,size].
 
-        The kernel is that of both side by side, [D+E,size]; they are multiplied apart, so that the
-        k * T pairs are never made.
+        The kernel is [D+E,size]; its two parts are multiplied separately, so that the k * T pairs
+        are never built.
         """
         widths = [x.shape.as_list()[-1] for x in (inputs, others)]
         with tf.variable_scope(name):
@@ -210,16 +214,16 @@ class Layers:
 
     @staticmethod
     def beside_network() -> tf.variable_scope:
-        """The scope of an output layer that is no part of `model/`, as those of choices and of
-        questions are none in the authors' checkpoints: its names begin with the layer's."""
+        """The scope of an output layer outside of `model/`, as those of multiple choice and
+        question answering are in the original checkpoints: its names begin with the layer's."""
         inner = tf.get_variable_scope()
         return tf.variable_scope(tf.VariableScope(inner.reuse, custom_getter=inner.custom_getter))
 
     def dropout(self, inputs: tf.Tensor) -> tf.Tensor:
-        """The network's dropout of hidden states, in training; once in an output layer."""
+        """The network's dropout of hidden states, in training. Call it once in an output layer."""
         if self._seed is None or not self._run.dropout:
             return inputs
-        # Layer 0's seed, from which its own dropouts are one `fold_in` further.
+        # The seed of layer 0; the dropouts of that layer fold in a further number.
         return dropout(inputs, Dropout(self._run.dropout, fold_in(self._seed, -1)))
 
     softmax_cross_entropy = staticmethod(_softmax_cross_entropy)
@@ -233,13 +237,14 @@ class Layers:
         (Viterbi).
 
         Args:
-          logits: [B,T,L]. is_step: bool [B,T], the places that the sequence is of.
-          edges: bool [B,2], whether it must begin, must end as allowed.
-          may_follow: bool [L,L], the class of the row by that of the column. may_begin, may_end:
-            bool [L].
+          logits: [B,T,L]. is_step: bool [B,T], the positions that belong to the sequence.
+          edges: bool [B,2], whether it must begin, and must end, as allowed.
+          may_follow: bool [L,L], whether the class of the column may follow that of the row.
+          may_begin: bool [L].
+          may_end: bool [L].
 
         Returns:
-          int32 [B,T]; what stands at the other places has no meaning.
+          int32 [B,T]; the values at other positions have no meaning.
         """
         begin, follow, end = (tf.constant(np.where(allowed, 0., -1e9), tf.float32)
                               for allowed in (may_begin, may_follow, may_end))
@@ -272,5 +277,5 @@ class Layers:
         """logits, labels: float32 of one shape; labels from 0 to 1."""
         return tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits)
 
-    # For all else: kinds do not import TensorFlow. At the end, as above tf is the module.
+    # For other operations: task types do not import TensorFlow. Last, as tf is the module above.
     tf = tf

@@ -1,11 +1,11 @@
-"""The network, a few tokens at a time: what was read is kept as keys and values, so that a token
-costs the same however many stand before it.
+"""Incremental decoding: the network reads a few tokens at a time and caches their keys and values,
+so the cost of a token does not grow with the number of tokens before it.
 
-Who sees whom, and how far away, is said with each step; nothing here knows of positions or orders.
-All tokens are in one segment, whose term softmax ignores.
+Masks and distances are inputs of each step; nothing here knows about positions or orders. All
+tokens are in one segment, whose term softmax ignores.
 
-Shape letters as in `modeling`; T tokens read in a step, P blanks asked for, S slots that keep
-tokens, W rows whose predictions are wanted.
+Shape letters as in `modeling`; T tokens read in a step, P blanks to predict, S slots of the cache,
+W rows to predict.
 """
 
 from __future__ import annotations
@@ -23,27 +23,28 @@ from xlnet.settings.network import RunConfig, XLNetConfig
 
 # Placeholders. ids: int32 [B,T]. asked: int32 scalar, P. first_slot: int32 scalar, the tokens take
 # slots first_slot to first_slot + T - 1. hidden: bool [B or 1,T+P,S], True where a row (the tokens,
-# then the blanks) may not see a slot. distances: int32 [T+P,S], how far each slot's token is to the
-# left of the row, from -S+1 to S; any value where all may not see it. wanted: int32 [W], rows.
+# then the blanks) may not see a slot. distances: int32 [T+P,S], how far the slot's token is to the
+# left of the row, from -S+1 to S; any number where masked. wanted: int32 [W], rows.
 Inputs = collections.namedtuple("Inputs", "ids asked first_slot hidden distances wanted")
 
 
 class IncrementalNetwork:
-    """The graph of a network that reads token by token, variables in scopes `transformer` and
-    `lm_loss`.
+    """The graph for incremental decoding, variables in scopes `transformer` and `lm_loss`.
 
     Args:
-      has_queries: whether blanks can be asked for; a causal network has no vector for them.
+      config: `XLNetConfig`.
+      run: `RunConfig`.
+      has_queries: whether blanks can be predicted; a causal network has no vector for them.
 
     Attributes:
       inputs: `Inputs` of a step.
-      log_probabilities: float32 [B,W,V], of what stands at the wanted rows: for a blank, the token
-        there; for a token, the one after it. Computing it writes the tokens into their slots.
+      log_probabilities: float32 [B,W,V], for the wanted rows: for a blank, of the token there; for
+        a token, of the next one. Computing them writes the tokens into their slots.
       attention: list over layers of float32 [B,N,T+P,S], the attention probabilities of a step.
-      size: int32 scalar, S; the operation `clear` makes as many slots, empty ones: then B is 1.
-      parents: int32 [B]; the operation `select` makes row b of the slots what row parents[b] was.
+      size: int32 scalar, S; the operation `clear` creates that many empty slots and resets B to 1.
+      parents: int32 [B]; the operation `select` copies the slots of batch element parents[b] to b.
       kept: [2L,B,N,S,H], the keys and values in all slots.
-      kept_before: a placeholder for `kept` as it was; the operation `put_back` restores it.
+      kept_before: a placeholder for an earlier `kept`, which the operation `put_back` restores.
     """
 
     def __init__(self, config: XLNetConfig, run: RunConfig, has_queries: bool):
@@ -90,7 +91,7 @@ class IncrementalNetwork:
         return tf.cast(tf.gather(x, inputs.wanted, axis=1), tf.float32), table        # [B,W,D]
 
     def _slots(self, name):
-        """A variable of this session alone, [*,N,*,H], whose size may change."""
+        """A local variable [*,N,*,H], whose size may change."""
         config = self._net.config
         return tf.Variable(
             tf.zeros([1, config.n_head, 1, config.d_head], self._net.dtype), trainable=False,
@@ -116,9 +117,9 @@ class IncrementalNetwork:
         return x, probabilities
 
     def _write(self, slots, new):
-        """Puts new [B,N,T,H] into its slots; returns all of them, [B,N,S,H]."""
+        """Writes new [B,N,T,H] into its slots; returns all slots, [B,N,S,H]."""
         first = self.inputs.first_slot
-        # Written before anything reads: then it is done in place.
+        # Before any read: then the write is in place.
         write = slots[:, :, first:first + shape_of(new)[2]].assign(new)
         with tf.control_dependencies([write]):
             return slots.read_value()

@@ -1,9 +1,9 @@
-"""What takes the time of a layer, behind one interface, `Kernels`: relative attention, the
-feed-forward layer, layer norm, dropout.
+"""The kernels of a layer behind one interface, `Kernels`: relative attention, the feed-forward
+layer, layer norm, dropout.
 
-The plain form of each, here, says what is computed: it is the specification, what the tests compare
-other forms with, and what XLA compiles. `kernels_cpu` has forms for TensorFlow's own operations.
-Tensors only, no variables. Shape letters as in `modeling`; T query positions.
+The plain form of each, here, is its specification: tests compare the other forms with it, and XLA
+compiles it. `kernels_cpu` has forms for uncompiled TensorFlow. Tensors only, no variables. Shape
+letters as in `modeling`; T query positions.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MASKED_SCORE = -1e30        # added to the score of a masked key; scores are alw
 
 
 class Kernels(NamedTuple):
-    """The forms of one kind of run: functions of the signatures below."""
+    """The forms that a run uses: functions with the signatures below."""
     relative_attention: Callable[..., tf.Tensor]
     feed_forward: Callable[..., tf.Tensor]
     layer_norm: Callable[..., tf.Tensor]
@@ -34,10 +34,13 @@ class Kernels(NamedTuple):
 # ---- dropout ----
 
 class Dropout(NamedTuple):
-    """Which elements of a tensor stay: a function of `seed`, see `noise`, and of the batch element.
+    """A dropout mask: a function of `seed`, see `noise`, and of the batch element.
 
-    rate: the fraction that does not; 0: all stay. seed: uint64 [1]. first_row: the index of batch
-    element 0 in the global batch, an int or a scalar; None: elements have no index.
+    Attributes:
+      rate: the fraction of elements that is dropped; 0: off.
+      seed: uint64 [1].
+      first_row: the index of batch element 0 in the global batch, an int or a scalar; None: batch
+        elements have no index.
     """
     rate: float = 0.
     seed: Optional[tf.Tensor] = None
@@ -45,16 +48,16 @@ class Dropout(NamedTuple):
 
     @property
     def dropped_of_65536(self) -> int:
-        """The rate as 16 random bits have it."""
+        """The rate as a threshold for 16 random bits."""
         return min(65535, max(1, round(self.rate * 65536))) if self.rate else 0
 
     @property
     def scale(self) -> float:
-        """What the elements that stay are multiplied by."""
+        """The factor of the elements that are kept."""
         return 65536. / (65536 - self.dropped_of_65536)
 
     def kept(self, shape: Sequence[Any]) -> tf.Tensor:
-        """bool of `shape` [B,...], True where an element stays."""
+        """bool of `shape` [B,...], True where an element is kept."""
         return bits16(shape, self.seed, self.first_row) >= tf.constant(
             self.dropped_of_65536, tf.uint16)
 
@@ -63,7 +66,7 @@ NO_DROPOUT = Dropout()
 
 
 def dropout(x: tf.Tensor, drops: Dropout) -> tf.Tensor:
-    """Zeroes elements of x [B,...], scales up the rest."""
+    """Zeroes elements of x [B,...] and scales up the others."""
     if not drops.rate:
         return x
     return tf.where_v2(drops.kept(shape_of(x)), x * drops.scale, tf.zeros([], x.dtype))
@@ -72,8 +75,8 @@ def dropout(x: tf.Tensor, drops: Dropout) -> tf.Tensor:
 # ---- relative attention ----
 
 class Keys(NamedTuple):
-    """What queries meet. k, v: [B,N,K,H]. k_r: [B or 1,N,R,H], of the relative distances.
-    segments: [B,1,K,S] one-hot, or None."""
+    """Keys and values. k, v: [B,N,K,H]. k_r: [B or 1,N,R,H], of the relative distances. segments:
+    [B,1,K,S] one-hot, or None."""
     k: tf.Tensor
     v: tf.Tensor
     k_r: tf.Tensor
@@ -81,8 +84,8 @@ class Keys(NamedTuple):
 
 
 class Biases(NamedTuple):
-    """What a query adds for each term of the score, [N,1,H]; of segments seg_embed too, [2,N,1,H]:
-    the vectors for "same segment" and "another"."""
+    """r_w, r_r, r_s: added to a query in the content, position and segment term, [N,1,H].
+    seg_embed: [2,N,1,H], the vectors for "same segment" and "another segment"."""
     r_w: tf.Tensor
     r_r: tf.Tensor
     r_s: Optional[tf.Tensor] = None
@@ -90,18 +93,23 @@ class Biases(NamedTuple):
 
 
 class Mask(NamedTuple):
-    """What queries may not see.
+    """An attention mask.
 
-    bias: float32 [B or 1,1,T or 1,K], added to scores, `MASKED_SCORE` where masked. sees: float32
-    [B or 1,1,T or 1,1], 0 for a query that sees no key; None: each sees some.
+    Attributes:
+      bias: float32 [B or 1,1,T or 1,K], added to scores, `MASKED_SCORE` where masked.
+      sees: float32 [B or 1,1,T or 1,1], 0 for a query that sees no key; None: all see some.
     """
     bias: tf.Tensor
     sees: Optional[tf.Tensor] = None
 
 
 def mask_of(masked: tf.Tensor, may_see_nothing: bool = True) -> Mask:
-    """masked: bool [B or 1,T or 1,K], True where a query may not see a key; may_see_nothing: False
-    if each query is known to see some key, itself for one."""
+    """The `Mask` of a bool tensor.
+
+    Args:
+      masked: bool [B or 1,T or 1,K], True where a query may not see a key.
+      may_see_nothing: False if every query is known to see some key, such as itself.
+    """
     bias = tf.cast(masked, tf.float32)[:, None] * MASKED_SCORE
     if not may_see_nothing:
         return Mask(bias)
@@ -116,10 +124,12 @@ def relative_attention(q: tf.Tensor, keys: Keys, biases: Biases, mask: Optional[
 
     Args:
       q: [B,N,T,H].
-      mask: what the queries may not see, None: nothing. A query that sees no key gets zeros.
+      keys: `Keys`.
+      biases: `Biases`.
+      mask: None: every query sees every key. A query that sees no key gets zeros.
       segments: [B,1,T,S] one-hot, of the queries; or None.
       first_distance: int [B,T], the index of the distance between each query and the first key.
-        None: the queries are the whole sequence, Q - i for query i.
+        None: the queries are the complete sequence, Q - i for query i.
       drops: dropout of the probabilities.
 
     Returns:
@@ -133,9 +143,10 @@ def relative_attention(q: tf.Tensor, keys: Keys, biases: Biases, mask: Optional[
 
 def relative_scores(q: tf.Tensor, keys: Keys, biases: Biases, segments: Optional[tf.Tensor],
                     shift: Callable[[tf.Tensor], tf.Tensor]) -> tf.Tensor:
-    """Content, position and segment term of each query and key: float32 [B,N,T,K].
+    """The sum of content, position and segment term, scaled: float32 [B,N,T,K].
 
-    shift: function from scores by distance [B,N,T,R] to scores by key [B,N,T,K].
+    Args as in `relative_attention`; shift: function from scores by distance [B,N,T,R] to scores by
+    key [B,N,T,K].
     """
     scores = tf.matmul(q + biases.r_w, keys.k, transpose_b=True)                     # [B,N,T,K]
     scores += shift(tf.matmul(q + biases.r_r, keys.k_r, transpose_b=True))
@@ -147,8 +158,8 @@ def relative_scores(q: tf.Tensor, keys: Keys, biases: Biases, segments: Optional
 
 
 def masked_softmax(scores: tf.Tensor, mask: Optional[Mask]) -> tf.Tensor:
-    """Probabilities of the visible keys, float32 [B,N,T,K]; zeros for a query that sees none, which
-    in the original implementation attends to all keys alike."""
+    """Probabilities of the visible keys, float32 [B,N,T,K]. A query that sees no key gets zeros; in
+    the original implementation it attends equally to all keys."""
     if mask is None:
         return tf.nn.softmax(scores)
     probabilities = tf.nn.softmax(scores + mask.bias)
@@ -176,13 +187,13 @@ def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> tf.Tensor:
 
 def gelu(x: tf.Tensor) -> tf.Tensor:
     """Gaussian error linear unit, tanh form (https://arxiv.org/abs/1606.08415, section 2)."""
-    if x.dtype == tf.float16:       # x^3 would be infinite beyond 40, and the slope no number
+    if x.dtype == tf.float16:       # x^3 would be infinite beyond 40, and the slope NaN
         return tf.cast(gelu(tf.cast(x, tf.float32)), tf.float16)
     return tf2.nn.gelu(x, approximate=True)
 
 
 def gelu_erf(x: tf.Tensor) -> tf.Tensor:
-    """The exact form, by the error function: what Hugging Face's library calls `gelu`."""
+    """The exact form, with the error function; `gelu` in Hugging Face Transformers."""
     return tf2.nn.gelu(x, approximate=False)
 
 

@@ -1,9 +1,9 @@
-"""The kernels as TensorFlow's operations do them fastest on a CPU: gradients written out, scores in
-blocks that stay in the cache, elementwise work in loops compiled by XLA.
+"""The kernels tuned for a CPU: explicit gradients, scores in blocks that fit the cache, elementwise
+work in loops compiled by XLA.
 
-A GPU takes the same forms with larger blocks and without loops: they keep less than TensorFlow's
-gradients would. Each does what the plain form in `kernels` says, to rounding. Shape letters as
-there; `rows` query positions of a block, R' the distances that a block meets.
+A GPU uses the same forms with larger blocks and without loops: they keep fewer tensors than
+TensorFlow's gradients. Each computes the plain form in `kernels`, up to rounding. Shape letters as
+there; `rows` query positions of a block, R' the distances of a block.
 """
 
 from __future__ import annotations
@@ -21,21 +21,22 @@ from xlnet.network.noise import fold_in, hashed
 from xlnet.network.ops import dense, dense_back, in_rows, shape_of
 from xlnet.network.relative_shift import relative_shift, shift_back, way_back
 
-Pass = Callable[..., Any]       # elementwise work of a forward or backward pass
+Pass = Callable[..., Any]       # the elementwise part of a forward or backward pass
 
 
 class BlockSize(NamedTuple):
-    """How many query positions are worked on together.
+    """How many query positions make a block.
 
-    rows: as many, so that their scores stay in the processor's cache. cells: more, as long as the
-    scores of an example are no more than these [cells of N x rows x K], for a GPU, which has no
-    such cache and is faster the more it has at once.
+    Attributes:
+      rows: at least this many; on a CPU so few that their scores fit the cache.
+      cells: more, as long as the scores of an example, N x rows x K, are at most this many; for a
+        GPU, which is faster with larger blocks. 0: `rows`.
     """
     rows: int
     cells: int = 0
 
 
-MOST_BLOCKS = 16    # of more the graph would be large and slow to build: blocks grow instead
+MOST_BLOCKS = 16    # more would make the graph large and slow to build: blocks grow instead
 CPU_BLOCKS = BlockSize(rows=128)
 GPU_BLOCKS = BlockSize(rows=1, cells=2 ** 24)
 
@@ -46,8 +47,8 @@ def tuned(*, blocks: BlockSize, in_loops: bool, is_training: bool, recompute: bo
     Args:
       blocks: of attention.
       in_loops: whether elementwise work and dropout are compiled, see `loop`.
-      is_training: whether the feed-forward layer has the gradient written out.
-      recompute: whether attention keeps no probabilities for the backward pass.
+      is_training: whether the feed-forward layer has an explicit gradient.
+      recompute: whether the backward pass computes attention probabilities again.
     """
     run = loop if in_loops else lambda function: function
     return Kernels(
@@ -60,12 +61,12 @@ def tuned(*, blocks: BlockSize, in_loops: bool, is_training: bool, recompute: bo
 # ---- loops and dropout ----
 
 def loop(function: Pass) -> Pass:
-    """Makes one loop of a function of tensors whose elements do not depend on each other.
+    """Compiles an elementwise function of tensors to one loop.
 
-    TensorFlow reads and writes memory for each operation, and rounds to bfloat16 after it; XLA
-    compiles them to one loop over the elements, for each shape once, in less than a tenth of a
-    second. Numbers are float32 within it. Only for functions of a graph's processor: their results
-    have no gradients. All calls in a graph share what is compiled.
+    TensorFlow reads and writes memory for each operation, and rounds to bfloat16 after it. XLA
+    compiles all of them to one loop over the elements, once for each shape, in less than 0.1 s.
+    Numbers are float32 within it. The results have no gradients. All calls in a graph share the
+    compiled code.
     """
     def wide(*tensors):
         dtype = tensors[0].dtype
@@ -84,8 +85,8 @@ def loop(function: Pass) -> Pass:
 
 
 def _random_bits(x_shape, drops, run):
-    """What `_where_kept` needs for a tensor of this shape: nothing without dropout; which elements
-    stay; or, in a `loop`, what decides on each, so that no tensor of the shape is made and kept."""
+    """The last argument of `_where_kept` for a tensor of this shape: empty without dropout; the
+    dropout mask; or, in a `loop`, the seed of the mask, so that no tensor of the shape is kept."""
     if not drops.rate:
         return []
     if run is loop:
@@ -95,7 +96,7 @@ def _random_bits(x_shape, drops, run):
 
 
 def _where_kept(x, dropped, bits):
-    """x with zeros where it is dropped, not scaled. dropped: `Dropout.dropped_of_65536`."""
+    """x with zeros where dropped, not scaled. dropped: `Dropout.dropped_of_65536`."""
     if not bits:
         return x
     kept = bits[0] if len(bits) == 1 else (
@@ -124,11 +125,12 @@ def _scaled_where_kept(dropped, scale):
 
 def _relative_attention(blocks, run, recompute, q, keys, biases, mask=None, segments=None,
                         first_distance=None, drops=NO_DROPOUT):
-    """The content and the segment term are one matmul, of queries and keys that are wider: a key
-    has its segment beside it as a one-hot vector, a query the score of "same" in place of its own.
+    """The content and the segment term are one matmul of wider queries and keys. A key is
+    concatenated with its segment, one-hot; a query with its score for "same segment" at its own
+    segment.
 
-    Softmax ignores what is equal for all keys of a query, so it is (q + r_s)(same - other) where
-    the segments agree, else 0. Softmax is float32 whatever the dtype.
+    Softmax ignores terms that are equal for all keys of a query, so that score is
+    (q + r_s)(same - other), and 0 for other segments. Softmax is float32 in every dtype.
     """
     scale = 1. / math.sqrt(shape_of(q)[3])
     q = q * scale
@@ -144,8 +146,8 @@ def _relative_attention(blocks, run, recompute, q, keys, biases, mask=None, segm
 
 
 def _towards_same(q, biases, scale):
-    """(q + r_s)(same - other): [B,N,T,1]. A vector times a matrix, in half the time of a matrix
-    times a vector."""
+    """(q + r_s)(same - other): [B,N,T,1]. Vector times matrix takes half the time of matrix times
+    vector."""
     same, other = tf.unstack(biases.seg_embed)                                       # [N,1,H]
     scores = tf.matmul(tf.expand_dims(same - other, 0), q + biases.r_s * scale,
                        transpose_b=True)                                             # [B,N,1,T]
@@ -155,8 +157,8 @@ def _towards_same(q, biases, scale):
 # ---- relative attention: its gradient, block after block ----
 
 class _Inputs(NamedTuple):
-    """What has gradients: of all query positions, or of those of a block. q: [B,N,T,H+S]. q_r:
-    [B,N,T,H]. k: [B,N,K,H+S]. v: [B,N,K,H]. k_r: [B or 1,N,R,H]."""
+    """The tensors that have gradients, for all query positions or those of a block. q: [B,N,T,H+S].
+    q_r: [B,N,T,H]. k: [B,N,K,H+S]. v: [B,N,K,H]. k_r: [B or 1,N,R,H]."""
     q: Any
     q_r: Any
     k: Any
@@ -165,8 +167,8 @@ class _Inputs(NamedTuple):
 
 
 class _Block(NamedTuple):
-    """Query positions start to stop, and the distances that they meet: low to high of R. is_all:
-    there is no other block."""
+    """Query positions start to stop, and their distances low to high of R. is_all: it is the only
+    block."""
     number: int
     start: int
     stop: Any
@@ -199,13 +201,13 @@ def _attend(size, run, recompute, inputs, bias, first_distance, drops):
 
 
 def _gradients(work, blocks, inputs, bias, kept, output, dy):
-    """Of the inputs, in their order. kept: the probabilities of each block, or None."""
+    """The gradients of the inputs. kept: the probabilities of each block, or None."""
     dq, dq_r = [], []
-    shared: list[tf.Tensor] = []        # of k, v and k_r: sums over the blocks
+    shared: list[tf.Tensor] = []        # gradients of k, v and k_r: sums over the blocks
     for block, p in zip(blocks, kept):
         with tf.control_dependencies(shared or [dy]):
             again = inputs
-            if p is None:       # of other tensors, or the forward pass' would be taken
+            if p is None:       # of copies, else the session would keep the forward pass' result
                 again = _Inputs(*(tf.identity(x) for x in inputs))
                 p = work.probabilities(block, again, bias)
             own = work.gradient(block, p, again, _rows(output, block), _rows(dy, block))
@@ -222,14 +224,14 @@ def _gradients(work, blocks, inputs, bias, kept, output, dy):
 
 
 def _blocks(size, inputs, first_distance):
-    """(the query positions cut into `_Block`s, the inputs with all distances that these read)."""
+    """(the `_Block`s of the query positions, the inputs with all distances that these read)."""
     heads, rows, num_keys, distances = (shape_of(inputs.k)[1], shape_of(inputs.q)[2],
                                         shape_of(inputs.k)[2], shape_of(inputs.k_r)[2])
-    # Target positions, and rows whose count is not known yet, make one block.
+    # Target positions, and dynamic numbers of positions, make one block.
     if first_distance is not None or not all(
             isinstance(number, int) for number in (rows, num_keys, distances)):
         return [_Block(0, 0, rows, 0, distances, True)], inputs
-    # "uni" lacks the distances of keys that nobody may see.
+    # "uni" lacks the distances of keys that no query may see.
     inputs = inputs._replace(k_r=_padded(inputs.k_r, 0, rows + num_keys - distances))
     count = min(MOST_BLOCKS, math.ceil(rows / size.rows))
     if size.cells:
@@ -248,7 +250,7 @@ def _rows(x, block):
 
 
 def _padded(x, before, after):
-    """With rows of zeros around those of x [*,*,T,*]."""
+    """x [*,*,T,*] with zeros before and after along axis T."""
     return tf.pad(x, [[0, 0], [0, 0], [before, after], [0, 0]]) if before or after else x
 
 
@@ -257,8 +259,8 @@ def _joined(blocks):
 
 
 class _Work:
-    """The computation of one block. Of dropout nothing is kept: both passes compute its mask from
-    the seed of the block."""
+    """The computation of one block. Both passes compute the dropout mask from the seed of the
+    block: it is not kept."""
 
     def __init__(self, num_keys, distances, first_distance, drops, run):
         self._num_keys, self._first_distance, self._drops = num_keys, first_distance, drops
@@ -287,13 +289,13 @@ class _Work:
         return tf.matmul(self._dropped(p, *self._bits(block, p)), v) * self._drops.scale
 
     def gradient(self, block, p, inputs, output, dy):
-        """The gradients of a block's `_Inputs`: [B,N,R',H] of the distances.
+        """The gradients of a block's `_Inputs`; [B,N,R',H] for the distances.
 
-        For one row, with p the probabilities, d what dropout makes of them and o the output:
+        For one query, with the probabilities p, d = dropout(p) and the output o:
         dscore = d (v dy) - p sum(o dy).
 
-        One row, three keys, H = 1, no dropout: p = [.5, .3, .2], v = [1, 2, 0] give o = 1.1. With
-        dy = 1 the product v dy is [1, 2, 0] and sum(o dy) = 1.1, so dscore = p ([1, 2, 0] - 1.1)
+        One query, three keys, H = 1, no dropout: p = [.5, .3, .2], v = [1, 2, 0] give o = 1.1. With
+        dy = 1, v dy is [1, 2, 0] and sum(o dy) = 1.1, so dscore = p ([1, 2, 0] - 1.1)
         = [-.05, .27, -.22], which sums to 0, as adding a constant to all scores changes nothing.
 
         Args:
@@ -322,7 +324,7 @@ class _Work:
     def _bits(self, block, p):
         if not self._drops.rate:
             return []
-        drops = self._drops         # the first block's mask is that of the plain form
+        drops = self._drops         # the first block has the mask of the plain form
         if block.number:
             drops = drops._replace(seed=fold_in(drops.seed, block.number))
         return _random_bits(shape_of(p), drops, self._run)
@@ -330,8 +332,8 @@ class _Work:
 
 @functools.cache
 def _attention_passes(dropped):
-    """What is done to each probability: forward, (p, *bits) -> what dropout makes of it, and
-    backward, (p, the gradient of that, sum(o dy), *bits) -> (gradient of the score, the same)."""
+    """Two elementwise functions, of the forward pass: (p, *bits) -> dropout(p), and of the backward
+    pass: (p, its gradient, sum(o dy), *bits) -> (gradient of the score, dropout(p))."""
     def forward(p, *bits):
         return _where_kept(p, dropped, bits)
 
@@ -344,16 +346,15 @@ def _attention_passes(dropped):
 # ---- feed-forward layer ----
 
 def _fused_feed_forward(x, inner, outer, activation, drops=NO_DROPOUT):
-    """For inference: TensorFlow computes the bias and the activation within the matmul where it
-    finds them behind it."""
+    """For inference: TensorFlow fuses a matmul with the bias and the activation that follow it."""
     z = tf.nn.bias_add(tf.matmul(in_rows(x), inner[0]), inner[1])                    # [B*T,F]
     y = tf.nn.bias_add(tf.matmul(ACTIVATIONS[activation](z), outer[0]), outer[1])
     return tf.reshape(y, shape_of(x))
 
 
 def _feed_forward(run, x, inner, outer, activation, drops=NO_DROPOUT):
-    """Keeps x and z, the widest tensor of a layer once instead of twice: the activation is computed
-    again in the backward pass, which needs its parts for the slope."""
+    """Keeps only x and z [B,T,F]: the backward pass computes the activation again, as it needs its
+    parts for the slope."""
     forward, backward = (run(function) for function in _activation_passes(
         VALUE_AND_SLOPE[activation], drops.dropped_of_65536))
     scale = drops.scale
@@ -364,14 +365,14 @@ def _feed_forward(run, x, inner, outer, activation, drops=NO_DROPOUT):
         z = dense(x, kernel, bias)                                                   # [B,T,F]
 
         def gradient(dy):
-            with tf.control_dependencies([dy]):     # else it would share the forward's, and keep it
+            with tf.control_dependencies([dy]):     # else the forward pass' activation is kept
                 again = tf.identity(z)
             scaled = dy * scale
             dz, value = backward(again, dense_back(scaled, outer_kernel), *bits)
             return (dense_back(dz, kernel),
                     tf.matmul(in_rows(x), in_rows(dz), transpose_a=True), column_sums(dz),
                     tf.matmul(in_rows(value), in_rows(scaled), transpose_a=True), column_sums(dy))
-        # Scaled here, where the tensor is narrow.
+        # Scaled after the matmul, where the tensor is narrower.
         return dense(forward(z, *bits), outer_kernel) * scale + outer_bias, gradient
     return feed(x, *inner, *outer)
 
@@ -379,8 +380,8 @@ def _feed_forward(run, x, inner, outer, activation, drops=NO_DROPOUT):
 def column_sums(x: tf.Tensor) -> tf.Tensor:
     """x [...,D] over all but the last axis: [D].
 
-    `BiasAddGrad` takes half the time of `tf.reduce_sum`, but sums bfloat16 in bfloat16, and so
-    loses most of many small numbers.
+    `BiasAddGrad` takes half the time of `tf.reduce_sum`, but sums bfloat16 in bfloat16, which loses
+    most of many small numbers.
     """
     if x.dtype == tf.bfloat16:
         return tf.reduce_sum(in_rows(x), axis=0)
@@ -389,8 +390,8 @@ def column_sums(x: tf.Tensor) -> tf.Tensor:
 
 @functools.cache
 def _activation_passes(value_and_slope, dropped):
-    """What is done to each element: forward, (z, *bits) -> value, and backward, (z, its value's
-    gradient, *bits) -> (gradient, value)."""
+    """Two elementwise functions, of the forward pass: (z, *bits) -> value, and of the backward
+    pass: (z, gradient of the value, *bits) -> (gradient of z, value)."""
     def forward(z, *bits):
         return _where_kept(value_and_slope(z)[0], dropped, bits)
 
@@ -407,8 +408,8 @@ def gelu(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """
     linear = 2. * math.sqrt(2. / math.pi)
     cubic = 0.044715 * linear
-    # Limited, as float16 ends at 256^2 and the slope would be 0 times infinity; the gate is 0 or 1
-    # from 10 on.
+    # Clipped: 256^2 overflows float16, and the slope would be 0 times infinity. The gate is 0 or 1
+    # beyond 10.
     square = tf.minimum(x * x, tf.constant(1e4, x.dtype))
     gate = tf.sigmoid(x * (linear + cubic * square))
     value = x * gate
@@ -416,7 +417,7 @@ def gelu(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def gelu_erf(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """`kernels.gelu_erf` and its slope: x P(X <= x) of a standard normal X."""
+    """`kernels.gelu_erf` and its slope: x P(X <= x) for a standard normal X."""
     below = 0.5 * (1. + tf.math.erf(x * math.sqrt(0.5)))
     return x * below, below + x * tf.exp(-0.5 * x * x) * (1. / math.sqrt(2. * math.pi))
 
@@ -432,8 +433,8 @@ VALUE_AND_SLOPE = {"relu": relu, "gelu": gelu, "gelu_erf": gelu_erf}
 # ---- layer norm ----
 
 def _layer_norm(x, gamma, beta):
-    """With n the normalized x and g the gradient that reaches it, the gradient of x is
-    (g - mean(g) - n mean(g n)) / deviation; only n and the deviation are kept."""
+    """With n the normalized x and g its gradient, the gradient of x is
+    (g - mean(g) - n mean(g n)) / deviation. Only n and the deviation are kept."""
     @tf.custom_gradient
     def normalize(x, gamma, beta):
         wide = tf.cast(x, tf.float32)

@@ -1,9 +1,8 @@
 """The XLNet network: a Transformer-XL with two-stream relative attention (paper, section 2).
 
-Read from top to bottom, in the order of the paper: what a position may see, how far away it is, the
-layer with its two streams, the stack with memory. What attention computes is the plain form of
-`kernels.relative_attention`; what is learned is listed in `parameters`, what follows the network,
-summary and losses, in `heads`.
+In the order of the paper: what a position may see, how far away it is, the layer with its two
+streams, the stack with memory. Attention is `kernels.relative_attention`; the weights are in
+`parameters`, the summary and the losses in `heads`.
 
 Shape letters: B batch, Q positions of the sequence, M remembered positions, K = M + Q keys,
 P target positions, T query positions of a stream (Q or P), R = K + Q relative distances, D d_model,
@@ -31,25 +30,25 @@ NUM_SEGMENTS = 8        # segment ids are 0 ... 7; released models use 0 to 4
 # ---- what a position may see (paper, section 2.3) ----
 
 def permutation_mask(rank: tf.Tensor, is_target: tf.Tensor) -> tf.Tensor:
-    """Turns ranks in the factorization order into the mask of the query stream.
+    """The mask of the query stream from ranks in the factorization order.
 
     Args:
-      rank: int [B,Q], -1 for tokens that everyone may see.
+      rank: int [B,Q], -1 for tokens that all positions may see.
       is_target: bool [B,Q], the predicted tokens.
 
     Returns:
       bool [B,Q,Q], True where i may not see j: `rank[i] + (0 if target else 1) <= rank[j]`.
-      A target so sees neither itself nor what comes later; a special token sees itself.
+      So a target sees neither itself nor later tokens; a special token sees itself.
 
-    For the order 2, 0, 1 of three predicted tokens, rank = [1, 2, 0]: token 2 comes first and sees
-    none of the three, token 0 sees token 2, token 1 sees both.
+    For the order 2, 0, 1 of three targets, rank = [1, 2, 0]: token 2 comes first and sees none of
+    the three, token 0 sees token 2, token 1 sees both.
     """
     self_rank = rank + 1 - tf.cast(is_target, rank.dtype)
     return self_rank[:, :, None] <= rank[:, None, :]
 
 
 def causal_mask(length: Any, memory_length: Any, same_length: bool) -> tf.Tensor:
-    """bool [1,Q,K]: masks what follows and, with `same_length`, what is further than M away."""
+    """bool [1,Q,K]: masks later keys and, with `same_length`, keys further than M away."""
     position, key = _positions(length, memory_length)
     masked = key > position
     if same_length:
@@ -78,8 +77,8 @@ def _positions(length, memory_length):
 # ---- how far away it is (Transformer-XL, section 3.3) ----
 
 class Sinusoids(NamedTuple):
-    """Of the relative distances. sine, cosine: [1,R,D/2], or [B,R,D/2] where each batch element has
-    dropout of its own. sign: [B,1,1,1], -1 where the text runs backward, or None."""
+    """Position encodings of the relative distances. sine, cosine: [1,R,D/2], or [B,R,D/2] if each
+    batch element has its own dropout. sign: [B,1,1,1], -1 where the text runs backward, or None."""
     sine: tf.Tensor
     cosine: tf.Tensor
     sign: Optional[tf.Tensor]
@@ -118,7 +117,7 @@ def position_keys(net: Network, kernel: tf.Tensor, sinusoids: Sinusoids) -> tf.T
 # ---- a layer of both streams ----
 
 class Stream(NamedTuple):
-    """What the query positions of a stream see; mask, segments and first_distance as in
+    """Inputs of attention for the positions of a stream. mask, segments, first_distance: as in
     `kernels.relative_attention`. weights: [B,T], 0 switches attention off, or None."""
     mask: Optional[Mask]
     segments: Optional[tf.Tensor]
@@ -127,9 +126,8 @@ class Stream(NamedTuple):
 
 
 class LayerInputs(NamedTuple):
-    """What a layer computes from, other than its weights. h: [B,Q,D]. g: [B,P,D] or None. memory:
-    [B,M,D] or None. key_segments: one-hot [B,1,K,S] or None. content, query: `Stream`s of h, of g.
-    """
+    """The inputs of a layer. h: [B,Q,D]. g: [B,P,D] or None. memory: [B,M,D] or None. key_segments:
+    one-hot [B,1,K,S] or None. content: `Stream` of h. query: `Stream` of g, or None."""
     h: tf.Tensor
     g: Optional[tf.Tensor]
     memory: Optional[tf.Tensor]
@@ -144,10 +142,10 @@ def two_streams(net: Network, weights: Weights, inputs: LayerInputs,
     """One layer of both streams (paper, equations 1 and 2): the same weights and the same keys, but
     h sees its own token and g does not. Without g it is a layer of Transformer-XL.
 
-    ends: no layer follows, so nobody reads an h where there is a g.
+    ends: no layer follows, so h is not computed if there is a g.
 
     Returns:
-      h [B,Q,D] and g [B,P,D] of the next layer, those that are read.
+      h [B,Q,D] and g [B,P,D] of the next layer, those that exist.
     """
     h, g = inputs.h, inputs.g
     keys = keys_of(net, weights, inputs.memory, h, inputs.sinusoids, inputs.key_segments)
@@ -182,7 +180,7 @@ def layer(net: Network, weights: Weights, x: tf.Tensor, keys: Keys, stream: Stre
 
 
 def after_attention(net: Network, weights: Weights, x: tf.Tensor, heads: tf.Tensor) -> tf.Tensor:
-    """The rest of `layer`: x [B,T,D] and what attention read, heads [B,N,T,H] -> [B,T,D]."""
+    """The rest of `layer`: x [B,T,D] and the output of attention, heads [B,N,T,H] -> [B,T,D]."""
     run, kernels = net.run, net.kernels
     attended = net.dropout(ops.dense_back(ops.merge_heads(heads), weights.o), run.dropout)
     x = kernels.layer_norm(x + attended, *weights.attention_norm)
@@ -232,10 +230,9 @@ def transformer_xl(config: XLNetConfig, run: RunConfig, *, input_ids: tf.Tensor,
         M = 0.
       query: `Query`, or None for the content stream alone.
       attn_type: "bi", or "uni" for the causal Transformer-XL.
-      seed: uint64 [1], see `noise`, makes dropout a function of it. Needed if `run.is_training` and
-        a rate > 0.
-      first_row: an int or a scalar, the index of batch element 0 in the global batch: a micro-batch
-        then has the dropout masks of its part of that. None: there is no larger batch.
+      seed: of dropout, uint64 [1], see `noise`. Needed if `run.is_training` and a rate > 0.
+      first_row: an int or a scalar, the index of batch element 0 in the global batch, so that a
+        micro-batch has the dropout masks of its part. None: batch elements have no index.
 
     Returns:
       `Outputs`; new memories in the dtype of the matmuls.
@@ -273,7 +270,7 @@ def embed(net: Network, input_ids: tf.Tensor,
           query: Optional[Query]) -> tuple[tf.Tensor, tf.Tensor, Optional[tf.Tensor]]:
     """Returns the table [V,D], content embeddings h [B,Q,D], query embeddings g [B,P,D] or None.
 
-    A target position starts from one learned vector: it must not know its own token.
+    A target position starts from one learned vector, as it must not see its own token.
     """
     config = net.config
     with tf.variable_scope("word_embedding"):
@@ -325,8 +322,8 @@ def _rows_at(x, positions):
 
 
 def _layer_function(config: XLNetConfig, run: RunConfig) -> Callable[..., Any]:
-    """`two_streams` as a function of (seed, first_row, weights, inputs, ends) that reads no
-    variables, so that it can be built once for all layers, and run again in the backward pass."""
+    """`two_streams` as a function of (seed, first_row, weights, inputs, ends). It reads no
+    variables, so it can be traced once for all layers, and run again in the backward pass."""
     def one_layer(seed, first_row, weights, inputs, ends):
         return two_streams(Network(config, run, seed, first_row), weights, inputs, ends)
     if run.is_training and run.recompute:

@@ -1,11 +1,11 @@
-"""Random numbers that are a function of a seed and, where rows have indices, of the row alone.
+"""Random bits that are a function of a seed and, where batch elements have indices, of the index.
 
-So a step has the same noise whenever it is run, and however its rows are spread over devices and
-micro-batches. The operations are TensorFlow's own, called without the wrappers that add some
-forty nodes to the graph for each draw.
+So the dropout masks of a step are the same whenever it runs, and however its batch is spread over
+devices and micro-batches. The operations are TensorFlow's own, called without the wrappers, which
+add about forty nodes to the graph for each call.
 
-A seed is a uint64 [1]: a type that stays on a GPU, which leaves int32 to the host. Where one is
-taken, an int32 [2], its two halves, is taken too.
+A seed is a uint64 [1], a type that stays on a GPU; int32 is on the host. An int32 [2], the two
+halves of a seed, is accepted too.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 _PHILOX = 1     # counter-based (https://doi.org/10.1145/2063384.2063405)
-_GROUP = 4      # 32-bit numbers of one count
+_GROUP = 4      # 32-bit numbers for each value of the counter
 _LOW_HALF = 2 ** 32 - 1
 _FLOAT_BITS = 23        # of a float32's fraction
 
-# The end of MurmurHash3 (https://github.com/aappleby/smhasher), after which each bit of a number
-# depends on all of them: shifts, and the factor after each.
+# The finalizer of MurmurHash3 (https://github.com/aappleby/smhasher), which makes each bit depend
+# on all bits: shifts, and the factor after each.
 _MIXING = (16, 0x85ebca6b), (13, 0xc2b2ae35), (16, 1)
 
 
 def seed_of(low: Any, high: Any) -> tf.Tensor:
-    """The seed uint64 [1] with these halves: numbers of 32 bits, ints or scalar tensors."""
+    """The seed uint64 [1] with these halves: 32-bit numbers, ints or scalar tensors."""
     return tf.reshape(_in_low_half(low) | _in_high_half(high), [1])
 
 
 def fold_in(seed: tf.Tensor, number: Any) -> tf.Tensor:
-    """A new seed uint64 [1], a function of both: `number` is one of 32 bits, an int or a scalar."""
+    """A new seed uint64 [1], a function of both. number: of 32 bits, an int or a scalar tensor."""
     return _folded(seed) | _in_high_half(number)
 
 
@@ -44,7 +44,7 @@ def fold_in_each(seed: tf.Tensor, numbers: Sequence[int]) -> list[tf.Tensor]:
 
 
 def _folded(seed):
-    """The low half of the seeds that are made of this one."""
+    """The low half of the seeds derived from this one."""
     return _whole_numbers([1], seed, _counter(0), tf.uint64) & tf.constant(_LOW_HALF, tf.uint64)
 
 
@@ -61,13 +61,14 @@ def _in_high_half(number):
 
 
 def uniform(shape: Sequence[Any], seed: tf.Tensor, first_row: Any) -> tf.Tensor:
-    """Uniform in [0, 1): float32 of `shape` = [rows, ...], static, multiples of 2^-23.
+    """Uniform in [0, 1): float32 of `shape`, multiples of 2^-23.
 
-    TensorFlow's own floats are of other bits under XLA.
+    TensorFlow's own uniform floats differ under XLA.
 
     Args:
-      seed: uint64 [1]. first_row: an int or a scalar, the index of the first row in the global
-        batch.
+      shape: static, [B,...].
+      seed: uint64 [1].
+      first_row: an int or a scalar, the index of batch element 0 in the global batch.
     """
     size = math.prod(shape[1:])
     words = _words_of_rows(shape[0], size, seed, first_row)[:, :size]
@@ -77,11 +78,12 @@ def uniform(shape: Sequence[Any], seed: tf.Tensor, first_row: Any) -> tf.Tensor:
 
 def bits16(shape: Sequence[Any], seed: tf.Tensor,
            first_row: Any = None) -> tf.Tensor:
-    """Random uint16 of `shape` = [rows, ...].
+    """Random uint16 of `shape`.
 
     Args:
+      shape: [B,...].
       seed: uint64 [1].
-      first_row: as in `uniform`, for a static shape; None: rows have no index.
+      first_row: as in `uniform`, for a static shape; None: batch elements have no index.
     """
     if first_row is None:
         return _bits16_without_rows(shape, seed)
@@ -92,13 +94,15 @@ def bits16(shape: Sequence[Any], seed: tf.Tensor,
 
 
 def hashed(shape: Sequence[Any], seed: tf.Tensor, first_row: Any) -> tf.Tensor:
-    """Random uint32 of `shape` = [rows, ...], less than 2^32 of them in a row.
+    """Random uint32 of `shape`.
 
-    Each is a hash of the seed, its row and its index in the row, so that a loop over elements
-    (`kernels_cpu.loop`) can compute it, at a sixth of what `bits16` takes there.
+    Each is a hash of the seed, its batch element and its index within that, so that a loop over
+    elements (`kernels_cpu.loop`) can compute it, in a sixth of the time of `bits16`.
 
     Args:
-      seed: uint64 [1]. first_row: a scalar, the index of the first row in the global batch.
+      shape: [B,...], with less than 2^32 numbers in a batch element.
+      seed: uint64 [1].
+      first_row: a scalar, the index of batch element 0 in the global batch.
     """
     def count(axis, stride):
         """0, stride, 2 stride, ... along one axis."""
@@ -110,10 +114,11 @@ def hashed(shape: Sequence[Any], seed: tf.Tensor, first_row: Any) -> tf.Tensor:
     first = _mixed(row ^ tf.cast(key & tf.constant(_LOW_HALF, tf.uint64), tf.uint32))
     second = _mixed(first + tf.cast(tf.bitwise.right_shift(
         key, tf.constant(32, tf.uint64)), tf.uint32))
-    place, stride = first, 1    # from a key on: XLA would write numbers that it knows to a constant
+    # The sum begins with `first`: XLA would store known numbers as a constant of the full shape.
+    index, stride = first, 1
     for axis in range(len(shape) - 1, 0, -1):
-        place, stride = place + count(axis, stride), stride * shape[axis]
-    return _mixed(_mixed(place) + second)
+        index, stride = index + count(axis, stride), stride * shape[axis]
+    return _mixed(_mixed(index) + second)
 
 
 def _mixed(x):
@@ -128,14 +133,14 @@ def _in_32_bits(number):
 
 
 def _words_of_rows(rows, count, seed, first_row):
-    """uint32 [rows, at least `count`]; a row takes whole counts of the generator."""
+    """uint32 [rows, at least `count`]; each row uses its own values of the counter."""
     groups = -(-count // _GROUP)
     return _whole_numbers([rows, groups * _GROUP], seed, _row_counter(first_row, groups),
                           tf.uint32)
 
 
 def _bits16_without_rows(shape, seed):
-    count = math.prod(shape)        # of ints, or of scalars on the host: `reduce_prod` is the GPU's
+    count = math.prod(shape)        # on the host, where `reduce_prod` does not run
     words = _whole_numbers([(count + 1) // 2], seed, _counter(0), tf.uint32)
     bits = tf.reshape(tf.bitcast(words, tf.uint16), [-1])
     if not isinstance(count, int) or count % 2:
@@ -144,27 +149,26 @@ def _bits16_without_rows(shape, seed):
 
 
 def _whole_numbers(shape, seed, counter, dtype):
-    """Uniform in all that `dtype` has."""
+    """Uniform over all values of `dtype`."""
     return tf.raw_ops.StatelessRandomUniformFullIntV2(
         shape=shape, key=_key(seed), counter=counter, alg=_PHILOX, dtype=dtype)
 
 
 def _key(seed):
-    """Uint64 [1]. The seed is the key as it is: TensorFlow's own way there is another one under
-    XLA."""
+    """uint64 [1]: the seed itself. TensorFlow derives another key under XLA."""
     seed = tf.convert_to_tensor(seed)
     return seed if seed.dtype == tf.uint64 else tf.reshape(tf.bitcast(seed, tf.uint64), [1])
 
 
 def _row_counter(first_row, groups):
-    """The counter at the first row, where a row takes `groups` counts."""
+    """The counter at the first row, where a row uses `groups` values."""
     if isinstance(first_row, int):
         return _counter(first_row * groups)
     return _counter(tf.cast(first_row, tf.uint64) * tf.constant(groups, tf.uint64))
 
 
 def _counter(passed):
-    """Uint64 [2]: as many counts have passed, a number of 128 bits with the low half first."""
+    """uint64 [2]: the counter, a number of 128 bits with the low half first."""
     if isinstance(passed, int):
         return tf.constant([passed, 0], tf.uint64)
     return tf.stack([passed, tf.zeros([], tf.uint64)])

@@ -1,4 +1,4 @@
-"""Small operations on tensors that all parts of the network use; letters as in `modeling`."""
+"""Operations on tensors that all parts of the network use; shape letters as in `modeling`."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import tensorflow.compat.v1 as tf
 
 
 def gradients(y: Any, xs: Sequence[tf.Tensor], dy: Any = None) -> list[Optional[tf.Tensor]]:
-    """`tf.gradients`, with what reaches a tensor from several sides summed two at a time.
+    """`tf.gradients`, with the gradients of a tensor that is used several times summed in pairs.
 
-    TensorFlow's sum of more writes over the first of them that nobody else reads any more, and
-    begins with it: where operations run side by side, its last bit depends on which ends first.
+    TensorFlow's sum of more tensors starts with the first buffer that it can reuse: where
+    operations run in parallel, the last bit depends on which of them ends first.
     """
     with _sums_of_two():
         return tf.gradients(y, xs, dy)
@@ -23,7 +23,7 @@ def gradients(y: Any, xs: Sequence[tf.Tensor], dy: Any = None) -> list[Optional[
 
 @contextlib.contextmanager
 def _sums_of_two():
-    """Makes this the default way, as no argument reaches the gradients within functions."""
+    """Changes the default, as no argument reaches the gradients within functions."""
     before = tf.AggregationMethod.DEFAULT
     tf.AggregationMethod.DEFAULT = tf.AggregationMethod.EXPERIMENTAL_TREE
     try:
@@ -33,14 +33,14 @@ def _sums_of_two():
 
 
 def recomputed(function: Callable[..., Any], *inputs: Any) -> Any:
-    """`function(*inputs)`, without keeping what it computes on the way.
+    """Gradient checkpointing: `function(*inputs)` without keeping its intermediate tensors.
 
-    The backward pass runs `function` again, so it must be a function of its inputs alone: it reads
-    no variables, and its dropout masks come from a seed among the inputs.
+    The backward pass runs `function` again, so it must depend on its inputs alone: it reads no
+    variables, and its dropout masks come from a seed among the inputs.
 
     Args:
       function: returns a nest of tensors.
-      inputs: nests of tensors; what is not a tensor is passed on as it is.
+      inputs: nests of tensors and other values.
     """
     leaves = tf.nest.flatten(inputs)
     indices = [i for i, leaf in enumerate(leaves) if tf.is_tensor(leaf)]
@@ -53,7 +53,7 @@ def recomputed(function: Callable[..., Any], *inputs: Any) -> Any:
     @tf.custom_gradient
     def forward(*tensors):
         def gradient(*dys):
-            with tf.control_dependencies(dys):  # not before the backward pass is here
+            with tf.control_dependencies(dys):  # not before the backward pass
                 again = [tf.identity(x) for x in tensors]
             with tf.name_scope("recomputed"):
                 return gradients(tf.nest.flatten(call(again)), again, list(dys))
@@ -62,12 +62,11 @@ def recomputed(function: Callable[..., Any], *inputs: Any) -> Any:
 
 
 def built_once(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function` with operations that are made once, with those of its gradient, however often it
-    is called with tensors of the same shapes.
+    """`function`, traced once together with its gradient for all calls with the same shapes.
 
-    It must be a function of its inputs, nests of tensors, alone; a variable among them would be
-    that of the first call for ever. Each call is one operation, until a session puts the function's
-    own in its place: see `distribution.session_config`.
+    It must depend on its inputs, nests of tensors, alone; a variable among them would be that of
+    the first call in all calls. Each call is one operation, which the session inlines: see
+    `distribution.session_config`.
     """
     made = tf2.function(lambda *inputs: function(*inputs), autograph=False)
 
@@ -97,8 +96,8 @@ def count_to(size: Any, dtype: tf.DType) -> tf.Tensor:
 
 
 def lookup(table: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
-    """Rows of table [V,D] by ids [B,T]: [B,T,D]. The gradient is dense, as that of a table that is
-    the softmax's too has to be."""
+    """Looks up ids [B,T] in table [V,D]: [B,T,D]. The gradient is dense: the table is also that of
+    the softmax."""
     @tf.custom_gradient
     def run(table):
         def gradient(dy):
@@ -110,8 +109,8 @@ def lookup(table: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
 
 
 def gather_rows(x: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
-    """Rows [B,P] of x [B,T,D]: [B,P,D]. TensorFlow's own gradient computes indices on the host,
-    for which a GPU would wait."""
+    """Positions `rows` [B,P] of x [B,T,D]: [B,P,D]. TensorFlow's gradient computes indices on the
+    host, for which a GPU would wait."""
     @tf.custom_gradient
     def run(x, rows):
         batch, length, width = shape_of(x)
@@ -134,15 +133,15 @@ def in_rows(x: tf.Tensor) -> tf.Tensor:
 def dense(x: tf.Tensor, kernel: tf.Tensor, bias: Optional[tf.Tensor] = None) -> tf.Tensor:
     """`x [..., I] @ kernel [I, O] + bias [O]`.
 
-    The bias is added without `bias_add`, whose gradient sums bfloat16 in bfloat16 on a CPU: the
-    sum of 8,192 times 0.01 is then 4.
+    Not with `bias_add`: its gradient sums bfloat16 in bfloat16 on a CPU, where 8,192 times 0.01
+    gives 4.
     """
     y = tf.reshape(tf.matmul(in_rows(x), kernel), shape_of(x)[:-1] + [kernel.shape[1]])
     return y if bias is None else y + bias
 
 
 def dense_back(y: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
-    """`y [..., O] @ kernel [I, O]` transposed: [..., I], the way back through a `dense`."""
+    """`y [..., O] @ transpose(kernel [I, O])`: [..., I], the gradient of `dense`."""
     x = tf.matmul(in_rows(y), kernel, transpose_b=True)
     return tf.reshape(x, shape_of(y)[:-1] + [kernel.shape[0]])
 

@@ -1,5 +1,5 @@
-"""What the parts of the network share: the learned weights, under the names of the released
-checkpoints, which are the file format; precision; the kernels; dropout.
+"""Shared by all parts of the network: the learned weights, under the names of the released
+checkpoints; precision; the kernels; dropout.
 
 Shape letters as in `modeling`.
 """
@@ -18,7 +18,7 @@ from xlnet.network.kernels import NO_DROPOUT, Biases, Dropout
 from xlnet.network.noise import fold_in_each
 from xlnet.settings.network import RunConfig, XLNetConfig
 
-LOOPS_FROM = 1024           # d_inner from which loops save more than it takes to compile them
+LOOPS_FROM = 1024           # d_inner from which loops save more time than compiling them takes
 MOST_DROPOUTS = 8           # of a `Network`: those of a layer, four in each stream
 DTYPES = {"fp32": tf.float32, "bf16": tf.bfloat16, "fp16": tf.float16}
 
@@ -36,7 +36,7 @@ class Network:
     def __init__(self, config: XLNetConfig, run: RunConfig, seed: Optional[tf.Tensor],
                  first_row: Any = None):
         self.config = config
-        # Found out here, once: in the function of a layer the scope of the device is lost.
+        # Determined here: within the function of a layer the device scope is lost.
         device = run.device or device_here()
         self.run = dataclasses.replace(run, device=device)
         self.seed = seed
@@ -55,12 +55,12 @@ class Network:
         return tf.cast(x, self.dtype)
 
     def dropout(self, x: tf.Tensor, rate: float) -> tf.Tensor:
-        """Of x [B,...]. Each call has a dropout mask of its own, a function of the seed and the
-        batch element."""
+        """Dropout of x [B,...]. Each call has its own mask, a function of the seed and the batch
+        element."""
         return self.kernels.dropout(x, self.drops(rate))
 
     def drops(self, rate: float) -> Dropout:
-        """One more dropout."""
+        """The next dropout."""
         if not self.run.is_training or not rate:
             return NO_DROPOUT
         assert self.seed is not None, "dropout in training needs a seed"
@@ -74,6 +74,7 @@ def choose(device: str, is_training: bool, recompute: bool, d_inner: int) -> ker
 
     Args:
       device: "cpu" or "gpu", for TensorFlow's operations one by one; "xla": compiled, as on a TPU.
+      is_training: whether gradients are computed.
       recompute: whether the backward pass computes attention probabilities again.
       d_inner: width of the feed-forward layer.
     """
@@ -86,8 +87,8 @@ def choose(device: str, is_training: bool, recompute: bool, d_inner: int) -> ker
 
 
 def device_here() -> str:
-    """What `choose` needs to know of the device that the open scopes of the graph name; without
-    one a GPU, if there is any."""
+    """The device for `choose`: that of the current device scope; without one, "gpu" if there is a
+    GPU, else "cpu"."""
     found = tf.DeviceSpec.from_string(tf.no_op().device).device_type or ""
     if found.upper().startswith("TPU"):
         return "xla"
@@ -105,14 +106,14 @@ def get_initializer(run: RunConfig) -> tf.initializers.Initializer:
 
 def get_weight(name: str, shape: Sequence[int],
                initializer: tf.initializers.Initializer) -> tf.Tensor:
-    """A float32 weight, read at once, at no cost: a gather from the variable itself would make
+    """A float32 weight. Reading it costs nothing, but a gather from the variable itself would make
     later reads copy it."""
     return tf.convert_to_tensor(
         tf.get_variable(name, shape, tf.float32, initializer, use_resource=True))
 
 
 class Weights(NamedTuple):
-    """What a layer learns, in the compute dtype except for the norms.
+    """The weights of a layer, in the compute dtype except for the norms.
 
     q, k, v, r, o: [D,N*H]. attention_norm, feed_forward_norm: (gamma, beta), float32 [D] each.
     inner, outer: (kernel, bias) of the feed-forward layer, [D,F], [F] and [F,D], [D].

@@ -14,10 +14,10 @@ from xlnet.network.ops import count_to, shape_of
 
 def relative_shift(x: tf.Tensor, num_keys: int,
                    first_distance: Optional[tf.Tensor] = None) -> tf.Tensor:
-    """Reads off, for query i and key j, the score at their distance (Transformer-XL, appendix B).
+    """Takes, for query i and key j, the score at their distance (Transformer-XL, appendix B).
 
     Args:
-      x: [B,N,T,R], scores of query i with the distance of index r; distance d has index K - d.
+      x: [B,N,T,R], the score of query i at the distance of index r; distance d has index K - d.
       num_keys: K.
       first_distance: int [B,T], the index of the distance between each query and the first key.
         None: the queries are the complete sequence, query i has Q - i.
@@ -26,10 +26,10 @@ def relative_shift(x: tf.Tensor, num_keys: int,
       [B,N,T,K] with `y[i, j] = x[i, first_distance[i] + j]`, as key j is M + i - j away from
       position i.
 
-    Of the complete sequence, in memory, one row further is R cells on and the wanted column one to
-    the left: after dropping the first Q cells every row is R - 1 cells long and starts at its first
-    wanted column. With Q = 2, K = 2, R = 4: `a b c d | e f g h` -> drop 2 -> `c d e | f g h` ->
-    `c d | f g`.
+    For the complete sequence: in memory, the next row is R cells further and its first wanted
+    column one to the left. After dropping the first Q cells, every row is R - 1 cells long and
+    starts at its first wanted column. With Q = 2, K = 2, R = 4: `a b c d | e f g h` -> drop 2 -> `c
+    d e | f g h` -> `c d | f g`.
     """
     if first_distance is not None:
         return take(x, first_distance[:, :, None] + count_to(num_keys, first_distance.dtype))
@@ -40,9 +40,9 @@ def relative_shift(x: tf.Tensor, num_keys: int,
 
 def shift_back(y: tf.Tensor, distances: int,
                back: Optional[tf.Tensor] = None) -> tf.Tensor:
-    """The gradient of `relative_shift`, the same steps backward: [B,N,T,K] -> [B,N,T,R].
+    """The gradient of `relative_shift`, by the same steps backward: [B,N,T,K] -> [B,N,T,R].
 
-    back: that of `way_back`; None: the queries are the complete sequence.
+    back: the result of `way_back`; None: the queries are the complete sequence.
 
     With Q = 2, K = 2, R = 4: `c d | f g` -> `c d 0 | f g 0` -> `0 0 c d | 0 f g 0`.
     """
@@ -68,13 +68,13 @@ def way_back(num_keys: int, distances: int, first_distance: tf.Tensor) -> tf.Ten
 def take(x: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
     """x [B,N,P,R] at index [B or 1,P,K]: [B,N,P,K].
 
-    All heads are read at the same places, so their cells are laid side by side first: to gather
-    costs by the piece, not by what is in it.
+    All heads are read at the same indices, so they are transposed to be adjacent: a gather costs by
+    the number of slices, not by their size.
     """
-    batch, heads, slots, width = shape_of(x)
+    batch, heads, length, width = shape_of(x)
     count = shape_of(index)[-1]
-    cells = tf.reshape(tf.transpose(x, [0, 2, 3, 1]), [batch * slots * width, heads])
-    begins = count_to(batch * slots, index.dtype) * tf.cast(width, index.dtype)     # [B*P]
-    places = index + tf.reshape(begins, [batch, slots, 1])                          # [B,P,K]
-    y = tf.reshape(tf.gather(cells, tf.reshape(places, [-1])), [batch, slots, count, heads])
+    cells = tf.reshape(tf.transpose(x, [0, 2, 3, 1]), [batch * length * width, heads])
+    begins = count_to(batch * length, index.dtype) * tf.cast(width, index.dtype)     # [B*P]
+    indices = index + tf.reshape(begins, [batch, length, 1])                        # [B,P,K]
+    y = tf.reshape(tf.gather(cells, tf.reshape(indices, [-1])), [batch, length, count, heads])
     return tf.transpose(y, [0, 3, 1, 2])

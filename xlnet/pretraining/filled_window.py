@@ -1,4 +1,4 @@
-"""What the network guesses in a held-out window, to be read on TensorBoard."""
+"""The predictions of the network in a held-out sequence, as text for TensorBoard."""
 
 from __future__ import annotations
 
@@ -6,21 +6,27 @@ import numpy as np
 
 from xlnet.tokenization.tokenizer import Tokenizer
 
-# Of row 0 of a batch: what it reads, what it predicts where, and the likeliest tokens there.
+# Of batch element 0: the input, the targets and their positions, and the most probable tokens.
 NAMES = ("input_ids", "ids", "weights", "positions", "direction", "guesses")
 
 
 def filled_in(tokenizer: Tokenizer, input_ids: np.ndarray, ids: np.ndarray, weights: np.ndarray,
               positions: np.ndarray, direction: int, guesses: np.ndarray) -> str:
-    """A window's text in reading order, Markdown; a predicted piece is `**guess** (truth)`.
+    """The text of a sequence in reading order, Markdown; a target is `**prediction** (reference)`.
 
     Args:
-      input_ids: int32 [Q]. ids, positions, guesses: int32 [P]. weights: float32 [P].
+      tokenizer: of the ids.
+      input_ids: int32 [Q].
+      ids: int32 [P], the targets.
+      weights: float32 [P], 0: does not count.
+      positions: int32 [P].
+      direction: 1 if the text runs backward.
+      guesses: int32 [P], the most probable tokens.
     """
     def piece(id):
         return tokenizer.id_to_piece(int(id))
     pieces = [piece(id) for id in input_ids]
-    for place, id, weight, guess in zip(positions, ids, weights, guesses):
+    for position, id, weight, guess in zip(positions, ids, weights, guesses):
         if weight:
-            pieces[place] = " **%s** (%s)" % (piece(guess), piece(id))
+            pieces[position] = " **%s** (%s)" % (piece(guess), piece(id))
     return "".join(reversed(pieces) if direction else pieces).replace("\u2581", " ").strip()

@@ -1,7 +1,7 @@
-"""Loss and perplexity on held-out records: memories carried along, always the same targets and
-orders.
+"""Loss and perplexity on held-out records, with memories, and with the same targets and orders each
+time.
 
-Shape letters: B batch, P prediction slots.
+Shape letters: B batch, P target positions.
 """
 
 from __future__ import annotations
@@ -26,15 +26,16 @@ _log = logging.getLogger(__name__)
 class HeldOut:
     """Evaluates checkpoints on held-out records: a `trainer.Evaluator`.
 
-    The rows of a batch go on from those of the batch before, so each device has rows of its own.
+    Each batch continues the text streams of the batch before, so each device has its own streams.
 
     Args:
-      make_batches: function from the batch size and the slice of its rows that are wanted to a
-        `tf.data.Dataset` of one epoch.
-      num_streams: of the records.
-      rows: of a batch on one device, at most.
+      model: what to evaluate.
+      make_batches: function from the batch size and a slice of it to a `tf.data.Dataset` of one
+        epoch.
+      num_streams: text streams of the records.
+      rows: the largest batch size on one device.
       devices: those of training.
-      keeps: whether results are added to TensorBoard's files in the model directory.
+      keeps: whether to add results to TensorBoard's files in the model directory.
     """
 
     def __init__(self, model: PretrainingModel,
@@ -53,8 +54,8 @@ class HeldOut:
         self._inference.build()
 
     def __call__(self, step: int, prefix: Optional[str]) -> dict[str, Any]:
-        """The mean loss [nats per target] and what follows from it; printed, and added to
-        TensorBoard with a window that the network has filled in."""
+        """Logs and returns the mean loss [nats per target] and the metrics derived from it; adds
+        them to TensorBoard, with a sequence that the network has filled in."""
         answered = list(self._inference("", prefix))
         batches = [batch for _, batch in answered]
         result = _result(batches)
@@ -74,7 +75,7 @@ class HeldOut:
 
 
 def _of_device(make_batches, each, number, count, path):
-    """The batches of a device, `each` rows of all; `path` is not needed: there is one data set."""
+    """The batches of device `number`, of size `each`; `path` is not used: there is one dataset."""
     del path
     return make_batches(each * count, slice(number * each, (number + 1) * each))
 
@@ -84,8 +85,7 @@ def _largest_divisor(number, limit):
 
 
 def _result(batches):
-    """The metrics of all batches, dicts of arrays as of `PretrainingModel.held_out`; whichever
-    device was first."""
+    """The metrics over all batches of `PretrainingModel.held_out`, in any order."""
     total = math.fsum(np.sum(batch["losses"] * batch["weights"], dtype=np.float64)
                       for batch in batches)
     loss = total / math.fsum(np.sum(batch["weights"], dtype=np.float64) for batch in batches)

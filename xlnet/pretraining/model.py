@@ -1,6 +1,6 @@
-"""What a pretraining step computes, on each replica: one model function for all objectives.
+"""A pretraining step on each replica: one model function for all objectives.
 
-Shape letters as in `modeling`; b rows of this replica, P predicted slots.
+Shape letters as in `modeling`; b batch elements of this replica.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from xlnet.tokenization.tokenizer import Tokenizer
 
 @dataclasses.dataclass(frozen=True)
 class PretrainingModel:
-    """A network with what it is to learn; `model_fn` is the Estimator's, for training alone.
+    """A network and its objective; `model_fn` is the Estimator's, for training only.
 
-    `reuse_len` is that of the data. `xla`: whether a training step is compiled.
+    reuse_len: that of the data. xla: whether a training step is compiled.
     """
     config: XLNetConfig
     network: NetworkSettings
@@ -59,19 +59,19 @@ class PretrainingModel:
                                            features["starts_stream"])
 
     def _predict(self, batch, first_row, is_training):
-        """`objectives.Predictions` of some rows, and what they leave behind."""
+        """(`objectives.Predictions` of a batch, dict of the new memory if there is one)."""
         settings = self.settings
         run = self.network.run_config(
             is_training, mem_len=settings.mem_len, reuse_len=self.reuse_len,
             same_length=settings.same_length, device="xla" if self.xla and is_training else None)
         mems = tf.unstack(batch["memory"], axis=1) if "memory" in batch else None
-        noise = objectives.Noise(train_step.dropout_seed(
+        bits = objectives.RandomBits(train_step.dropout_seed(
             settings.seed, tf.train.get_global_step()), first_row) if is_training else \
-            objectives.NO_NOISE
+            objectives.NO_RANDOM_BITS
         with train_step.model_scope():
             predictions = objectives.predict(
                 settings.objective, self.config, run, batch, mems, ids=batch["ids"],
-                noise=noise, mask_id=self.tokenizer.mask_id,
+                bits=bits, mask_id=self.tokenizer.mask_id,
                 with_segments=settings.next_segment_loss > 0)
         return predictions, {} if mems is None else {
             "memory": tf.stack(predictions.new_mems, axis=1)}
@@ -82,7 +82,7 @@ class PretrainingModel:
         settings = self.settings
         rows = batch["ids"].shape.as_list()[0]
         first_row = distribution.replica_index() * rows
-        # Every target of the global batch counts the same, whichever micro-batch it is in.
+        # Each target of the global batch has the same weight, in any micro-batch.
         targets, = distribution.mean_over_replicas([tf.reduce_sum(batch["weights"])])
         targets /= settings.grad_accum_steps
 
@@ -103,15 +103,15 @@ class PretrainingModel:
     # -- held-out evaluation
 
     def held_out(self, features: dict[str, tf.Tensor]) -> dict[str, Any]:
-        """What a batch of held-out windows says, dropout off; memories are carried along.
+        """The results of a held-out batch, without dropout; updates the memories.
 
         Args:
-          features: as of `model_fn`.
+          features: as for `model_fn`.
 
         Returns:
-          Dict: losses, weights float32 [b,P]; window: dict of `filled_window.NAMES`, of row 0. If
-          segments are judged: label, continues int [b], whether segment B continues A, and is said
-          to.
+          Dict: losses, weights float32 [b,P]; window: dict of `filled_window.NAMES`, of batch
+          element 0. With next-segment prediction also label and continues, int [b]: whether segment
+          B continues A, and the prediction.
         """
         tf.train.get_or_create_global_step()
         batch, store = self._batch(features)

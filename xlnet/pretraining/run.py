@@ -1,4 +1,4 @@
-"""A pretraining run: what it reads, and what it adds to the trainer."""
+"""A pretraining run: its data, and its `Job` for the trainer."""
 
 from __future__ import annotations
 
@@ -25,12 +25,18 @@ HELD_OUT_NAME = "held_out.tsv"
 
 
 class Run:
-    """A pretraining run: data, model directory, evaluation points.
+    """A pretraining run: data, model directory, evaluation.
 
-    Made without reading anything; `prepare` reads and checks, `train` writes.
+    The constructor reads nothing; `prepare` reads and checks, `train` writes.
 
     Args:
-      manifest: that of the training records. devices: those that `device_settings` lead to.
+      settings: of pretraining.
+      config: of the architecture.
+      network: settings of the network.
+      optimization: settings of the optimization.
+      device_settings: of the devices.
+      manifest: that of the training records.
+      devices: those of `device_settings`.
     """
 
     def __init__(self, settings: PretrainingSettings, config: XLNetConfig,
@@ -43,7 +49,7 @@ class Run:
         self._optimization = optimization
         self._manifest = manifest
         self._devices = devices
-        # The architecture as it came to be stands for the file that it was read from.
+        # The architecture is kept in place of the path of its file.
         self._kept = KeptSettings(
             settings.model_dir, PRETRAINING_NAME,
             (settings, network, optimization, device_settings),
@@ -62,7 +68,7 @@ class Run:
         self._kept.check()
 
     def evaluate(self) -> dict[str, float]:
-        """The held-out loss of a checkpoint, and what follows from it; writes nothing.
+        """The held-out loss of a checkpoint and the metrics derived from it; writes nothing.
 
         Raises:
           UserError: something does not fit.
@@ -78,7 +84,7 @@ class Run:
         train_step.check_directory(os.path.dirname(prefix), self._config, self._tokenizer)
         is_run = "global_step" in checkpoint.names(prefix)
         if not is_run:          # weights alone, such as released ones
-            # No directory, so that the weights are not taken for those of a run that goes on.
+            # A model_dir that is not a directory: there is no run to resume.
             self._settings = dataclasses.replace(settings, init_checkpoint=prefix, model_dir=prefix)
         evaluator = self._evaluator(self._model(), keeps=False)
         if evaluator is None:
@@ -104,11 +110,11 @@ class Run:
             checkpoint.check_config(checkpoint.resolve(settings.init_checkpoint), self._config)
 
     def train(self) -> bool:
-        """Trains to the last step from wherever the run stands; evaluates before, on the way and
-        at the end, on held-out records if there are any.
+        """Trains from the newest checkpoint to the last step; evaluates before, during and after,
+        if there are held-out records.
 
         Returns:
-          False if it was told to stop before that.
+          False if a signal stopped it.
         """
         return Trainer(self._job(), self._settings, self._optimization, self._devices, Selection(
             self._settings.model_dir, "loss", lower_is_better=True, table=HELD_OUT_NAME)).train()
@@ -127,13 +133,13 @@ class Run:
             banner=self._banner, begin=self._begin,
             evaluator=self._evaluator(model),
             evaluates_start=True,
-            beside=(recurrent_memory.MemoryFiles(settings.model_dir, self._devices,
-                                                 settings.train_batch_size),),
+            companions=(recurrent_memory.MemoryFiles(settings.model_dir, self._devices,
+                                                     settings.train_batch_size),),
             keeps_journal=True,
-            with_perplexity=not settings.next_segment_loss)     # which is in the loss, too
+            with_perplexity=not settings.next_segment_loss)     # which is part of the loss
 
     def _evaluator(self, model: PretrainingModel, keeps: bool = True) -> Optional[HeldOut]:
-        """On held-out records, if there are any; keeps: as for `HeldOut`."""
+        """The evaluator on held-out records, None without any; keeps: as for `HeldOut`."""
         directory, manifest = self._settings.eval_record_info_dir, self._held_out
         if not directory or not manifest:
             return None
@@ -163,7 +169,7 @@ class Run:
             rows=devices.rows(settings.train_batch_size)), devices.per_host)
 
     def _reading(self):
-        """What reading windows and drawing targets needs to know: of the pieces, of damage."""
+        """Arguments of `pretraining_batches` about the vocabulary and damaged records."""
         return dict(special_ids=[self._tokenizer.sep_id, self._tokenizer.cls_id],
                     legacy_word_start=self._tokenizer.is_legacy_word_start,
                     skips_damaged=self._settings.on_error == "skip")

@@ -1,4 +1,4 @@
-"""What a pretraining run reads: manifests, and the rule by which targets are drawn."""
+"""The data of a pretraining run: manifests, and the rule for sampling targets."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ AnyManifest = Union[Manifest, legacy.LegacyManifest]
 
 
 def find_records(directory: str) -> str:
-    """The directory of the records that `directory` means.
+    """The directory of the records for the path `directory`.
 
-    The authors' data_utils.py writes to `<save_dir>/tfrecords`, ours to `<save_dir>`; either name
-    leads to either kind. A directory without records is returned as it is.
+    The original data_utils.py writes to `<save_dir>/tfrecords`, ours to `<save_dir>`; either path
+    finds either format. A directory without records is returned as it is.
     """
     parent, name = os.path.split(directory.rstrip("/"))
     others = [os.path.join(directory, _TFRECORDS)] + ([parent or "."] if name == _TFRECORDS else [])
@@ -31,11 +31,12 @@ def find_records(directory: str) -> str:
 
 
 def read_manifest(directory: str, spiece_model_file: Optional[str]) -> AnyManifest:
-    """The `Manifest` of our records, the `LegacyManifest` of the reference's.
+    """The `Manifest` of our records, or the `LegacyManifest` of the original implementation's.
 
     Args:
-      spiece_model_file: the vocabulary of the reference's records; None: as they say. Ours have
-        their own, and another one is an error.
+      directory: of the records.
+      spiece_model_file: the vocabulary of the original's records; None: the file that they name.
+        Ours contain their vocabulary, and another one is an error.
     """
     if legacy.is_in(directory):
         return legacy.LegacyManifest.read(directory, spiece_model_file)
@@ -50,18 +51,20 @@ def read_manifest(directory: str, spiece_model_file: Optional[str]) -> AnyManife
 
 def choose_permutation(settings: PretrainingSettings, manifest: AnyManifest,
                        is_read: bool = True) -> Permutation:
-    """How targets are drawn.
+    """The rule for sampling targets.
 
     Args:
-      is_read: whether they are predicted; else as few are drawn as can be.
+      settings: of pretraining.
+      manifest: of the records.
+      is_read: whether the targets are used; if not, one is sampled.
 
     Raises:
-      UserError: more targets than a window can have.
+      UserError: more targets than a sequence can have.
     """
-    is_drawn = not isinstance(manifest, legacy.LegacyManifest)
+    is_sampled = not isinstance(manifest, legacy.LegacyManifest)
     permutation = Permutation(
         reuse_len=manifest.reuse_len,
-        num_predict=1 if is_drawn and not is_read else settings.num_predict,
+        num_predict=1 if is_sampled and not is_read else settings.num_predict,
         perm_size=settings.perm_size, mask_alpha=settings.mask_alpha, mask_beta=settings.mask_beta,
         mask_mode=settings.mask_mode)
     permutation.check(manifest.seq_len)
@@ -72,7 +75,8 @@ def choose_permutation(settings: PretrainingSettings, manifest: AnyManifest,
 
 def held_out_manifest(settings: PretrainingSettings,
                       manifest: AnyManifest) -> Optional[AnyManifest]:
-    """The manifest of the held-out records, checked to be cut like the training records."""
+    """The manifest of the held-out records; their sequences must have the training records'
+    shape."""
     if not settings.eval_record_info_dir:
         return None
     held_out: AnyManifest
