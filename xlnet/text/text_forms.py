@@ -52,11 +52,6 @@ def events_of(texts: Iterable[Any], settings: InputSettings, bad: Any,
             "book": _from_book}[settings.text_format](texts, bad)
 
 
-def blank_ends_documents(settings: Any, form: Form) -> bool:
-    """Whether a blank line ends a document."""
-    return form.kind == "text" and settings.text_format in ("lines", "paragraphs")
-
-
 def _from_lines(texts, _):
     """A sentence a line, a blank line between documents."""
     for offset, text in texts:
