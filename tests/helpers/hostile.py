@@ -31,7 +31,7 @@ from xlnet.tasks.features import encoding
 from xlnet.tasks.files import json_stream, parsing
 from xlnet.tasks.types import custom
 from xlnet.text import corpus, reading, recognition
-from xlnet.text.sentences import sentences_and_joints, split_sentences
+from xlnet.text.sentences import sentences_and_joints
 from xlnet.tokenization.offsets import Aligner
 from xlnet.tokenization.tokenizer import Tokenizer, clean_lines, clean_text
 
@@ -131,7 +131,7 @@ def offsets(texts, place):
 
 def sentences(text, place):
     """Joined, they are the text, except for spaces between them."""
-    found = split_sentences(text)
+    found = [sentence for sentence, _ in sentences_and_joints(text)]
     assert all(sentence and sentence == sentence.strip() for sentence in found)
     assert "".join("".join(found).split()) == "".join(text.split())
     joined = "".join(("" if is_joined else " ") + sentence
@@ -379,7 +379,7 @@ READERS = {
     "cleaning": lambda place: lambda text: clean_lines([text]),
     "encoding": lambda place: lambda text: place.tokenizer.encode_lines([text]),
     "offsets": lambda place: lambda text: place.aligner.encode([text]),
-    "sentences": lambda place: split_sentences,
+    "sentences": lambda place: sentences_and_joints,
     "streams": _stream_of,
     "gzip": functools.partial(_stream_of, name="text.txt.gz", pack=gzip.compress),
     "TSV": lambda place: _table_of(place, "train.tsv"),

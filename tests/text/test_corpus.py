@@ -171,18 +171,6 @@ def test_a_pass_does_not_show_where_files_were_cut(monkeypatch):
     assert seen[0] != text.tolist() and seen == seen[:1] * 4
 
 
-@pytest.mark.parametrize("sizes", [[25, 0, 10, 11], [3, 4, 3, 10], [46]])
-def test_blocks_consist_of_pieces_of_chunks(monkeypatch, sizes):
-    monkeypatch.setattr(corpus, "BLOCK_TOKENS", 10)
-    layout = corpus.Layout(None, sizes, seed=0)
-    text = [(chunk, place) for chunk, size in enumerate(sizes) for place in range(size)]
-    chunks = [range(size) for size in sizes]
-    pieces = [layout.pieces(*text_of(block, chunks)) for block in range(len(layout.block_begins))]
-    assert [(chunk, place) for block in pieces for chunk, begin, end in block
-            for place in range(begin, end)] == text
-    assert {sum(end - begin for _, begin, end in block) for block in pieces[:-1]} <= {10}
-
-
 @pytest.mark.parametrize("number", [0, 1])
 def test_the_first_pass_reads_no_more_than_it_is_asked_for(monkeypatch, number):
     """Else each of many streams would read whole blocks for a small part of one."""

@@ -633,21 +633,13 @@ def test_beam_reads_and_writes_remote_files(beam, settings, small_pieces):
                                                        m.size_in_bytes) for m in part])
                     for pattern, part in zip(patterns, found)]
 
-        def create(self, path, *arguments, **how):
-            return local.create(self, below(path), *arguments, **how)
-
-        def open(self, path, *arguments, **how):
-            return local.open(self, below(path), *arguments, **how)
-
-        def exists(self, path):
-            return local.exists(self, below(path))
-
-        def mkdirs(self, path):
-            local.mkdirs(self, below(path))
-
         def rename(self, sources, targets):
             local.rename(self, list(map(below, sources)), list(map(below, targets)))
 
+    def moved_below(method):
+        return lambda self, path, *arguments, **how: method(self, below(path), *arguments, **how)
+    for name in ("create", "open", "exists", "mkdirs"):
+        setattr(Box, name, moved_below(getattr(local, name)))
     with open(settings.input_glob, "rb") as f, open(below("box://a.txt"), "wb") as plain, \
             gzip.open(below("box://b.txt.gz"), "wb") as packed:
         text = f.read()

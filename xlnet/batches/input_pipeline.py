@@ -83,7 +83,6 @@ def pretraining_batches(directory: str, manifest: Union[Manifest, LegacyManifest
     first_round, first_window = source.place(start_step)
     last_round = np.iinfo(np.int64).max if epochs is None else epochs * source.groups
     together = max(1, SAMPLED_TOGETHER // (source.num_rows * manifest.seq_len))
-    sampling = _Sampling(permutation, special_ids, seed, source, legacy_word_start)
 
     @_as_written
     def one_round(round_index):
@@ -97,9 +96,24 @@ def pretraining_batches(directory: str, manifest: Union[Manifest, LegacyManifest
     def read(round_index, window):
         return round_index, window, source.parse(round_index % source.groups, window)
 
+    def targets(round_index, window, *values):
+        features = dict(zip(source.sampled_from, values))
+        epoch, group = divmod(int(round_index), source.groups)
+        random = permutations.Random(seed, epoch, np.tile(source.streams(group), len(window)),
+                                     np.repeat(window, source.num_rows))
+        return source.targets(random, features, np.isin(features["input"], special_ids),
+                              permutation, legacy_word_start)
+
     @_as_written
     def sample(round_index, window, parsed):
-        return _by_step(dict(parsed, **sampling(parsed, round_index, window)), source.num_rows)
+        sampled = tf.numpy_function(
+            targets, [round_index, window] + [parsed[name] for name in source.sampled_from],
+            [tf.int32, tf.int32, tf.float32])
+        widths = [manifest.seq_len] + 2 * [permutation.num_predict]
+        return _by_step(dict(parsed, **{
+            name: tf.ensure_shape(value, [None, width])
+            for name, value, width in zip(permutations.Sampled._fields, sampled, widths)}),
+            source.num_rows)
 
     # Each map works one call ahead; two calls at a time wait for Python's lock, and are slower.
     return _ahead(tf.data.Dataset.range(first_round, last_round).flat_map(one_round)
@@ -254,35 +268,6 @@ class _LegacySource(_Source):
         return permutations.arrange(random, is_target, is_special, permutation)
 
 
-class _Sampling:
-    """Samples targets and orders of parsed windows: rank [N,Q], positions and weights [N,P]."""
-
-    def __init__(self, permutation, special_ids, seed, source, legacy_word_start):
-        self._permutation = permutation
-        self._legacy_word_start = legacy_word_start
-        self._special_ids = special_ids
-        self._seed = seed
-        self._source = source
-
-    def __call__(self, parsed, round_index, window):
-        """`round_index` counts through the epochs. window: [N/R], indices within the round."""
-        sampled = tf.numpy_function(
-            self._sample, [round_index, window] + [parsed[n] for n in self._source.sampled_from],
-            [tf.int32, tf.int32, tf.float32])
-        widths = [parsed["input"].shape[1]] + 2 * [self._permutation.num_predict]
-        return {name: tf.ensure_shape(value, [None, width])
-                for name, value, width in zip(permutations.Sampled._fields, sampled, widths)}
-
-    def _sample(self, round_index, window, *values):
-        features = dict(zip(self._source.sampled_from, values))
-        epoch, group = divmod(int(round_index), self._source.groups)
-        streams = np.tile(self._source.streams(group), len(window))
-        random = permutations.Random(self._seed, epoch, streams,
-                                     np.repeat(window, self._source.num_rows))
-        return self._source.targets(random, features, np.isin(features["input"], self._special_ids),
-                                    self._permutation, self._legacy_word_start)
-
-
 def for_replicas(dataset: tf.data.Dataset, replicas: int) -> tf.data.Dataset:
     """Cuts batches into those of a host's replicas, which take them in turn.
 
@@ -355,37 +340,29 @@ def finetuning_batches(path: str, features: Sequence[Feature], *, batch_size: in
 
 
 def _shuffled_pools(path, size, seed, first_pool):
-    """An endless dataset of pools, (index int64 [size], serialized string [size])."""
-    records = _Shuffled(path, size, seed)
+    """An endless dataset of pools, (index int64 [size], serialized string [size]).
+
+    Each epoch has a uniformly random order that is a function of (seed, epoch), so a pool can be
+    read without those before it. Only the order is in memory, 8 bytes a record, not the records.
+    """
+    records = tfrecord.EqualRecords(path)
+
+    @functools.lru_cache(maxsize=2)             # a pool may have records of two epochs
+    def order(epoch):
+        return np.random.default_rng([seed, epoch]).permutation(len(records))
+
+    def read(pool_index):
+        epochs, places = np.divmod(int(pool_index) * size + np.arange(size), len(records))
+        numbers = np.concatenate([order(int(epoch))[places[epochs == epoch]]
+                                  for epoch in np.unique(epochs)])
+        return numbers, np.array(records.read(numbers), object)
 
     @_as_written
-    def read(pool_index):
-        index, serialized = tf.numpy_function(records, [pool_index], [tf.int64, tf.string])
+    def pool(pool_index):
+        index, serialized = tf.numpy_function(read, [pool_index], [tf.int64, tf.string])
         return tf.ensure_shape(index, [size]), tf.ensure_shape(serialized, [size])
 
-    return tf.data.Dataset.range(first_pool, np.iinfo(np.int64).max).map(read)
-
-
-class _Shuffled:
-    """The records of a file, `size` at a time, in a uniformly random order for each epoch.
-
-    The order is a function of (seed, epoch), so a pool can be read without those before it. Only
-    the order is in memory, 8 bytes a record, not the records.
-    """
-
-    def __init__(self, path, size, seed):
-        self._records = tfrecord.EqualRecords(path)
-        self._size = size
-        self._order = functools.lru_cache(maxsize=2)(     # a pool may lie across two epochs
-            lambda epoch: np.random.default_rng([seed, epoch]).permutation(len(self._records)))
-
-    def __call__(self, pool_index):
-        """The numbers of a pool's records, int64 [size], and their data, bytes [size]."""
-        place = int(pool_index) * self._size + np.arange(self._size)
-        epochs, places = np.divmod(place, len(self._records))
-        numbers = np.concatenate([self._order(int(epoch))[places[epochs == epoch]]
-                                  for epoch in np.unique(epochs)])
-        return numbers, np.array(self._records.read(numbers), object)
+    return tf.data.Dataset.range(first_pool, np.iinfo(np.int64).max).map(pool)
 
 
 def _lengths(input_mask, row_length):

@@ -212,7 +212,8 @@ def sample_targets(random: Random, is_special: np.ndarray, word_start: np.ndarra
     from place 1 on picks tokens 3 and 0: word 01 is cut.
 
     Args:
-      is_special, word_start: bool [B,T]. budget: int [B].
+      is_special, word_start: bool [B,T].
+      budget: int [B].
 
     Returns:
       bool [B,T].

@@ -38,13 +38,10 @@ class ExampleBytes:
         count = len(next(iter(columns.values())))
         view = np.tile(np.frombuffer(self._empty, np.uint8), [count, 1])    # [n,R]
         for name, values in columns.items():
-            view[:, self._slots[name]] = self._payload(name, values).reshape(count, -1)
+            numbers = np.ascontiguousarray(values, "<f4").view(np.uint8) \
+                if self._layout[name].dtype == "float" else self._varints[values]
+            view[:, self._slots[name]] = numbers.reshape(count, -1)
         return [row.tobytes() for row in view]
-
-    def _payload(self, name, values):
-        if self._layout[name].dtype == "float":
-            return np.ascontiguousarray(values, "<f4").view(np.uint8)
-        return self._varints[values]
 
 
 @functools.lru_cache(maxsize=1)

@@ -28,7 +28,7 @@ from xlnet import files, lock
 from xlnet.errors import UserError
 from xlnet.records.manifest import FORMAT_VERSION, MANIFEST_NAME, Manifest, in_todays_units
 from xlnet.settings.data import WINDOW_SPECIAL_TOKENS, CorpusSettings
-from xlnet.text import corpus, reading, recognition, record_writer, token_store, windows
+from xlnet.text import corpus, reading, record_writer, token_store, windows
 from xlnet.text.processes import in_processes
 from xlnet.text.token_store import Made, TokenStore
 from xlnet.tokenization.tokenizer import SPIECE_NAME, Tokenizer
@@ -123,7 +123,7 @@ def plan_job(settings: CorpusSettings) -> Job:
     chunks = reading.cut(paths, None, settings.json_field, settings.encoding)
     own = tuple(split_chunks(chunks, settings.num_task)[settings.task])
     if not own:
-        raise UserError("input_glob: no text in %s" % recognition.some_of(paths) + (
+        raise UserError("input_glob: no text in %s" % reading.some_of(paths) + (
             " for task %d of %d" % (settings.task, settings.num_task) if chunks else ""))
     _log.info(reading.in_words(chunks, settings))
     return Job(settings, task_directory(settings), own,
@@ -376,20 +376,16 @@ def make_manifest(job: Job, plan: windows.StreamPlan, made: Sequence[Made],
     for each in made:
         counts.update(each.counts)
     found = {name: counts.pop(name, 0) for name in corpus.COUNTS}
+    # Of each part in a pass; later tokens are in no window.
+    used = (plan.windows - 1) * settings.reuse_len + settings.seq_len - WINDOW_SPECIAL_TOKENS
     return Manifest(
         vocab_size=tokenizer.vocab_size, sp_model=SPIECE_NAME, sp_model_sha256=tokenizer.sha256,
         uncased=tokenizer.uncased, keep_accents=tokenizer.keep_accents, seq_len=settings.seq_len,
         reuse_len=settings.reuse_len, bi_data=settings.bi_data, num_streams=plan.num_streams,
         num_passes=settings.num_passes, windows_per_stream=plan.windows * settings.num_passes,
-        seed=settings.seed, dropped=dropped_tokens(settings, plan, found["tokens"]),
+        seed=settings.seed, dropped=found["tokens"] - plan.parts * used,
         skipped=dict(sorted(counts.items())), streams=tuple(streams),
         made_from=described(job, made), **found)
-
-
-def dropped_tokens(settings: CorpusSettings, plan: windows.StreamPlan, num_tokens: int) -> int:
-    """Tokens at the ends of parts that no window of a pass has."""
-    used = (plan.windows - 1) * settings.reuse_len + settings.seq_len - WINDOW_SPECIAL_TOKENS
-    return num_tokens - plan.parts * used
 
 
 def vouching(job: Job) -> list[str]:

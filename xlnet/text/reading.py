@@ -14,6 +14,7 @@ memory.
 from __future__ import annotations
 
 import codecs
+import collections
 import contextlib
 import dataclasses
 import glob
@@ -32,8 +33,8 @@ from xlnet import encodings, files
 from xlnet.errors import UserError
 from xlnet.settings.data import InputSettings
 from xlnet.text import recognition
-from xlnet.text.recognition import JSON, RECORDS, TABLE, TEXT, Form
-from xlnet.text.text_forms import LONGEST_LINE, End, blank_ends_documents, events_of, from_json
+from xlnet.text.recognition import ARTICLES, JSON, RECORDS, TABLE, TEXT, Form
+from xlnet.text.text_forms import LONGEST_LINE, End, events_of, from_json
 
 SMALLEST_CHUNK, LARGEST_CHUNK = 1 << 8, 1 << 22      # [bytes]
 LONGEST_RECORD = 1 << 24     # [bytes] a line of .jsonl is a document: the longest novels fit
@@ -138,8 +139,20 @@ def cut(paths: Sequence[str], chunk_bytes: Optional[int] = None,
 
 def in_words(chunks: Sequence[Chunk], settings: InputSettings) -> str:
     """How each file is read, in one line."""
-    return recognition.in_words({chunk.path: chunk.form for chunk in chunks}.items(),
-                                settings.json_field, settings.text_format)
+    words = {TEXT: "text (text_format %s)" % settings.text_format,
+             RECORDS: "JSON lines (field %s)" % settings.json_field,
+             JSON: "JSON (field %s)" % settings.json_field,
+             TABLE: "CSV (column %s)" % settings.json_field, ARTICLES: "WikiExtractor's articles"}
+    names: dict[str, list[str]] = collections.defaultdict(list)
+    for path, form in {chunk.path: chunk.form for chunk in chunks}.items():
+        how = words[form.kind] + ", lines ending in CR" * form.ends_in_cr
+        names[how].append(os.path.basename(path))
+    return "input: " + "; ".join("%s as %s" % (some_of(group), how) for how, group in names.items())
+
+
+def some_of(names: Sequence[str]) -> str:
+    """The name of one file; the number and the first name of several."""
+    return names[0] if len(names) == 1 else "%d files (%s, ...)" % (len(names), names[0])
 
 
 def _chunk_bytes(total):
@@ -300,8 +313,9 @@ def read_chunk(chunk: Chunk, settings: InputSettings, skipped: Counter[str],
             events = from_json(f, settings, bad)
         else:
             # A document begins where the one before ends, even in a chunk of blank lines.
-            may_be_blank = begin > 0 and (settings.split == "all" or not blank_ends_documents(
-                settings, form))
+            blank_ends_documents = form.kind == TEXT and settings.text_format in (
+                "lines", "paragraphs")
+            may_be_blank = begin > 0 and (settings.split == "all" or not blank_ends_documents)
             texts = _texts(f, longest, bad, may_be_blank, stand_alone=form.kind == RECORDS)
             events = events_of(texts, settings, bad, form)
         events = _owned(events, begin, end) if settings.split == "all" else _select(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import collections
 import contextlib
 import csv
 import gzip
@@ -13,7 +12,6 @@ import json
 import os
 import re
 import zlib
-from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Optional
 
 from xlnet import files, tables
@@ -140,20 +138,3 @@ def _has_width(names, rows, is_cut):
     """Whether rows have a cell for each of several names; is_cut: the last may be incomplete."""
     return len(names) > 1 and bool(rows) and names == list(map(str.strip, names)) and all(
         len(row) == len(names) for row in (rows[:-1] if is_cut else rows))
-
-
-def in_words(found: Iterable[tuple[str, Form]], field: str, text_format: str) -> str:
-    """How each file, of path and form, is read, in one line."""
-    words = {TEXT: "text (text_format %s)" % text_format, RECORDS: "JSON lines (field %s)" % field,
-             JSON: "JSON (field %s)" % field, TABLE: "CSV (column %s)" % field,
-             ARTICLES: "WikiExtractor's articles"}
-    names: dict[str, list[str]] = collections.defaultdict(list)
-    for path, form in found:
-        names[words[form.kind] + ", lines ending in CR" * form.ends_in_cr].append(
-            os.path.basename(path))
-    return "input: " + "; ".join("%s as %s" % (some_of(group), how) for how, group in names.items())
-
-
-def some_of(names: Sequence[str]) -> str:
-    """The name of one file; the number and the first name of several."""
-    return names[0] if len(names) == 1 else "%d files (%s, ...)" % (len(names), names[0])

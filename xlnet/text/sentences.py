@@ -54,21 +54,18 @@ _DOTTED = re.compile(r"(?:[^\W\d]{1,3}\.)+[^\W\d]{1,3}")
 _LONGEST_WORD = 16           # an abbreviation or a number is shorter
 
 
-def split_sentences(text: str) -> list[str]:
-    """Returns the sentences of a text, stripped; only the spaces between them are lost."""
-    return [sentence for sentence, _ in sentences_and_joints(text)]
-
-
 def sentences_and_joints(text: str) -> list[tuple[str, bool]]:
-    """Returns (sentence, whether it follows the one before without a space) of each."""
+    """Returns the sentences of a text, stripped, and whether each one follows the one before
+    without a space; only spaces between them are lost."""
     found: list[tuple[str, bool]] = []
-    before = " "
+    before, last = " ", 0           # the character before, where the last sentence begins
     for begin, end in _bounds(text):
         sentence = text[begin:end].strip()
         if sentence == EOP and found:
-            found[-1] = (found[-1][0] + sentence, found[-1][1])
+            found[-1] = (text[last:end].strip(), found[-1][1])
         elif sentence:
             found.append((sentence, not (before.isspace() or text[begin].isspace())))
+            last = begin
         before = text[end - 1:end] or before
     return found
 

@@ -52,11 +52,6 @@ def events_of(texts: Iterable[Any], settings: InputSettings, bad: Any,
             "book": _from_book}[settings.text_format](texts, bad)
 
 
-def blank_ends_documents(settings: Any, form: Form) -> bool:
-    """Whether a blank line ends a document."""
-    return form.kind == "text" and settings.text_format in ("lines", "paragraphs")
-
-
 def _from_lines(texts, _):
     """A sentence a line, a blank line between documents."""
     for offset, text in texts:
@@ -219,16 +214,7 @@ def _with_next(texts):
 
 
 def _from_book(texts, bad):
-    """Hard-wrapped paragraphs between blank lines; a file or a form feed's part is a document."""
-    for offset, text in _paragraphs(texts, bad):
-        if text is None:
-            yield End(offset)
-        else:
-            yield from _sentences(offset, text)
-
-
-def _paragraphs(texts, bad):
-    """Yields (offset, text) of each paragraph, joined, and (offset, None) for a form feed.
+    """Hard-wrapped paragraphs between blank lines; a file or a form feed's part is a document.
 
     A paragraph begins at its first line that is not blank, bad or good: the line before a chunk
     decides whether its first line begins one.
@@ -237,11 +223,10 @@ def _paragraphs(texts, bad):
     lines: list[str] = []
     for offset, text in _book_lines(texts):
         if text in ("", "\f"):
-            if lines:
-                yield first, _join(lines)
+            yield from _sentences(first, _join(lines))
             first, lines, size = None, [], 0
             if text:
-                yield offset, None
+                yield End(offset)
             continue
         first = offset if first is None else first
         if first < bad.begin and offset >= bad.end:
@@ -253,8 +238,7 @@ def _paragraphs(texts, bad):
             lines = []
             bad.add(first, "paragraph too long", "a paragraph of more than %d characters, "
                     "expected blank lines between paragraphs (text_format=book)" % LONGEST_LINE)
-    if lines:
-        yield first, _join(lines)
+    yield from _sentences(first, _join(lines))
 
 
 def _book_lines(texts):

@@ -170,8 +170,9 @@ def piece_shapes(tokenizer: Tokenizer) -> np.ndarray:
     """The `piece_shape` of each piece of a vocabulary, int32 [V,3]; that of <unk> means nothing."""
     pieces = [tokenizer.id_to_piece(id) for id in range(tokenizer.vocab_size)]
     shapes = np.array([piece_shape(piece) for piece in pieces], np.int32)
-    for id in tokenizer.byte_ids:
-        shapes[id] = _byte_shape(pieces[id])
+    for id in tokenizer.byte_ids:       # "<0xE4>": a first byte represents all of its character
+        is_later = int(pieces[id][3:5], 16) & 0xC0 == 0x80
+        shapes[id] = 0 if is_later else 1, 0, 0
     return shapes
 
 
@@ -180,12 +181,6 @@ def piece_shape(piece: str) -> tuple[int, int, int]:
     before = len(piece) - len(piece.lstrip(WORD_START))
     after = len(piece) - len(piece.rstrip(WORD_START)) if before < len(piece) else 0
     return len(piece), before, after
-
-
-def _byte_shape(piece):
-    """The `piece_shape` of "<0xE4>": the first byte of a character represents all of it."""
-    is_later = int(piece[3:5], 16) & 0xC0 == 0x80
-    return 0 if is_later else 1, 0, 0
 
 
 # ---- spans ----

@@ -158,12 +158,16 @@ class Tokenizer:
         self._read_special_ids()
         self.byte_ids = tuple(id for id, piece in enumerate(self._pieces)
                               if piece.startswith("<0x") and self._model.is_byte(id))
-        self.is_special = self._find_special()
+        special = {self.unk_id, self.cls_id, self.sep_id, self.eod_id,
+                   self.pad_id, self.mask_id, self.eop_id}
+        self.is_special = np.array([id in special or self._model.is_control(id)
+                                    for id in range(self.vocab_size)])
         self.is_word_start = self.is_special | np.array([begins_word(p) for p in self._pieces])
         self.is_punctuation = np.array([is_punctuation(piece) for piece in self._pieces])
         self.is_legacy_word_start = np.array([begins_legacy_word(p) for p in self._pieces])
         self.split_pieces = {piece: self._split_digit_comma(piece)
-                             for piece in self._pieces if _is_digit_comma(piece)}
+                             for piece in self._pieces
+                             if len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit()}
         to_id = self._model.piece_to_id
         self.split_ids = {to_id(piece): to_id(parts)
                           for piece, parts in self.split_pieces.items()}
@@ -273,12 +277,6 @@ class Tokenizer:
         self.unk_id = self._model.unk_id()
         self.cls_id, self.sep_id, self.eod_id = [known[name] for name in _REQUIRED]
         self.pad_id, self.mask_id, self.eop_id = [known.get(name) for name in _OPTIONAL]
-
-    def _find_special(self):
-        special = {self.unk_id, self.cls_id, self.sep_id, self.eod_id,
-                   self.pad_id, self.mask_id, self.eop_id}
-        return np.array([id in special or self._model.is_control(id)
-                         for id in range(self.vocab_size)], dtype=bool)
 
     def _split_commas(self, ids, lengths):
         """The rule for commas after digits, on the arrays of `encode_to_array`."""
@@ -439,7 +437,3 @@ def is_text(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _is_digit_comma(piece):
-    return len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit()
