@@ -78,7 +78,8 @@ def targets(ids, direction, is_special, tokenizer, rule, seed):
         part = slice(low, low + SOME)
         numbers = np.arange(len(ids))[part]
         random = permutation.Random(seed, 0, np.zeros_like(numbers), numbers)
-        drawn = permutation.draw(random, is_special[part], word_start[part], direction[part], rule)
+        drawn = permutation.sample(random, is_special[part], word_start[part], direction[part],
+                                   rule)
         row, slot = np.nonzero(drawn.weights)
         is_target[numbers[row], drawn.positions[row, slot]] = True
     return is_target

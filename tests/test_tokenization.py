@@ -45,15 +45,11 @@ def test_golden_cleaning():
 
 
 def test_golden_pieces_and_ids(released):
-    for case in CASES:
-        model = released[case["lower"]]
-        assert model.pieces(case["text"]) == case["pieces"], case
-        assert model.ids(case["text"]) == case["ids"], case
-
-
-def test_golden_ids_of_all_lines_at_once(released):
     for lower, model in released.items():
         cases = [case for case in CASES if case["lower"] == lower]
+        for case in cases:
+            assert model.pieces(case["text"]) == case["pieces"], case
+            assert model.ids(case["text"]) == case["ids"], case
         assert model.encode_lines([case["text"] for case in cases]) == [
             case["ids"] for case in cases]
 
@@ -145,8 +141,8 @@ def test_ids_as_array_are_those_of_each_line(tiny):
         assert ids.tolist() == sum(expected, []) and tiny.encode_lines(lines) == expected
     many = odd_lines(2 * tokenizer._BATCH_LINES + 1, 1)
     assert tiny.encode_lines(many) == [tiny.ids(line) for line in many]
-    for array in tiny.encode_to_array([]):
-        assert array.shape == (0,)
+    assert [array.shape for array in tiny.encode_to_array([])] == [(0,)] * 2
+    assert tiny.encode_lines([]) == []
 
 
 def test_special_ids_are_found_by_name(tiny):
@@ -168,11 +164,8 @@ def test_digit_and_comma_in_one_piece_are_split(tiny):
     assert "".join(pieces).replace(tokenizer.WORD_START, " ") == " 1 3, 13, a"
 
 
-def test_encode_lines_equals_one_by_one(tiny):
-    lines = ["the cat", "", "Ünknown 13, dogs", "  in 3, rivers ", "<eop>"]
-    assert tiny.encode_lines(lines) == [tiny.ids(line) for line in lines]
-    assert tiny.encode_lines(lines)[1] == [] and tiny.encode_lines([]) == []
-    for line in lines:
+def test_ids_are_those_of_the_pieces(tiny):
+    for line in ["the cat", "", "Ünknown 13, dogs", "  in 3, rivers ", "<eop>"]:
         assert tiny.ids(line) == plain(tiny).piece_to_id(tiny.pieces(line))
 
 
@@ -190,10 +183,10 @@ def test_cleaning_goes_with_the_model(tiny, tmp_path):
     assert t.uncased and t.keep_accents and t.sha256 == tiny.sha256
     assert t.clean("ÄRA") == "ära" != tiny.clean("ÄRA") == "ARA"
     assert Tokenizer(copy, uncased=True).uncased
-    # The same model elsewhere, without its description, told where a checkpoint keeps it.
-    for beside in (tmp_path / "kept", tmp_path / "kept" / "model.ckpt-7",
-                   tmp_path / "kept" / "latest"):
-        descriptions = tokenizer.descriptions_beside(None, str(tmp_path), str(beside))
+    # The same model elsewhere, with the description of a checkpoint.
+    for checkpoint in ("", "model.ckpt-7", "latest"):
+        descriptions = tokenizer.descriptions_beside(None, str(tmp_path),
+                                                     str(tmp_path / "kept" / checkpoint))
         assert Tokenizer(tiny.path, descriptions=descriptions).keep_accents
 
 
@@ -234,28 +227,17 @@ def test_tokenizer_can_be_sent_to_another_process(tiny):
     assert pickle.loads(pickle.dumps(tiny)).ids("the 3, cat") == tiny.ids("the 3, cat")
 
 
-def test_file_that_is_no_model(tmp_path):
-    for name, content in (("text", b"hello\n"), ("nothing", b""), ("zeros", bytes(100))):
-        path = tmp_path / name
-        path.write_bytes(content)
-        with pytest.raises(UserError) as e:
-            Tokenizer(str(path))
-        assert str(path) in str(e.value) and "not a SentencePiece model" in str(e.value)
-        assert "\n" not in str(e.value)
-
-
-def test_missing_file(tmp_path):
-    path = str(tmp_path / "none.model")
-    with pytest.raises(UserError, match="no such file") as e:
-        Tokenizer(path)
-    assert path in str(e.value)
-
-
-def test_all_missing_pieces_are_named(tmp_path):
-    path = train_tiny_model(tmp_path / "m", ["<sep>", "<pad>"], ())
-    with pytest.raises(UserError, match="missing <cls>, <eod>;") as e:
-        Tokenizer(path)
-    assert path in str(e.value) and "\n" not in str(e.value)
+def test_a_file_that_is_not_a_vocabulary_is_named(tmp_path):
+    (tmp_path / "text").write_bytes(b"hello\n")
+    (tmp_path / "nothing").write_bytes(b"")
+    (tmp_path / "zeros").write_bytes(bytes(100))
+    train_tiny_model(tmp_path / "other", ["<sep>", "<pad>"], ())
+    for name, message in (("text", "not a SentencePiece model"), ("zeros", "not a SentencePiece"),
+                          ("nothing", "not a SentencePiece model"), ("none", "no such file"),
+                          ("other", "missing <cls>, <eod>;")):
+        with pytest.raises(UserError, match=message) as e:
+            Tokenizer(str(tmp_path / name))
+        assert str(tmp_path / name) in str(e.value) and "\n" not in str(e.value)
 
 
 # --- Words

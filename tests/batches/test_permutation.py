@@ -49,10 +49,10 @@ def mirrored(is_special, word_start):
 
 
 def draw(rows, settings=SETTINGS, seed=0, direction=0, of=None):
-    """Draws `rows` windows of one text; returns `Drawn` and the targets, bool [rows,Q]."""
+    """Draws `rows` windows of one text; returns `Sampled` and the targets, bool [rows,Q]."""
     is_special, word_start = [np.tile(array, (rows, 1)) for array in of or text()]
-    drawn = permutation.draw(Random(seed, 0, np.arange(rows), np.zeros(rows, int)), is_special,
-                             word_start, np.full(rows, direction), settings)
+    drawn = permutation.sample(Random(seed, 0, np.arange(rows), np.zeros(rows, int)), is_special,
+                               word_start, np.full(rows, direction), settings)
     picked = np.zeros(is_special.shape, bool)
     used = np.nonzero(drawn.weights)
     picked[used[0], drawn.positions[used]] = True
@@ -114,8 +114,8 @@ def test_draws_do_not_depend_on_the_batch():
     is_special, word_start = text()
     together, _ = draw(5)
     for row in (3, 0):
-        alone = permutation.draw(Random(0, 0, [row], [0]), is_special[None], word_start[None], [0],
-                                 SETTINGS)
+        alone = permutation.sample(Random(0, 0, [row], [0]), is_special[None], word_start[None],
+                                   [0], SETTINGS)
         for one, all_rows in zip(alone, together):
             np.testing.assert_array_equal(one[0], all_rows[row])
 

@@ -83,6 +83,9 @@ MUTANTS = (
     (WINDOWS, "    words[sentences] = True\n", "", "text/test_windows text/test_corpus"),
     ("records/tfrecord", "0xa282ead8", "0xa282ead9",
      "records/test_manifest text/test_record_writer"),
+    ("serving/generation", "padding=padding)[:, 0]", "padding=None)[:, 0]",
+     "serving/test_generation"),
+    ("serving/language_model", " or reading.size != self._size", "", "serving/test_generation"),
     ("serving/server/gathering", "range(part.size)])", "range(part.size)][::-1])", SERVER),
     ("serving/server/saved_model", "max(versions, key=int)", "max(versions)", SERVER),
 )

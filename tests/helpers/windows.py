@@ -1,5 +1,7 @@
 """Small texts as tokens, and their windows."""
 
+import types
+
 import numpy as np
 
 from xlnet.text import windows
@@ -11,6 +13,18 @@ IS_WORD_START = np.arange(1000) % 3 != 0       # ids divisible by 3 continue a w
 IS_WORD_START[:9] = True
 STANDS_ALONE = np.isin(np.arange(1000), (SEP, CLS, EOD, EOP))
 VOCABULARY = windows.Vocabulary(IS_WORD_START, STANDS_ALONE, SEP, CLS)
+
+
+def _encode(lines):
+    """An id for each character but spaces: 10 and its code."""
+    ids = [[10 + ord(c) for c in line.replace(" ", "")] for line in lines]
+    return np.array(sum(ids, []), np.int32), np.array([len(line) for line in ids], np.int64)
+
+
+TOKENIZER = types.SimpleNamespace(
+    sep_id=SEP, cls_id=CLS, eod_id=EOD, eop_id=EOP, unk_id=10 + ord("?"), vocab_size=1000,
+    encode_to_array=_encode, sha256="a", uncased=False, keep_accents=False,
+    ids_without_mark=np.arange(1000))
 
 
 def make_tokens(ids, sentence_lengths):
@@ -32,5 +46,5 @@ def readings(tokens):
 def all_segments(reading, seed=0, seq_len=SEQ_LEN, reuse_len=REUSE_LEN):
     count = windows.count_windows(len(reading.ids), seq_len, reuse_len)
     begins = reuse_len * np.arange(count)
-    return begins, windows.draw_segments(reading, begins, seq_len, reuse_len,
-                                         np.random.default_rng(seed))
+    return begins, windows.sample_segments(reading, begins, seq_len, reuse_len,
+                                           np.random.default_rng(seed))

@@ -36,14 +36,14 @@ def sequences(draw):
 
 
 def sample(length, permutation, direction, is_pair, seed):
-    """ids and segments [Q], and `Drawn` of one sequence: the context, then A <sep> B <sep> <cls>,
+    """ids and segments [Q], and `Sampled` of one sequence: the context, then A <sep> B <sep> <cls>,
     or A <sep> <cls>."""
     random = np.random.RandomState(seed)
     specials = [length - 2, length - 1] + [random.randint(permutation.reuse_len + 1,
                                                           length - 3)] * is_pair
     is_special = np.isin(np.arange(length), specials)
     segments = np.arange(length) > specials[-1] if is_pair else np.zeros(length)
-    return random.randint(9, VOCABULARY, length), segments, is_special, permutations.draw(
+    return random.randint(9, VOCABULARY, length), segments, is_special, permutations.sample(
         permutations.Random(seed, 0, [0], [0]), is_special[None], random.rand(1, length) < .6,
         np.array([direction]), permutation)
 

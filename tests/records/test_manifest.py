@@ -25,8 +25,10 @@ def directory(tmp_path):
 
 
 def rewrite(directory, **changes):
+    """Changes values of the manifest, or removes those that are "gone"."""
     path = directory / MANIFEST_NAME
-    path.write_text(json.dumps(dict(json.loads(path.read_text()), **changes)))
+    values = dict(json.loads(path.read_text()), **changes)
+    path.write_text(json.dumps({name: value for name, value in values.items() if value != "gone"}))
 
 
 def test_what_is_written_is_read(directory):
@@ -50,13 +52,11 @@ def test_other_versions_are_refused(directory, version):
         Manifest.read(str(directory))
 
 
-@pytest.mark.parametrize("size, found", [(b"1234", "4 bytes"), (None, "no bytes")])
-def test_files_of_another_size_are_refused(directory, size, found):
-    path = directory / "a.tfrecord"
-    if size is None:
-        path.unlink()
-    else:
-        path.write_bytes(size)
+@pytest.mark.parametrize("found", ["4 bytes", "no bytes"])
+def test_files_of_another_size_are_refused(directory, found):
+    (directory / "a.tfrecord").unlink()
+    if found == "4 bytes":
+        (directory / "a.tfrecord").write_bytes(b"1234")
     with pytest.raises(UserError, match="a.tfrecord has %s, expected 5" % found):
         Manifest.read(str(directory))
 
@@ -89,6 +89,7 @@ STREAM = VALUES["streams"][0]
     (dict(streams=["a"]), r"streams\[0\]: 'a'"),
     (dict(streams=[{"file": "a"}]), r"streams\[0\]: missing fields \['bytes', 'direction'"),
     (dict(streams=[dict(STREAM, bytes="5")]), r"streams\[0\]: bytes is '5'"),
+    (dict(seq_len="gone"), r"missing fields \['seq_len'\], unexpected fields \[\]"),
     (dict(more=1), r"missing fields \[\], unexpected fields \['more'\]"),
 ])
 def test_edited_manifests_are_refused_in_one_line(directory, changes, message):
@@ -98,16 +99,7 @@ def test_edited_manifests_are_refused_in_one_line(directory, changes, message):
     assert "\n" not in str(error.value) and MANIFEST_NAME in str(error.value)
 
 
-def test_a_missing_key_is_named(directory):
-    path = directory / MANIFEST_NAME
-    values = json.loads(path.read_text())
-    del values["seq_len"]
-    path.write_text(json.dumps(values))
-    with pytest.raises(UserError, match=r"missing fields \['seq_len'\]"):
-        Manifest.read(str(directory))
-
-
-def test_remote_records_are_refused(directory):
+def test_remote_records_are_refused():
     with pytest.raises(UserError, match="gs://mine/records is remote,"):
         Manifest.read("gs://mine/records")
 
@@ -128,14 +120,11 @@ def whole(tmp_path):
     return tmp_path
 
 
-def test_whole_records_pass(whole):
-    Manifest.read(str(whole)).verify(str(whole))
-
-
 @pytest.mark.parametrize("place, message", [
     (30, "a.tfrecord: record 1: its length is damaged"), (41, "a.tfrecord: record 1 is damaged"),
     (14, "record 0 is damaged"), (2 * 24 + 23, "record 2 is damaged")])
 def test_a_damaged_record_is_named(whole, place, message):
+    Manifest.read(str(whole)).verify(str(whole))
     content = bytearray((whole / "a.tfrecord").read_bytes())
     content[place] ^= 1
     (whole / "a.tfrecord").write_bytes(content)

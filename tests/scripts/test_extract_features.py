@@ -83,7 +83,7 @@ def test_a_stopped_run_goes_on(place, model, monkeypatch):
         done = extract(place, "v.npy", rows_per_part=2, run=command.run, **{name: value})
         assert "made with other %s; remove them, or give another name" % name in done.stderr
     done = extract(place, "v.npy", rows_per_part=2)
-    assert "2 of 3 parts are there, going on\n" in done.stdout and asked[3:] == [TEXTS[4:]]
+    assert "2 of 3 parts are there, resuming\n" in done.stdout and asked[3:] == [TEXTS[4:]]
     monkeypatch.undo()
     np.testing.assert_allclose(np.load(place / "v.npy"), model.vectors(TEXTS), atol=1e-6)
     assert not (place / "v.npy.parts").exists()

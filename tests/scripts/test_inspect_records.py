@@ -324,7 +324,7 @@ def test_defaults_are_the_trainers():
     (["--window=10000"], "window is 10000 and num_windows 2, the streams in .* have windows 0 to"),
     (["--num_predict=62"], "num_predict is 62, expected at most 61 for windows of 64 tokens"),
     (["--sentence=ka", "--masks_png=m.png", "--mask_mode=legacy"],
-     "sentence: mask_mode is legacy, a rule for whole windows; leave it out"),
+     "sentence: mask_mode is legacy, a rule for complete windows; leave it out"),
     (["--mask_beta=7"], "mask_alpha is 6, expected at least mask_beta, 7"),
     (["--sentence=ka"], "sentence: it is shown in the masks plot"),
     (["--sentence=" + "ka lomi torve " * 20, "--masks_png=m.png"],

@@ -120,7 +120,8 @@ def small_sample(sample):
     """The sample with a part of its text, and of the rows to measure by."""
     folder = shutil.copytree(sample, sample.parent / "small")
     for name, size in (("train.txt", 200000), ("heldout.txt", 20000)):
-        os.truncate(folder / "pretrain" / name, size)
+        text = (folder / "pretrain" / name).read_bytes()[:size]
+        (folder / "pretrain" / name).write_bytes(text[:text.rindex(b"\n") + 1])
     for name in ("dev", "test", "test_labels"):
         path = folder / "classify" / (name + ".tsv")
         path.write_text("\n".join(path.read_text(encoding="utf-8").split("\n")[:41]) + "\n",

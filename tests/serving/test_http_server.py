@@ -202,7 +202,7 @@ def test_a_site_whose_name_leads_here_may_not_ask(saved, bound, hosts, host, sta
     ({"instances": [[0.5]], "signature_name": "ids"}, 400, "'ids' is not a list of integers"),
     ({"instances": [[0], [9]], "signature_name": "ids"}, 400, "= 9 is not in [0, 2)"),
     ({"instances": [[4294967296]], "signature_name": "ids"}, 400,
-     "row 0: 'ids' has 4294967296, which is no int32"),
+     "row 0: 'ids' has 4294967296, which is not a value of int32"),
     ({"instances": [[1], [10 ** 30]], "signature_name": "ids"}, 400,
      "row 1: 'ids' is not a list of integers"),
     ({"instances": [[0] * 11], "signature_name": "ids"}, 413, "up to 11 tokens, at most 10"),
@@ -254,24 +254,18 @@ def test_numbers_that_a_float_cannot_be():
     kind = saved_model.Input("x:0", np.dtype("float32"), (-1,))
     assert saved_model._column("x", kind, [[1, 0.1]]).tolist() == [[1, np.float32(0.1)]]
     for wrong in (1e60, float("nan")):
-        with pytest.raises(UserError, match="row 1: 'x' has .*, which is no float32"):
+        with pytest.raises(UserError, match="row 1: 'x' has .*, which is not a value of float32"):
             saved_model._column("x", kind, [[1.0], [wrong]])
 
 
-def test_a_list_with_a_long_text_takes_no_more_than_it_is_long(server):
-    row = {"text_a": "", "choices": ["a" * 100_000] + [""] * 1000}
+@pytest.mark.parametrize("signature, row, said", [
+    ("choices", {"text_a": "", "choices": ["a" * 100_000] + [""] * 1000},
+     "row 0: 'choices' has 1001 values, expected 2"),
+    ("ids", ["a" * 10_000] + [0] * 1000, "row 0: 'ids' is not a list of integers")])
+def test_a_list_with_a_long_text_takes_no_more_than_it_is_long(server, signature, row, said):
     tracemalloc.start()
-    with pytest.raises(UserError, match="row 0: 'choices' has 1001 values, expected 2"):
-        saved_model.arrays(server.model.inputs("choices"), [row])
-    assert tracemalloc.get_traced_memory()[1] < 1e6
-    tracemalloc.stop()
-
-
-def test_numbers_with_a_long_text_take_no_more_than_it_is_long():
-    kind = saved_model.Input("x:0", np.dtype("int32"), (-1,))
-    tracemalloc.start()
-    with pytest.raises(UserError, match="row 0: 'x' is not a list of integers"):
-        saved_model._column("x", kind, [["a" * 10_000] + [0] * 1000])
+    with pytest.raises(UserError, match=said):
+        saved_model.arrays(server.model.inputs(signature), [row])
     assert tracemalloc.get_traced_memory()[1] < 1e6
     tracemalloc.stop()
 

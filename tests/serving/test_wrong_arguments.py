@@ -90,6 +90,17 @@ def test_a_model_that_is_closed_while_it_is_asked(permuted):
     assert [(type(e), str(e)) for e in said] == [(xlnet.UserError, "the model is closed")] * 2
 
 
+def test_a_stream_of_a_model_that_is_closed_ends_with_an_error(permuted):
+    with xlnet.load(permuted.folder, device="cpu") as model:
+        streams = [model.stream("the", max_tokens=9, seed=1) for _ in range(2)]
+        for stream in streams:
+            next(stream)
+    for call in (*(stream.__next__ for stream in streams), lambda: model.generate("the")):
+        with pytest.raises(xlnet.UserError, match="^the model is closed$"):
+            call()
+    model.close()
+
+
 def test_numbers_of_numpy_are_numbers(model):
     assert len(model.generate("the", max_tokens=np.int64(2), temperature=np.float32(2),
                               samples=np.int32(2))) == 2

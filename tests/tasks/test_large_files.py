@@ -183,10 +183,10 @@ def test_bytes_of_another_encoding_are_found_wherever_they_are(monkeypatch):
     assert list(Lines("x", io.BytesIO(content), "cp1252"))[50] == "café"
 
 
-# ---- rows of CSV behind a fault
+# ---- rows of CSV after an error
 
 def rows_one_by_one(text):
-    """As `csv` reads the text; begun again behind the first line of each row that is no CSV."""
+    """As `csv` reads the text; begun again after the first line of each row that is not CSV."""
     lines, found, begin = text.split("\n"), [], 0
     while lines and not lines[-1].strip():
         lines.pop()
@@ -204,7 +204,7 @@ def rows_one_by_one(text):
     return found
 
 
-def test_csv_goes_on_behind_a_fault(tmp_path):
+def test_csv_continues_after_an_error(tmp_path):
     rng, faults, rows = random.Random(0), 0, 0
     for _ in range(300):
         text = "sentence,label\n" + "".join(rng.choices('a,"\n', (5, 3, 3, 4), k=30)) + "z"
@@ -230,7 +230,7 @@ def test_a_quotation_mark_that_is_not_closed_costs_one_cell(tmp_path, monkeypatc
     assert [len(row.pairs) for row in rows] == [1, 0] + [1] * 50
 
 
-def test_many_faults_take_little_memory(monkeypatch):
+def test_many_errors_take_little_memory(monkeypatch):
     tracemalloc.start()
     found = Found(("x:%d" % i, "fault %d" % (i % 1000)) for i in range(20000))
     assert tracemalloc.get_traced_memory()[0] < 20000
@@ -253,7 +253,7 @@ def test_the_standard_input_is_read_as_a_file_is(monkeypatch, tmp_path):
         assert len(piped) == 40
 
 
-def test_a_full_disk_beside_the_standard_input_is_one_line(monkeypatch):
+def test_a_full_disk_for_the_standard_input_is_one_line(monkeypatch):
     monkeypatch.setattr(row_store.tempfile, "SpooledTemporaryFile",
                         lambda *_, **__: open("/dev/full", "wb"))
     with pytest.raises(UserError, match="rows cannot be kept in .*: No space left on device"):

@@ -1,26 +1,21 @@
 """corpus: lines to marked tokens, blocks, and the order of passes."""
 
 import collections
-import types
 
 import numpy as np
 import pytest
+from helpers.windows import EOD, EOP, TOKENIZER
 
 from xlnet.errors import UserError
 from xlnet.settings.data import CorpusSettings
 from xlnet.text import corpus, reading, windows
 
-EOD, EOP = 7, 8
-
-
-def encode(lines):
-    ids = [[10 + ord(c) for c in line.replace(" ", "")] for line in lines]
-    return np.array(sum(ids, []), np.int32), np.array([len(line) for line in ids], np.int64)
-
-
-TOKENIZER = types.SimpleNamespace(sep_id=4, cls_id=3, eod_id=EOD, eop_id=EOP, unk_id=10 + ord("?"),
-                                  vocab_size=1000, encode_to_array=encode)
 A = 10 + ord("a")
+
+
+def write(path, content):
+    path.write_bytes(content)
+    return path
 
 
 def settings(**values):
@@ -44,8 +39,7 @@ def starts(tokens, bit):
 
 
 def test_sentences_and_documents_are_marked(tmp_path):
-    path = tmp_path / "a.txt"
-    path.write_bytes(b"ab\r\nc?\r\n \r\n\r\nde <eop>\r\nf")
+    path = write(tmp_path / "a.txt", b"ab\r\nc?\r\n \r\n\r\nde <eop>\r\nf")
     tokens, counts = tokenize(path)
     assert text(tokens) == [A, A + 1, A + 2, 10 + ord("?"), EOD, A + 3, A + 4, EOP, A + 5, EOD]
     assert starts(tokens, windows.SENTENCE) == [0, 2, 5, 8]
@@ -54,8 +48,7 @@ def test_sentences_and_documents_are_marked(tmp_path):
 
 
 def test_without_eod_and_with_lines_of_ids(tmp_path):
-    path = tmp_path / "a.txt"
-    path.write_bytes(b"11 12\n\n13\n14 15")
+    path = write(tmp_path / "a.txt", b"11 12\n\n13\n14 15")
     tokens, counts = tokenize(path, from_raw_text=False, use_eod=False)
     assert text(tokens) == [11, 12, 13, 14, 15]
     assert starts(tokens, windows.SENTENCE) == [0, 2, 3]
@@ -97,8 +90,7 @@ def test_a_sentence_without_tokens_leaves_no_trace():
     (b"5 1000\n", "line 1: '1000' is not a token id"),
 ])
 def test_bad_ids_are_refused_with_their_line_or_skipped(tmp_path, content, message):
-    path = tmp_path / "a.txt"
-    path.write_bytes(content)
+    path = write(tmp_path / "a.txt", content)
     with pytest.raises(UserError, match=message) as e:
         tokenize(path, from_raw_text=False)
     assert str(path) in str(e.value) and "\n" not in str(e.value)
@@ -108,8 +100,7 @@ def test_bad_ids_are_refused_with_their_line_or_skipped(tmp_path, content, messa
 
 def test_a_bad_id_in_a_table_is_named(tmp_path):
     """Its column does not have the usual name."""
-    path = tmp_path / "a.csv"
-    path.write_text("ids\n1 2\n3 x\n")
+    path = write(tmp_path / "a.csv", b"ids\n1 2\n3 x\n")
     chunk, = reading.cut([str(path)], json_field="ids")
     with pytest.raises(UserError, match="a.csv, line 3: 'x' is not a token id"):
         list(corpus.tokenize(chunk, settings(from_raw_text=False, json_field="ids"), TOKENIZER,
@@ -224,11 +215,6 @@ def chinese():
         model_writer=model, vocab_size=30, hard_vocab_limit=False, user_defined_symbols=["<eop>"],
         control_symbols=["<cls>", "<sep>", "<eod>"], num_threads=1, minloglevel=2)
     return lambda path: Tokenizer(str(write(path, model.getvalue())))
-
-
-def write(path, content):
-    path.write_bytes(content)
-    return path
 
 
 def pieces_of(tmp_path, tokenizer, content, **values):

@@ -4,7 +4,6 @@ import collections
 import concurrent.futures
 import contextlib
 import dataclasses
-import json
 import multiprocessing
 import os
 import random
@@ -26,7 +25,6 @@ from xlnet.settings.data import CorpusSettings
 from xlnet.text import merging, preparation, processes, reading
 
 CHUNK_BYTES, BLOCK_TOKENS, CELL_TOKENS = 700, 150, 200
-NO_BEAM = "Apache Beam is an extra: pip install '.[beam]'"
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +61,19 @@ def moved(settings, name, **values):
     return dataclasses.replace(settings, save_dir=directory, **values)
 
 
+def assert_as_made_at_once(settings):
+    """The records of the settings are those of a run in an empty directory."""
+    fresh = moved(settings, "fresh", overwrite=False)
+    preparation.make_records(fresh)
+    assert content(fresh.save_dir) == content(settings.save_dir)
+
+
+def make_tasks(settings, *tasks):
+    """Makes the records of tasks (default: all); returns their summaries."""
+    return [preparation.make_records(dataclasses.replace(settings, task=task))
+            for task in tasks or range(settings.num_task)]
+
+
 def make_one_stream(settings, monkeypatch):
     """A run that is stopped when it has written its first stream."""
     write_stream, written = preparation.write_stream, []
@@ -78,29 +89,30 @@ def make_one_stream(settings, monkeypatch):
             preparation.make_records(settings)
 
 
+@contextlib.contextmanager
+def renames_left(monkeypatch, count):
+    """An interrupt instead of the rename after `count` ones; yields an iterator of those left."""
+    replace, left = os.replace, iter(range(count))
+
+    def failing(source, target):
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+        replace(source, target)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "replace", failing)
+        yield left
+
+
 @pytest.mark.slow
 def test_a_job_stopped_anywhere_is_continued(settings, small_pieces, monkeypatch):
     expected = preparation.make_records(settings)
     assert expected.manifest.tokens > 3 * BLOCK_TOKENS
-    replace = os.replace
     steps = 0
     while True:
         again = moved(settings, "stopped-%d" % steps)
-        left = iter(range(steps))
-
-        def failing(source, target):
-            if next(left, None) is None:
-                raise KeyboardInterrupt
-            replace(source, target)
-
-        monkeypatch.setattr(os, "replace", failing)
-        try:
+        with contextlib.suppress(KeyboardInterrupt), renames_left(monkeypatch, steps):
             preparation.make_records(again)
             break
-        except KeyboardInterrupt:
-            pass
-        finally:
-            monkeypatch.setattr(os, "replace", replace)
         finished = [name for name in content(again.save_dir) if name.startswith("stream-")]
         assert all(content(again.save_dir)[name] == content(settings.save_dir)[name]
                    for name in finished)
@@ -192,9 +204,7 @@ def test_a_file_that_fails_costs_no_other_file(two_files, small_pieces, tokenize
     tokenized.clear()
     preparation.make_records(two_files)
     assert {name for name, _ in tokenized} == {"b.txt"}
-    fresh = moved(two_files, "fresh")
-    preparation.make_records(fresh)
-    assert content(fresh.save_dir) == content(two_files.save_dir)
+    assert_as_made_at_once(two_files)
 
 
 def test_a_file_that_vanishes_costs_no_other_file(two_files, small_pieces, tokenized, tmp_path,
@@ -244,20 +254,18 @@ def test_tokens_of_a_directory_of_their_own_stay(settings, small_pieces, tokeniz
 def test_tokens_are_used_again_for_another_number_of_tasks(settings, small_pieces, tokenized):
     settings = dataclasses.replace(settings, num_streams=2)
     shared = moved(settings, "shared", num_task=2)
-    for task in range(2):
-        preparation.make_records(dataclasses.replace(shared, task=task))
+    make_tasks(shared)
     tokenized.clear()
-    for task in range(3):
-        preparation.make_records(dataclasses.replace(shared, num_task=3, task=task))
+    make_tasks(dataclasses.replace(shared, num_task=3))
     assert tokenized == []
-    shutil.rmtree(os.path.join(shared.save_dir, "task-00000-of-00002"))
-    shutil.rmtree(os.path.join(shared.save_dir, "task-00001-of-00002"))
+    for task in range(2):
+        shutil.rmtree(os.path.join(shared.save_dir, "task-0000%d-of-00002" % task))
     merging.merge(shared.save_dir)
     assert not os.path.exists(os.path.join(shared.save_dir, "unfinished"))
 
 
-def test_streams_begun_with_other_settings_are_written_anew(settings, small_pieces, monkeypatch,
-                                                            tokenized, caplog):
+def test_streams_begun_with_other_settings_are_written_again(settings, small_pieces, monkeypatch,
+                                                             tokenized, caplog):
     make_one_stream(settings, monkeypatch)
     tokenized.clear()
     other = dataclasses.replace(settings, seed=3)
@@ -265,9 +273,7 @@ def test_streams_begun_with_other_settings_are_written_anew(settings, small_piec
         preparation.make_records(other)
     assert "begun with other settings or input (seed 0 there, 3 now)" in caplog.text
     assert tokenized == []
-    fresh = moved(other, "fresh")
-    preparation.make_records(fresh)
-    assert content(fresh.save_dir) == content(other.save_dir)
+    assert_as_made_at_once(other)
 
 
 def test_bad_text_leaves_no_directory(settings, tmp_path):
@@ -322,42 +328,42 @@ def test_a_second_run_in_the_directory_is_refused_and_harms_nothing(settings, sm
 
 # The same records, or others.
 
-def test_text_edited_to_the_same_size_is_other_text(settings, tmp_path):
+@pytest.fixture
+def editable(settings, tmp_path):
+    """Settings for a copy of the text, and a function that edits it to the same size and time."""
     path = tmp_path / "text.txt"
     shutil.copy(settings.input_glob, path)
-    settings = dataclasses.replace(settings, input_glob=str(path))
+
+    def edit():
+        path.write_bytes(path.read_bytes().replace(b"a", b"o", 40))
+        os.utime(path, (1, 1))
+    return dataclasses.replace(settings, input_glob=str(path)), edit
+
+
+def test_text_edited_to_the_same_size_is_other_text(editable):
+    settings, edit = editable
     preparation.make_records(settings)
     before = content(settings.save_dir)
-    os.utime(path, (1, 1))
+    os.utime(settings.input_glob, (1, 1))
     assert preparation.make_records(settings).seconds is None
-    path.write_bytes(path.read_bytes().replace(b"a", b"o", 40))
-    os.utime(path, (1, 1))
+    edit()
     with pytest.raises(UserError, match="of other settings or input: input_content "):
         preparation.make_records(settings)
     assert content(settings.save_dir) == before
     preparation.make_records(dataclasses.replace(settings, overwrite=True))
-    fresh = moved(settings, "fresh")
-    preparation.make_records(fresh)
-    assert before != content(settings.save_dir) == content(fresh.save_dir)
+    assert before != content(settings.save_dir)
+    assert_as_made_at_once(settings)
 
 
-def test_text_edited_while_a_run_is_unfinished_is_read_again(settings, small_pieces, tmp_path,
-                                                             monkeypatch):
-    path = tmp_path / "text.txt"
-    shutil.copy(settings.input_glob, path)
-    settings = dataclasses.replace(settings, input_glob=str(path))
-    with monkeypatch.context() as patched:
-        patched.setattr(preparation, "write_stream", None)
-        with pytest.raises(TypeError):
-            preparation.make_records(settings)
-    path.write_bytes(path.read_bytes().replace(b"a", b"o", 40))
+def test_text_edited_while_a_run_is_unfinished_is_read_again(editable, small_pieces, monkeypatch):
+    settings, edit = editable
+    make_one_stream(settings, monkeypatch)
+    edit()
     preparation.make_records(settings)
-    fresh = moved(settings, "fresh")
-    preparation.make_records(fresh)
-    assert content(settings.save_dir) == content(fresh.save_dir)
+    assert_as_made_at_once(settings)
 
 
-def test_overwrite_replaces_other_records_only_and_once_the_new_ones_are_whole(
+def test_overwrite_replaces_other_records_only_and_once_the_new_ones_are_complete(
         settings, small_pieces, monkeypatch):
     preparation.make_records(settings)
     before = content(settings.save_dir)
@@ -368,41 +374,27 @@ def test_overwrite_replaces_other_records_only_and_once_the_new_ones_are_whole(
     make_one_stream(other, monkeypatch)
     assert {name: bytes for name, bytes in content(settings.save_dir).items()
             if not name.startswith("unfinished")} == before
-    preparation.make_records(other)              # goes on, and does not begin again
-    fresh = moved(dataclasses.replace(other, overwrite=False), "fresh")
-    preparation.make_records(fresh)
-    assert content(fresh.save_dir) == content(settings.save_dir) != before
+    preparation.make_records(other)
+    assert content(settings.save_dir) != before
+    assert_as_made_at_once(other)
     assert preparation.make_records(other).seconds is None
 
 
-def test_a_stop_while_records_are_replaced_is_made_up(settings, small_pieces, monkeypatch):
+def test_an_interrupt_while_records_are_replaced_is_recovered(settings, small_pieces, monkeypatch):
     settings = dataclasses.replace(settings, num_passes=1)
     other = dataclasses.replace(settings, seed=5, overwrite=True)
     expected = moved(other, "expected", overwrite=False)
-    replace, targets = os.replace, []
-
-    def noting(source, target):
-        targets.append(target)
-        replace(source, target)
-    with monkeypatch.context() as patched:
-        patched.setattr(os, "replace", noting)
+    with renames_left(monkeypatch, 1000) as left:
         preparation.make_records(expected)
+    count = 1000 - len(list(left))
     preparation.make_records(settings)
-    for left in range(1, 9):                 # four streams, the vocabulary, the manifest, ...
-        stopped = moved(other, "stopped-%d" % left)
+    for missing in range(1, 9):              # four streams, the vocabulary, the manifest, ...
+        stopped = moved(other, "stopped-%d" % missing)
         shutil.copytree(settings.save_dir, stopped.save_dir)
-        steps = iter(range(len(targets) - left))
-
-        def failing(source, target, steps=steps):
-            if next(steps, None) is None:
-                raise KeyboardInterrupt
-            replace(source, target)
-        with monkeypatch.context() as patched:
-            patched.setattr(os, "replace", failing)
-            with pytest.raises(KeyboardInterrupt):
-                preparation.make_records(stopped)
+        with renames_left(monkeypatch, count - missing), pytest.raises(KeyboardInterrupt):
+            preparation.make_records(stopped)
         preparation.make_records(stopped)
-        assert content(stopped.save_dir) == content(expected.save_dir), left
+        assert content(stopped.save_dir) == content(expected.save_dir), missing
 
 
 @pytest.mark.slow
@@ -440,9 +432,7 @@ def test_a_killed_worker_is_named_and_costs_nothing_that_is_finished(settings, s
     assert not [name for name in content(settings.save_dir) if ".partial-" in name]
     preparation.make_records(settings)
     assert tokenized == []                   # the workers' tokens are used
-    fresh = moved(settings, "fresh")
-    preparation.make_records(fresh)
-    assert content(fresh.save_dir) == content(settings.save_dir)
+    assert_as_made_at_once(settings)
 
 
 # Held-out text.
@@ -484,7 +474,7 @@ def ngrams(settings, chunks=None, n=24):
 
 def test_tasks_share_the_input_and_are_merged(settings, small_pieces):
     shared = moved(settings, "shared", num_task=3)
-    made = [preparation.make_records(dataclasses.replace(shared, task=task)) for task in range(3)]
+    made = make_tasks(shared)
     merged = merging.merge(shared.save_dir)
     whole = preparation.make_records(settings).manifest
     assert merged == Manifest.read(shared.save_dir)
@@ -497,11 +487,10 @@ def test_tasks_share_the_input_and_are_merged(settings, small_pieces):
     assert os.path.exists(os.path.join(shared.save_dir, merged.sp_model))
 
 
-def test_a_merge_does_not_vouch_for_tasks_that_are_made_anew(settings, small_pieces, monkeypatch):
+def test_a_merge_does_not_vouch_for_tasks_that_are_made_again(settings, small_pieces, monkeypatch):
     """Their streams have the sizes of those before. It goes before the first one is replaced."""
     shared = moved(settings, "shared", num_task=2)
-    for task in range(2):
-        preparation.make_records(dataclasses.replace(shared, task=task))
+    make_tasks(shared)
     merging.merge(shared.save_dir)
     preparation.make_records(shared)                     # there already
     assert Manifest.read(shared.save_dir)
@@ -518,8 +507,7 @@ def test_a_merge_does_not_vouch_for_tasks_that_are_made_anew(settings, small_pie
             preparation.make_records(other)
     with pytest.raises(UserError, match="no manifest.json in %s" % shared.save_dir):
         Manifest.read(shared.save_dir)
-    for task in range(2):
-        preparation.make_records(dataclasses.replace(other, task=task))
+    make_tasks(other)
     merging.merge(shared.save_dir).verify(shared.save_dir)
 
 
@@ -547,11 +535,9 @@ def test_tasks_too_uneven_are_refused(settings, small_pieces):
     preparation.make_records(shared)
     preparation.make_records(dataclasses.replace(shared, task=1, num_streams=2))
     path = os.path.join(shared.save_dir, "task-00001-of-00002", "manifest.json")
-    with open(path, encoding="utf-8") as f:
-        manifest = json.load(f)
+    manifest = files.read_json(path, "")
     manifest["made_from"]["num_streams"] = 4             # as if its text were twice as long
-    with open(path, "w", encoding="utf-8") as f:
-        json.dump(manifest, f)
+    files.write_json(path, manifest)
     with pytest.raises(UserError, match=r"task-00000-of-00002 have \d+ .*\d+ % would be left"):
         merging.merge(shared.save_dir)
 
@@ -568,24 +554,28 @@ def test_shares_are_runs_of_about_equal_size(num_task):
 
 # Beam: in an environment that has it.
 
+@pytest.fixture
+def beam():
+    return pytest.importorskip("xlnet.text.beam",
+                               reason="Apache Beam is an extra: pip install '.[beam]'")
+
+
 @pytest.mark.slow
-def test_beam_makes_the_same_files(settings, small_pieces):
-    beam = pytest.importorskip("xlnet.text.beam", reason=NO_BEAM)
+def test_beam_makes_the_same_files(beam, settings, small_pieces):
     preparation.make_records(settings)
     on_beam = moved(settings, "beam")
     assert beam.run(on_beam)
     assert content(on_beam.save_dir) == content(settings.save_dir)
-    assert json.loads(content(on_beam.save_dir)["manifest.json"])["num_passes"] == 2
+    assert Manifest.read(on_beam.save_dir).num_passes == 2
     assert not beam.run(on_beam)
     with pytest.raises(UserError, match="has records of other settings or input: seed 0 there, 1"):
         beam.run(dataclasses.replace(on_beam, seed=1))
 
 
 @pytest.mark.slow
-def test_beam_replaces_records_before_their_manifest_vouches_for_others(settings, small_pieces,
-                                                                        monkeypatch):
+def test_beam_removes_the_manifest_before_it_replaces_records(beam, settings, small_pieces,
+                                                              monkeypatch):
     """A pipeline that fails at its last step; then one that does not."""
-    beam = pytest.importorskip("xlnet.text.beam", reason=NO_BEAM)
     preparation.make_records(settings)
     other = dataclasses.replace(settings, seed=5, num_streams=2, overwrite=True)
 
@@ -598,23 +588,18 @@ def test_beam_replaces_records_before_their_manifest_vouches_for_others(settings
     assert sorted(content(settings.save_dir)) == ["spiece.model", "spiece.model.json"] + [
         preparation.stream_name(stream, 2) for stream in range(2)]
     assert beam.run(other)
-    fresh = moved(other, "fresh", overwrite=False)
-    preparation.make_records(fresh)
-    assert content(settings.save_dir) == content(fresh.save_dir)
+    assert_as_made_at_once(other)
 
 
-def test_beam_takes_a_merge_of_the_task_s_records_away(settings, small_pieces):
-    beam = pytest.importorskip("xlnet.text.beam", reason=NO_BEAM)
-    tasks = [dataclasses.replace(settings, num_task=2, task=task) for task in range(2)]
-    for task in tasks:
-        preparation.make_records(task)
+def test_beam_removes_a_merge_of_the_task_s_records(beam, settings, small_pieces):
+    shared = dataclasses.replace(settings, num_task=2)
+    make_tasks(shared)
     merging.merge(settings.save_dir)
-    assert beam.run(dataclasses.replace(tasks[1], seed=7, overwrite=True))
+    assert beam.run(dataclasses.replace(shared, task=1, seed=7, overwrite=True))
     assert not os.path.exists(os.path.join(settings.save_dir, "manifest.json"))
 
 
-def test_beam_keeps_records_until_the_text_is_read(settings, small_pieces, tmp_path):
-    beam = pytest.importorskip("xlnet.text.beam", reason=NO_BEAM)
+def test_beam_keeps_records_until_the_text_is_read(beam, settings, small_pieces, tmp_path):
     preparation.make_records(settings)
     before = content(settings.save_dir)
     (tmp_path / "bad.txt").write_bytes(b"fine\n\xff\n")
@@ -624,9 +609,8 @@ def test_beam_keeps_records_until_the_text_is_read(settings, small_pieces, tmp_p
     assert content(settings.save_dir) == before
 
 
-def test_beam_reads_and_writes_remote_files(settings, small_pieces):
+def test_beam_reads_and_writes_remote_files(beam, settings, small_pieces):
     """A file system that Beam alone knows, by its scheme."""
-    beam = pytest.importorskip("xlnet.text.beam", reason=NO_BEAM)
     import gzip
 
     from apache_beam.io.filesystem import FileMetadata, MatchResult

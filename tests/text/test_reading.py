@@ -15,7 +15,7 @@ from xlnet.errors import UserError
 from xlnet.settings.data import CorpusSettings
 from xlnet.text import reading, recognition, text_forms
 
-WHOLE = 1 << 30
+WHOLE = 1 << 30         # a size of chunks beyond that of all files
 
 
 def settings(**values):
@@ -40,12 +40,18 @@ def write(path, content):
 
 def documents(lines):
     """Returns the texts of each document."""
+    found = split_at_ends(lines)
+    assert not found.pop(), "the last line of a file ends a document"
+    return [[line.text for line in document] for document in found]
+
+
+def split_at_ends(lines):
+    """Lists of the lines of each document, and of those behind the last end."""
     found = [[]]
     for line in lines:
-        found[-1].append(line.text)
+        found[-1].append(line)
         if line.ends_document:
             found.append([])
-    assert not found.pop(), "the last line of a file ends a document"
     return found
 
 
@@ -115,37 +121,26 @@ def test_chunks_are_enough_for_many_machines_and_not_too_many(monkeypatch, sizes
 
 # Forms: what comes out.
 
-@pytest.mark.parametrize("content, expected", [
-    ("a\nb c\n\n\nd\n", [["a", "b c"], ["d"]]),
-    ("a\r\nb\r\n \t\r\nc", [["a", "b"], ["c"]]),
-    ("\ufeffa\u0085b\u2028c\vd\n", [["a\u0085b\u2028c\vd"]]),
-    ("\n\n  a  \n\u3000\nb", [["a"], ["b"]]),
-    ("\n \n", []),
-    ("\ufeff", []),
-    ("Mr. A. So it is.", [["Mr. A. So it is."]]),          # a line is a sentence, whatever is in it
+@pytest.mark.parametrize("text_format, content, expected", [
+    ("lines", "a\nb c\n\n\nd\n", [["a", "b c"], ["d"]]),
+    ("lines", "a\r\nb\r\n \t\r\nc", [["a", "b"], ["c"]]),
+    ("lines", "\ufeffa\u0085b\u2028c\vd\n", [["a\u0085b\u2028c\vd"]]),
+    ("lines", "\n\n  a  \n\u3000\nb", [["a"], ["b"]]),
+    ("lines", "\n \n", []),
+    ("lines", "\ufeff", []),
+    ("lines", "Mr. A. So it is.", [["Mr. A. So it is."]]),         # whatever is in it
+    ("paragraphs", "Mr. A. So. It is.\n好。是\n\nB. C\n",
+     [["Mr. A. So.", "It is.", "好。", "是"], ["B. C"]]),
+    ("wikitext", " \n = The 1 @,@ 000 = \n \n A well @-@ known lobster . It has 1 @.@ 5 m . \n"
+     " Also so . \n \n = = Early = life = = \n \n x = 1 \n = y = \n More . \n"
+     " \n = Next = \n \n End . \n \n",
+     [["The 1,000", "A well-known lobster .", "It has 1.5 m .", "Also so .", "Early = life",
+       "x = 1", "= y =", "More ."], ["Next", "End ."]]),
 ])
-def test_lines(tmp_path, content, expected):
+def test_layouts_of_text(tmp_path, text_format, content, expected):
     for name in ("a.txt", "a.txt.gz"):
-        assert documents(read(write(tmp_path / name, content))[0]) == expected
-
-
-def test_paragraphs(tmp_path):
-    lines, _ = read(write(tmp_path / "a.txt", "Mr. A. So. It is.\n好。是\n\nB. C\n"),
-                    text_format="paragraphs")
-    assert documents(lines) == [["Mr. A. So.", "It is.", "好。", "是"], ["B. C"]]
-
-
-def test_wikitext(tmp_path):
-    lines, _ = read(write(tmp_path / "a.txt", (
-        " \n = The 1 @,@ 000 = \n \n"
-        " A well @-@ known lobster . It has 1 @.@ 5 m . \n Also so . \n"
-        " \n = = Early = life = = \n \n x = 1 \n = y = \n More . \n"
-        " \n = Next = \n \n End . \n \n")),
-        text_format="wikitext")
-    assert documents(lines) == [
-        ["The 1,000", "A well-known lobster .", "It has 1.5 m .", "Also so .", "Early = life",
-         "x = 1", "= y =", "More ."],
-        ["Next", "End ."]]
+        path = write(tmp_path / name, content)
+        assert documents(read(path, text_format=text_format)[0]) == expected
 
 
 def test_books(tmp_path):
@@ -263,8 +258,6 @@ def test_text_of_another_encoding(tmp_path, name, content):
     if name != "a.json":
         with pytest.raises(UserError, match=r"not UTF-8: .*--encoding=cp1252"):
             read(path)
-    with pytest.raises(UserError, match="encoding: utf-16 .* iconv"):
-        settings(encoding="utf-16").check()
 
 
 @pytest.mark.parametrize("name, content, message", [
@@ -350,13 +343,12 @@ def test_a_desert_of_blank_lines_is_crossed_once_or_twice(tmp_path, form, split)
     line = '{"text": "The cat sat."}\n' if form == "records" else "The cat sat.\n"
     size = 100 * 10000
     path.write_text(line + "\n" * size + line)
-    settings = CorpusSettings(
-        input_glob=str(path), save_dir="", sp_path="", split=split, heldout_share=0.0,
-        text_format="lines" if form == "records" else form)
+    how = settings(split=split, heldout_share=0.0,
+                   text_format="lines" if form == "records" else form)
     chunks, looked_at, lines = reading.cut([str(path)], 10000), 0, []
     for chunk in chunks:
         seen = reading.Seen(chunk.begin, chunk.end)
-        lines += reading.read_chunk(chunk, settings, collections.Counter(), seen)
+        lines += reading.read_chunk(chunk, how, collections.Counter(), seen)
         looked_at += seen.high - seen.low
     assert [line.text for line in lines] == ["The cat sat."] * 2
     assert len(chunks) > 90 and looked_at < 4 * size
@@ -386,7 +378,7 @@ def test_parts_are_the_same_documents_wherever_a_file_is_cut(generated, form):
     parts_seen = collections.Counter()
     for path, values in generated(80, (form,), seed=1):
         whole, _ = read(path, **values)
-        numbers = {line: number for number, document in enumerate(whole_documents(whole))
+        numbers = {line: number for number, document in enumerate(split_at_ends(whole))
                    for line in document}
         assert len(numbers) == len(set(whole))
         parts = {split: read(path, split=split, heldout_share=0.5, **values)
@@ -403,16 +395,6 @@ def test_parts_are_the_same_documents_wherever_a_file_is_cut(generated, form):
                     path, chunk_bytes)
         parts_seen.update({split: len(documents) for split, documents in found.items()})
     assert min(parts_seen.values()) > 0
-
-
-def whole_documents(lines):
-    """Lists of the lines of each document."""
-    found = [[]]
-    for line in lines:
-        found[-1].append(line)
-        if line.ends_document:
-            found.append([])
-    return found
 
 
 def test_the_part_of_a_document_depends_on_its_text_alone(tmp_path):
@@ -446,10 +428,9 @@ def test_chinese_and_japanese_letters_of_every_block(tmp_path, letter):
 
 
 def test_sentences_that_follow_without_a_space_are_joined(tmp_path):
-    content = "好。是！ 不\n人。“Is it?” No?人\n"
-    values = {"a.txt": dict(text_format="paragraphs"), "b.txt": dict(text_format="book")}
-    for name, how in values.items():
-        lines, _ = read(write(tmp_path / name, content.replace("\n", "\n\n")), **how)
+    path = write(tmp_path / "a.txt", "好。是！ 不\n\n人。“Is it?” No?人\n\n")
+    for text_format in ("paragraphs", "book"):
+        lines, _ = read(path, text_format=text_format)
         assert [(line.text, line.is_joined) for line in lines] == [
             ("好。", False), ("是！", True), ("不", False), ("人。", False),
             ("“Is it?”", True), ("No?", False), ("人", True)]
@@ -514,19 +495,19 @@ def test_deep_json_is_refused(tmp_path):
         read(write(tmp_path / "a.jsonl", b"[" * 100000))
 
 
-def test_a_bad_line_is_left_out_and_no_other(tmp_path):
-    lines, skipped = read(write(tmp_path / "a.txt", b"a\n\xff\nb\n\n\0\nc\n"), on_error="skip")
-    assert documents(lines) == [["a", "b"], ["c"]]
-    assert skipped == {"not UTF-8": 1, "NUL byte": 1}
-
-
-def test_a_long_paragraph_is_refused(tmp_path, short_lines):
-    path = write(tmp_path / "a.txt", "a b\n\n" + "some words\n" * 9 + "\nc d\n")
-    with pytest.raises(UserError, match="a.txt, line 3: a paragraph of more than 30 characters"):
-        read(path, text_format="book")
-    lines, skipped = read(path, text_format="book", on_error="skip")
-    assert documents(lines) == [["a b", "c d"]]
-    assert skipped == {"paragraph too long": 1}
+@pytest.mark.parametrize("text_format, content, message, expected, reasons", [
+    ("lines", b"a\n\xff\nb\n\n\0\nc\n", "line 2: not UTF-8", [["a", "b"], ["c"]],
+     {"not UTF-8": 1, "NUL byte": 1}),
+    ("book", b"a b\n\n" + b"some words\n" * 9 + b"\nc d\n",
+     "line 3: a paragraph of more than 30 characters", [["a b", "c d"]],
+     {"paragraph too long": 1})])
+def test_bad_text_is_left_out_and_no_other(tmp_path, short_lines, text_format, content, message,
+                                           expected, reasons):
+    path = write(tmp_path / "a.txt", content)
+    with pytest.raises(UserError, match="a.txt, " + message):
+        read(path, text_format=text_format)
+    lines, skipped = read(path, text_format=text_format, on_error="skip")
+    assert documents(lines) == expected and skipped == reasons
 
 
 def test_a_damaged_gz_is_refused_or_read_up_to_the_damage(tmp_path):
@@ -549,10 +530,13 @@ def test_a_damaged_gz_is_refused_or_read_up_to_the_damage(tmp_path):
         assert number > 10000
 
 
-def test_a_file_that_is_no_gz_is_named(tmp_path):
+@pytest.mark.parametrize("content, message", [
+    (b"plain text\n", "a.gz, line 1: the .gz file is damaged .*Not a gzipped"),
+    (b"", "a.gz: is empty, expected gzip data")])
+def test_a_file_that_is_not_gz_is_named(tmp_path, content, message):
     path = tmp_path / "a.gz"
-    path.write_bytes(b"plain text\n")
-    with pytest.raises(UserError, match="a.gz, line 1: the .gz file is damaged .*Not a gzipped"):
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=message):
         read(path)
 
 
@@ -568,6 +552,7 @@ def test_an_unreadable_file_is_named(tmp_path):
     (dict(heldout_share=0.0), "heldout_share is 0.0"),
     (dict(heldout_share=1.0), "heldout_share is 1.0"),
     (dict(json_field=""), "json_field is empty"),
+    (dict(encoding="utf-16"), "encoding: utf-16 .* iconv"),
 ])
 def test_settings_that_do_not_fit_are_refused(values, message):
     with pytest.raises(UserError, match=message):

@@ -7,22 +7,13 @@ import types
 
 import numpy as np
 import pytest
+from helpers.windows import TOKENIZER
 
 from xlnet.errors import UserError
 from xlnet.settings.data import CorpusSettings
 from xlnet.text import corpus, reading, token_store
 
 TEXT = "ab c\n\nde\nf\n\ng hi\n\n" * 3
-
-
-def encode(lines):
-    ids = [[10 + ord(c) for c in line.replace(" ", "")] for line in lines]
-    return np.array(sum(ids, []), np.int32), np.array([len(line) for line in ids], np.int64)
-
-
-TOKENIZER = types.SimpleNamespace(
-    sep_id=4, cls_id=3, eod_id=7, eop_id=8, unk_id=9, vocab_size=1000, encode_to_array=encode,
-    sha256="a", uncased=False, keep_accents=False, ids_without_mark=np.arange(1000))
 
 
 @pytest.fixture

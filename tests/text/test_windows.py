@@ -96,7 +96,7 @@ def test_segments_respect_sentences_and_labels(direction):
 def test_half_of_the_segments_continue_and_the_others_come_from_everywhere():
     reading = readings(small_text(2000))[0]
     begins = np.full(20000, len(reading.ids) // 2)
-    drawn = windows.draw_segments(reading, begins, SEQ_LEN, REUSE_LEN, np.random.default_rng(0))
+    drawn = windows.sample_segments(reading, begins, SEQ_LEN, REUSE_LEN, np.random.default_rng(0))
     assert abs(drawn.label.mean() - 0.5) < 0.02
     elsewhere = drawn.b_begin[drawn.label == 0]
     assert abs((elsewhere < begins[0]).mean() - 0.5) < 0.03

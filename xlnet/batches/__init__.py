@@ -1,5 +1,5 @@
-"""Records to batches; what files hold is in `records`, what is done with a batch above.
+"""Records to batches.
 
-`permutation` draws targets and factorization orders, `input_pipeline` reads records, draws what a
-step predicts, and makes batches of both kinds of training.
+`permutation` samples targets and factorization orders; `input_pipeline` reads records and makes the
+batches of pretraining and fine-tuning.
 """

@@ -1,7 +1,7 @@
 """From record files to batches of tensors.
 
-Shape letters: B batch, R those of its rows that are wanted here, Q window length, P prediction
-slots, N windows that are drawn together.
+Shape letters: B batch, R those of its rows that are computed here, Q window length, P target
+positions, N windows whose targets are sampled together.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from xlnet.records.manifest import Manifest
 from xlnet.records.window_reader import WindowReader
 
 POOL_BATCHES = 32         # batches that are sorted by length together
-DRAWN_TOGETHER = 1 << 17  # tokens; the fixed cost of NumPy's calls is shared by so many
+SAMPLED_TOGETHER = 1 << 17  # tokens that share the fixed cost of NumPy's calls
 
-# For functions of datasets: without it, TensorFlow reads and rewrites their source at each start.
+# For functions of datasets, whose source TensorFlow would otherwise rewrite at each start.
 _as_written = tf.autograph.experimental.do_not_convert
 
 
@@ -38,7 +38,7 @@ def steps_per_epoch(manifest: Union[Manifest, LegacyManifest], batch_size: int) 
         raise UserError("train_batch_size is %d, which does not divide the %d rows of a batch in "
                         "the records; use a divisor" % (batch_size, manifest.num_streams))
     if manifest.num_streams % batch_size:
-        even = 1 + (manifest.bi_data and batch_size % 2)    # of both directions equally many
+        even = 1 + (manifest.bi_data and batch_size % 2)    # streams of both directions
         raise UserError("train_batch_size is %d, which does not divide the %d streams of the data; "
                         "use a divisor, or make records with --num_streams=%d"
                         % (batch_size, manifest.num_streams, batch_size * even))
@@ -53,43 +53,41 @@ def pretraining_batches(directory: str, manifest: Union[Manifest, LegacyManifest
                         skips_damaged: bool = False) -> tf.data.Dataset:
     """Batches of windows whose row b continues row b of the batch before.
 
-    Each row reads streams of its own one after the other (`rounds`); `starts_stream` tells where
-    memory must be cleared. Targets and orders are drawn again in each epoch, as a function of
-    (seed, epoch, stream, window), so that step n is the same whenever it is reached, and a row the
-    same whichever rows are read with it.
+    Each row reads its own streams one after the other (`rounds`); `starts_stream` says where the
+    memory must be cleared. Targets and orders are sampled again in each epoch, as a function of
+    (seed, epoch, stream, window): step n and each row are always the same, wherever reading starts
+    and whichever rows are read.
 
-    Of the reference's records (`LegacyManifest`) the streams are the rows of one file, then of the
-    next; targets are the masked tokens, and only orders are drawn.
+    In records of the original implementation (`LegacyManifest`) the streams are the rows of one
+    file, then of the next; targets are the masked tokens, and only orders are sampled.
 
     Args:
-      permutation: `permutation.Permutation`. special_ids: ids that are never predicted.
-      start_step: the first step, for resuming: what is before it is not read. epochs: None for
-        ever.
-      rows: slice of the batch, for a replica that computes R of its B rows.
-      legacy_word_start: bool [V], pieces that begin a word by the authors' rule; needed where
-        `permutation.mask_mode` is legacy.
+      special_ids: ids that are never predicted.
+      start_step: the first step, for resuming; earlier ones are not read.
+      epochs: None: without end.
+      rows: the R rows of the batch that a replica computes.
+      legacy_word_start: bool [V], `Tokenizer.is_legacy_word_start`; needed for mask_mode=legacy.
       skips_damaged: see `window_reader.WindowReader`.
 
     Returns:
       A `tf.data.Dataset` of dicts: input_ids, seg_ids, rank int32 [R,Q]; positions int32 [R,P],
-      weights float32 [R,P], 0 for slots that predict nothing; direction, starts_stream, label
+      weights float32 [R,P], 0 for positions that predict nothing; direction, starts_stream, label
       int32 [R].
     """
     steps_per_epoch(manifest, batch_size)
     if permutation.mask_mode == "legacy" and legacy_word_start is None:
         raise UserError("mask_mode is legacy, which needs legacy_word_start: "
                         "Tokenizer.is_legacy_word_start")
-    kind = _LegacySource if isinstance(manifest, LegacyManifest) else _Source
-    source = kind(directory, manifest, batch_size, rows, WindowReader(skips_damaged))
+    source = (_LegacySource if isinstance(manifest, LegacyManifest) else _Source)(
+        directory, manifest, batch_size, rows, WindowReader(skips_damaged))
     first_round, first_window = source.place(start_step)
     last_round = np.iinfo(np.int64).max if epochs is None else epochs * source.groups
-    together = max(1, DRAWN_TOGETHER // (source.num_rows * manifest.seq_len))
-    drawing = _Drawing(permutation, special_ids, seed, source, legacy_word_start)
+    together = max(1, SAMPLED_TOGETHER // (source.num_rows * manifest.seq_len))
+    sampling = _Sampling(permutation, special_ids, seed, source, legacy_word_start)
 
     @_as_written
     def one_round(round_index):
-        """The windows of R streams side by side, by their indices; `round_index` counts through
-        the epochs."""
+        """Indices of the windows of R streams; `round_index` counts through the epochs."""
         skipped = tf.where(tf.equal(round_index, first_round), tf.cast(first_window, tf.int64), 0)
         last = tf.constant(source.windows)[round_index % source.groups]
         return tf.data.Dataset.range(skipped, last).batch(together).map(
@@ -100,24 +98,23 @@ def pretraining_batches(directory: str, manifest: Union[Manifest, LegacyManifest
         return round_index, window, source.parse(round_index % source.groups, window)
 
     @_as_written
-    def draw(round_index, window, parsed):
-        return _by_step(dict(parsed, **drawing(parsed, round_index, window)), source.num_rows)
+    def sample(round_index, window, parsed):
+        return _by_step(dict(parsed, **sampling(parsed, round_index, window)), source.num_rows)
 
-    # Each one call ahead of those behind it: two draw at a time wait for Python's lock, and are
-    # slower.
+    # Each map works one call ahead; two calls at a time wait for Python's lock, and are slower.
     return _ahead(tf.data.Dataset.range(first_round, last_round).flat_map(one_round)
                   .map(read, num_parallel_calls=_threads(1))
-                  .map(draw, num_parallel_calls=_threads(1)).unbatch(), 2)
+                  .map(sample, num_parallel_calls=_threads(1)).unbatch(), 2)
 
 
 def _threads(count):
-    """`num_parallel_calls` of a map; None where a dataset is iterated eagerly: threads that work
-    ahead would call Python while the interpreter exits, and each would wait for the other."""
+    """`num_parallel_calls` of a map; None for eager iteration, where threads that work ahead would
+    call Python while the interpreter exits: a deadlock."""
     return None if tf.executing_eagerly() else count
 
 
 def _ahead(dataset, count):
-    """Prefetches `count` elements; eagerly, nothing works ahead: see `_threads`."""
+    """Prefetches `count` elements, but none for eager iteration: see `_threads`."""
     if not tf.executing_eagerly():
         return dataset.prefetch(count)
     options = tf.data.Options()
@@ -126,7 +123,7 @@ def _ahead(dataset, count):
 
 
 def _by_step(features, num_rows):
-    """Windows [N,...] as they are read to batches [N/R,R,...], under the model's names."""
+    """Windows [N,...] in the order of reading to batches [N/R,R,...] with the model's names."""
     names = {"input": "input_ids", "seg_id": "seg_ids"}
     return {names.get(name, name): tf.reshape(value, [-1, num_rows] + value.shape.as_list()[1:])
             for name, value in features.items() if name not in ("word_start", "is_masked")}
@@ -135,13 +132,13 @@ def _by_step(features, num_rows):
 def rounds(num_streams: int, batch_size: int, directions: int) -> np.ndarray:
     """Which streams are read side by side: int [rounds,B].
 
-    Streams follow the order of the text, so a round takes them at equal distances: all parts of a
-    text, whose files may be of different kinds, are seen from the first step to the last. With
-    both `directions` an even batch is half of each in every round.
+    Streams follow the order of the text, so a round takes them at equal distances: every step sees
+    all parts of the text, whose files may differ. With both `directions`, half of an even batch is
+    backward in every round.
     """
     together = directions if batch_size % directions == 0 else 1
     stretches = np.arange(num_streams).reshape(batch_size // together, -1, together)
-    # Where a batch is odd, neighbours are not read in the same direction at the same time.
+    # In an odd batch, neighbours are read in different directions.
     turned = [np.roll(stretch, row, axis=0) for row, stretch in enumerate(stretches)]
     return np.stack(turned, axis=1).reshape(-1, batch_size)
 
@@ -150,10 +147,11 @@ class _Source:
     """Our records: an epoch is `groups` rounds, in each of which B streams are read side by side.
 
     Attributes:
-      num_rows: R. windows: int64 [groups], of each stream of a round. drawn_from: features that
-      `targets` needs.
+      num_rows: R.
+      windows: int64 [groups], windows of each stream of a round.
+      sampled_from: features that `targets` needs.
     """
-    drawn_from: tuple[str, ...] = ("input", "word_start", "direction")
+    sampled_from: tuple[str, ...] = ("input", "word_start", "direction")
 
     def __init__(self, directory, manifest, batch_size, rows, reader):
         self._reader = reader
@@ -165,7 +163,7 @@ class _Source:
         self.windows = np.full(self.groups, manifest.windows_per_stream, np.int64)
 
     def place(self, step):
-        """The round and the window in it that a step begins with."""
+        """The round of a step, and the window in it."""
         ends = np.cumsum(self.windows)
         epoch, rest = divmod(step, int(ends[-1]))
         group = int(np.searchsorted(ends, rest, side="right"))
@@ -176,20 +174,20 @@ class _Source:
         return self._streams[group]
 
     def parse(self, group, window):
-        """Features [N,...] of the windows of a round whose indices in it are `window` [N/R]."""
+        """Features [N,...] of the windows `window` [N/R], indices in a round."""
         parsed = self._parsed(group, window)
-        # Also where the first window is damaged and the next one is read in its place.
+        # Also if the first window is damaged and replaced by the next one.
         return dict(parsed, starts_stream=tf.maximum(parsed["starts_stream"], self._first(window)))
 
     def _parsed(self, group, window):
-        """The features that are in the records."""
+        """The features in the records."""
         serialized = tf.numpy_function(
             lambda group, window: np.array(self._read(int(group), window), object),
             [group, window], tf.string)
         return feature_spec.parse(self._features, tf.ensure_shape(serialized, [None]))
 
     def _read(self, group, window):
-        """Serialized windows, list of N bytes: those of all rows, one index after another."""
+        """Serialized windows, list of N bytes: all rows of one index, then of the next."""
         return [self._reader.read(self._paths[stream], self._places[stream], number)[0]
                 for number in window.tolist() for stream in self._streams[group]]
 
@@ -198,25 +196,25 @@ class _Source:
         return tf.repeat(tf.cast(tf.equal(window, 0), tf.int32), self.num_rows)
 
     def targets(self, random, features, is_special, permutation, legacy_word_start):
-        """`permutation.Drawn` of the windows `features`, dict of arrays [N,...]."""
+        """`permutation.Sampled` of the windows `features`, dict of arrays [N,...]."""
         word_start = legacy_word_start[features["input"]] if permutation.mask_mode == "legacy" \
             else features["word_start"] > 0
-        return permutations.draw(random, is_special, word_start, features["direction"],
-                                 permutation)
+        return permutations.sample(random, is_special, word_start, features["direction"],
+                                   permutation)
 
 
 def _places(stream):
-    """Where the windows of a stream of ours begin in its file, and the end of the last one."""
+    """Where a stream's windows begin in its file, and the end of the last one."""
     return range(0, stream["bytes"] + 1, stream["bytes"] // stream["windows"])
 
 
 class _LegacySource(_Source):
-    """The reference's records: a round is some of the rows of a file.
+    """Records of the original implementation: a round is some of the rows of a file.
 
-    If a batch has fewer rows than the file, it takes them at equal distances, so that both
-    directions are in it.
+    A batch with fewer rows than the file takes them at equal distances, so that it has both
+    directions.
     """
-    drawn_from = ("input", "is_masked")
+    sampled_from = ("input", "is_masked")
 
     def __init__(self, directory, manifest, batch_size, rows, reader):
         self._reader = reader
@@ -256,8 +254,8 @@ class _LegacySource(_Source):
         return permutations.arrange(random, is_target, is_special, permutation)
 
 
-class _Drawing:
-    """Draws targets and orders of parsed windows: rank [N,Q], positions and weights [N,P]."""
+class _Sampling:
+    """Samples targets and orders of parsed windows: rank [N,Q], positions and weights [N,P]."""
 
     def __init__(self, permutation, special_ids, seed, source, legacy_word_start):
         self._permutation = permutation
@@ -268,15 +266,15 @@ class _Drawing:
 
     def __call__(self, parsed, round_index, window):
         """`round_index` counts through the epochs. window: [N/R], indices within the round."""
-        drawn = tf.numpy_function(
-            self._draw, [round_index, window] + [parsed[name] for name in self._source.drawn_from],
+        sampled = tf.numpy_function(
+            self._sample, [round_index, window] + [parsed[n] for n in self._source.sampled_from],
             [tf.int32, tf.int32, tf.float32])
         widths = [parsed["input"].shape[1]] + 2 * [self._permutation.num_predict]
         return {name: tf.ensure_shape(value, [None, width])
-                for name, value, width in zip(permutations.Drawn._fields, drawn, widths)}
+                for name, value, width in zip(permutations.Sampled._fields, sampled, widths)}
 
-    def _draw(self, round_index, window, *values):
-        features = dict(zip(self._source.drawn_from, values))
+    def _sample(self, round_index, window, *values):
+        features = dict(zip(self._source.sampled_from, values))
         epoch, group = divmod(int(round_index), self._source.groups)
         streams = np.tile(self._source.streams(group), len(window))
         random = permutations.Random(self._seed, epoch, streams,
@@ -288,7 +286,7 @@ class _Drawing:
 def for_replicas(dataset: tf.data.Dataset, replicas: int) -> tf.data.Dataset:
     """Cuts batches into those of a host's replicas, which take them in turn.
 
-    Row r of the batch so is always at the same place of the same replica.
+    So each row of the batch always has the same position in the same replica.
     """
     if replicas == 1:
         return dataset
@@ -308,23 +306,24 @@ def finetuning_batches(path: str, features: Sequence[Feature], *, batch_size: in
                        token_features: Sequence[str] = ()) -> tf.data.Dataset:
     """Batches of fine-tuning examples of about equal length.
 
-    With `shuffle_seed` the examples are shuffled in each epoch, all of the file together, and
-    repeated for ever, in an order that the seed alone decides; the first `start_step` batches are
-    left out. Without, they come once, and the last batch may be smaller. Which examples make a
-    batch does not depend on `multiple`.
+    With `shuffle_seed`, the complete file is shuffled in each epoch, without end, in an order that
+    the seed alone decides. Without, the examples come once, and the last batch may be smaller.
+    Which examples make a batch does not depend on `multiple`.
 
     Args:
       row_length: T, tokens of one choice.
       num_examples: in the file; for shuffling.
-      multiple: batches are as long as their longest example, rounded up to a multiple of it
-        [tokens]; with T all of them are equally long, as TPUs and XLA want them.
-      pads: "left" or "right", where padding is. token_features: names of those [T], beside the ids.
+      start_step: batches to leave out when shuffling.
+      multiple: batches are as long as their longest example, rounded up to a multiple of this
+        [tokens]; T: all are equally long, for TPUs and XLA.
+      pads: "left" or "right", where padding is.
+      token_features: names of further features [T].
 
     Returns:
-      A `tf.data.Dataset` of dicts as `features` says, and `index` int64 [B]: which record it is.
+      A `tf.data.Dataset` of dicts of `features`, and `index` int64 [B], the records' numbers.
     """
     is_training, pool_batches = shuffle_seed is not None, POOL_BATCHES
-    # No larger than the file, lest copies of an example from several epochs meet in a batch.
+    # Not larger than the file, so that a batch does not have an example of several epochs twice.
     if is_training and num_examples is not None:
         pool_batches = max(1, min(POOL_BATCHES, num_examples // batch_size))
     first_pool, rest = divmod(start_step, pool_batches)
@@ -332,16 +331,12 @@ def finetuning_batches(path: str, features: Sequence[Feature], *, batch_size: in
     pools = _shuffled_pools(path, pool_size, shuffle_seed, first_pool) if is_training else \
         tf.data.TFRecordDataset(path, buffer_size=1 << 20).enumerate().batch(pool_size)
 
-    def sort(index, serialized):
-        """A pool of examples with the shortest first."""
-        parsed = dict(feature_spec.parse(features, serialized), index=index)
-        order = tf.argsort(_lengths(parsed["input_mask"], row_length), stable=True)
-        return {name: tf.gather(values, order) for name, values in parsed.items()}
-
     @_as_written
-    def cut(pool_index, pool):
-        """The batches of a pool; in training in an order of their own."""
-        pool = sort(*pool)
+    def cut(pool_index, indexed):
+        """The batches of a pool sorted by length; in training, shuffled."""
+        parsed = dict(feature_spec.parse(features, indexed[1]), index=indexed[0])
+        order = tf.argsort(_lengths(parsed["input_mask"], row_length), stable=True)
+        pool = {name: tf.gather(values, order) for name, values in parsed.items()}
         if not is_training:
             return tf.data.Dataset.from_tensor_slices(pool).batch(batch_size)
         order = tf.random.experimental.stateless_shuffle(
@@ -360,23 +355,22 @@ def finetuning_batches(path: str, features: Sequence[Feature], *, batch_size: in
 
 
 def _shuffled_pools(path, size, seed, first_pool):
-    """A dataset of pools without end, (index int64 [size], serialized string [size])."""
+    """An endless dataset of pools, (index int64 [size], serialized string [size])."""
     records = _Shuffled(path, size, seed)
 
     @_as_written
-    def draw(pool_index):
+    def read(pool_index):
         index, serialized = tf.numpy_function(records, [pool_index], [tf.int64, tf.string])
         return tf.ensure_shape(index, [size]), tf.ensure_shape(serialized, [size])
 
-    return tf.data.Dataset.range(first_pool, np.iinfo(np.int64).max).map(draw)
+    return tf.data.Dataset.range(first_pool, np.iinfo(np.int64).max).map(read)
 
 
 class _Shuffled:
-    """The records of a file, `size` at a time, epoch after epoch, each in an order of its own.
+    """The records of a file, `size` at a time, in a uniformly random order for each epoch.
 
-    Any order of the whole file is as likely as any other. It is a function of (seed, epoch), so
-    that a pool is the same whenever it is asked for, without those before it; and what is held is
-    the order, 8 bytes a record, not the records.
+    The order is a function of (seed, epoch), so a pool can be read without those before it. Only
+    the order is in memory, 8 bytes a record, not the records.
     """
 
     def __init__(self, path, size, seed):

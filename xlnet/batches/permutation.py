@@ -1,9 +1,9 @@
 """Which tokens of a window are predicted, and in which order (paper, sections 2.2 to 2.4).
 
-NumPy functions of whole batches. A factorization order is a vector of ranks, not a matrix:
+NumPy functions of batches. A factorization order is a vector of ranks, not a matrix:
 `modeling.permutation_mask` makes the mask on the device.
 
-Shape letters: B windows, Q tokens of a window, T tokens of a part of it, P prediction slots.
+Shape letters: B windows, Q tokens of a window, T tokens of a part of it, P target positions.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from xlnet.settings.data import WINDOW_SPECIAL_TOKENS
 MAX_NGRAM = 5
 LONGEST_WORD = 10       # pieces; longer runs come from scripts that are written without spaces
 
-# rank int32 [B,Q], see `ranks`. positions int32 [B,P]: the targets in ascending order, then, where
-# there are fewer, the last one again (the window's last token if there is none). weights float32
-# [B,P]: 1, and 0 for those that only fill up.
-Drawn = collections.namedtuple("Drawn", "rank positions weights")
+# rank int32 [B,Q], see `ranks`. positions int32 [B,P]: the targets in ascending order, filled up
+# with the last one (without targets, the window's last token). weights float32 [B,P]: 1 for
+# targets, 0 for what fills up.
+Sampled = collections.namedtuple("Sampled", "rank positions weights")
 
 
 @dataclasses.dataclass(frozen=True)
 class Permutation:
-    """How the targets of a window are drawn; sizes in tokens."""
-    reuse_len: int       # the window's first part: what is known before the rest begins
+    """How the targets of a window are sampled; sizes in tokens."""
+    reuse_len: int       # length of the first part, the context of the rest
     num_predict: int     # P, exactly
-    perm_size: int       # tokens permuted among themselves
+    perm_size: int       # size of a permutation chunk
     mask_alpha: int      # targets lie evenly: with a budget of mask_beta in mask_alpha tokens,
     mask_beta: int       # about one of each mask_alpha / mask_beta n-grams in a row is predicted
     mask_mode: str = "whole_word"
@@ -56,9 +56,8 @@ class Random:
     """B sequences of random numbers; that of row b is a function of (seed, epoch, streams[b],
     windows[b]) alone.
 
-    Philox is a counter-based generator: its sequences begin at any counter, so a window's numbers
-    are the same in whatever batch and order windows are drawn. All arguments are whole numbers
-    from 0 to 2^64 - 1.
+    Philox is a counter-based generator whose sequences begin at any counter, so a window's numbers
+    are the same in any batch and order. All arguments are integers from 0 to 2^64 - 1.
     """
 
     def __init__(self, seed: int, epoch: int, streams: Iterable[int],
@@ -68,7 +67,7 @@ class Random:
         self._rows = [(int(window), int(stream), epoch) for stream, window in zip(streams, windows)]
         self._drawn = 0         # numbers of each row
         state = self._philox.state      # at its beginning, nothing buffered
-        # Lists, as Philox takes their items one by one, which with arrays takes twice as long.
+        # Lists: Philox reads item by item, which takes twice as long with arrays.
         self._state: Any = dict(state, buffer=state["buffer"].tolist(), state={"key": [seed, 0]})
 
     def uniform(self, count: int) -> np.ndarray:
@@ -82,23 +81,22 @@ class Random:
         return numbers
 
 
-def draw(random: Random, is_special: np.ndarray, word_start: np.ndarray, direction: np.ndarray,
-         permutation: Permutation) -> Drawn:
-    """Draws targets and factorization orders of a batch.
+def sample(random: Random, is_special: np.ndarray, word_start: np.ndarray, direction: np.ndarray,
+           permutation: Permutation) -> Sampled:
+    """Samples targets and factorization orders of a batch.
 
-    Both parts of a window, the reused context and the rest, have their own targets and their own
-    order; the first part is blind to the second, the second sees all of the first.
+    Both parts of a window, the reused context and the rest, have their own targets and order; the
+    first part is blind to the second, the second sees all of the first.
 
     Args:
-      random: `Random` of the windows.
+      random: of the windows.
       is_special: bool [B,Q], tokens that are never predicted (<sep>, <cls>).
       word_start: bool [B,Q], where, in reading order, words begin; for the legacy rule, which
         reads backward windows in the order of the text, pieces that begin a word there.
-      direction: int [B], 1 backward; only the legacy rule depends on it.
-      permutation: `Permutation`.
+      direction: int [B], 1 backward; for the legacy rule.
 
     Returns:
-      `Drawn`. Modes `whole_word` and `token` fill all P slots.
+      `Sampled`, with P targets in the modes `whole_word` and `token`.
     """
     if permutation.mask_mode == "legacy":
         is_target = _legacy_targets(random, is_special, word_start, direction, permutation)
@@ -110,29 +108,29 @@ def draw(random: Random, is_special: np.ndarray, word_start: np.ndarray, directi
 
 
 def arrange(random: Random, is_target: np.ndarray, is_special: np.ndarray,
-            permutation: Permutation) -> Drawn:
-    """Draws factorization orders for given targets, bool [B,Q]; the rest as for `draw`.
+            permutation: Permutation) -> Sampled:
+    """Samples factorization orders for given targets, bool [B,Q]; the rest as for `sample`.
 
     Raises:
-      ValueError: a window has more targets than there are slots.
+      ValueError: a window has more than P targets.
     """
     rank = np.empty(is_target.shape, np.int32)                                    # [B,Q]
-    # A constant added to every rank of the second part, its -1 included, sets the parts apart: one
-    # above all ranks of the first, of which a last chunk that is cut has those of a whole one.
+    # A constant added to every rank of the second part, its -1 included, separates the parts. It
+    # is above all ranks of the first part, whose last chunk has those of a full one even if cut.
     size = min(permutation.perm_size, permutation.reuse_len)
     apart = -(-permutation.reuse_len // size) * size + 1
     for index, part in enumerate(_parts(is_target, permutation)):
         rank[:, part] = index * apart + ranks(                                    # [B,T]
             random, (is_target | is_special)[:, part], permutation.perm_size)
-    return Drawn(rank, *_slots(is_target, permutation.num_predict))
+    return Sampled(rank, *_positions(is_target, permutation.num_predict))
 
 
 def _parts(windows, permutation):
     return slice(0, permutation.reuse_len), slice(permutation.reuse_len, windows.shape[1])
 
 
-def _slots(is_target, num_predict):
-    """`positions` and `weights` of `Drawn`, of targets bool [B,Q].
+def _positions(is_target, num_predict):
+    """`positions` and `weights` of `Sampled`, of targets bool [B,Q].
 
     Of four tokens, the second and the last are targets, P = 3: positions 1 3 3, weights 1 1 0.
     """
@@ -154,8 +152,8 @@ def ranks(random: Random, is_permuted: np.ndarray, perm_size: int) -> np.ndarray
     """Ranks in factorization orders that are uniform within chunks of `perm_size` tokens.
 
     Position i may not see j exactly when `rank[i] + (0 if i is a target else 1) <= rank[j]`. Tokens
-    that are not permuted have rank -1: everyone may see them, they see no permuted token. As in the
-    reference all chunks share one order, and each comes after those to its left.
+    that are not permuted have rank -1: all see them, they see no permuted token. As in the original
+    implementation, all chunks have one order, and each comes after those to its left.
 
     Args:
       is_permuted: bool [B,T], the predicted and the special tokens.
@@ -168,7 +166,7 @@ def ranks(random: Random, is_permuted: np.ndarray, perm_size: int) -> np.ndarray
 
 
 def ranks_of_order(order: np.ndarray, is_permuted: np.ndarray) -> np.ndarray:
-    """`ranks` for given orders [B,size] of the `size` places in a chunk.
+    """`ranks` for given orders [B,size] of the positions in a chunk.
 
     Chunks of 3, order 2 0 1, four tokens of which the second is not permuted: the chunks have
     2 0 1 and 5 3 4, so the ranks are 2 -1 1 5.
@@ -185,9 +183,9 @@ def ranks_of_order(order: np.ndarray, is_permuted: np.ndarray) -> np.ndarray:
 def _even_targets(random, is_special, word_start, permutation):
     """`sample_targets` in both parts: bool [B,Q].
 
-    The budget is shared by the counts of tokens that can be predicted, and the odd token given to
-    one of the parts by lot, so that a token's chance is the same in both: of P = 2 targets in parts
-    of 3 and 1 tokens the first has 1.5, so 1 or 2 with the same chance.
+    Each part gets a budget in proportion to its tokens that can be predicted, rounded at random, so
+    that a token's chance is the same in both: of P = 2 targets in parts of 3 and 1 tokens the first
+    has 1.5, so 1 or 2 with the same chance.
     """
     first, rest = [np.count_nonzero(~is_special[:, part], axis=1)              # [B] each
                    for part in _parts(is_special, permutation)]
@@ -203,11 +201,11 @@ def sample_targets(random: Random, is_special: np.ndarray, word_start: np.ndarra
                    budget: np.ndarray, permutation: Permutation) -> np.ndarray:
     """Picks exactly `budget` tokens as whole-word n-grams, n = 1 ... 5 with weight 1/n.
 
-    The n-grams, all tokens in all, are laid out on a ring in random order, and the tokens on an
-    arc of `budget` tokens that begins anywhere are picked: whatever the words and the order, each
-    token has the chance budget / tokens exactly. The order deals the n-grams out so that the
-    picked ones lie evenly over the text (`_deal`). Of the words that the ends of the arc cut, at
-    most one stays cut (`_mend`).
+    The text is cut into n-grams, which are laid out on a ring in random order; the tokens on an arc
+    of `budget` tokens that begins anywhere are picked. So each token has exactly the chance
+    budget / tokens, whatever the words and the order. The order spreads the picked n-grams evenly
+    over the text (`_deal`). Of the words that the ends of the arc cut, at most one stays cut
+    (`_mend`).
 
     Four tokens, words 01, 2 and 3, each an n-gram of its own, with keys .6, .2 and .4: the ring is
     2 3 01, that is tokens 2 3 0 1, and the tokens' places on it are 2 3 0 1. An arc of 2 tokens
@@ -244,10 +242,10 @@ def sample_targets(random: Random, is_special: np.ndarray, word_start: np.ndarra
 
 
 def _in_order(key):
-    """`np.argsort(key, kind="stable")`, which is several times slower, of keys [B,T] from 0 on.
+    """`np.argsort(key, kind="stable")`, which is several times slower, of keys [B,T] >= 0.
 
-    Bits of such floats are whole numbers in the same order. The last bits of each make room for its
-    column, so that equal keys, of an n-gram's tokens, stay side by side in the order of the text.
+    The bits of such floats are integers in the same order. The last bits are replaced by the
+    column, so that equal keys, of an n-gram's tokens, stay in the order of the text.
     """
     length = key.shape[1]
     room = (1 << (length - 1).bit_length()) - 1
@@ -260,7 +258,7 @@ def _take(values, columns):
 
 
 def _flat(columns, length):
-    """Places [B,N] in the flat array of those that `columns` names in each of B rows of `length`"""
+    """Indices [B,N] into the flattened array of `columns` [B,N] in B rows of `length`."""
     return columns + length * np.arange(len(columns))[:, None]
 
 
@@ -270,15 +268,17 @@ def _count_up_to(counted):
 
 
 class _Words:
-    """Words as arrays over tokens. A special token ends a word and is none itself.
+    """Words as arrays over tokens. A special token ends a word and is not one.
 
-    In a run of more than `LONGEST_WORD` pieces each piece is a word: there are no spaces in
-    Chinese or Thai, so what the records mark there is a sentence.
+    In a run of more than `LONGEST_WORD` pieces each piece is a word: without spaces, as in Chinese
+    or Thai, the records mark sentences there.
 
     Attributes:
-      starts: bool [B,T], a word begins. index: int [B,T] of the token's word, counted within the
-      row. length: int [B,T], of the token's word [tokens]. after_special: bool [B,T]. count,
-      tokens: int [B,1], words and tokens in words.
+      starts: bool [B,T], where words begin.
+      index: int [B,T], of the token's word in the row.
+      length: int [B,T], of the token's word [tokens].
+      after_special: bool [B,T].
+      count, tokens: int [B,1], words and tokens in words.
     """
 
     def __init__(self, is_special, word_start):
@@ -310,15 +310,16 @@ _CUMULATIVE = np.cumsum(1. / _SIZES) / np.sum(1. / _SIZES)
 def _ngrams(words, sizes, lap_start, mask_mode):
     """Cuts the text into n-grams of n words: index of the token's n-gram, int [B,T].
 
-    The cutting goes once around the text as a ring, starting at any word, so that it is the same
-    everywhere and in both directions. Neither the ring's seam nor a special token is inside of an
-    n-gram: those next to them may be shorter, and so may the last.
+    The text is cut as a ring, once around from any word, so that all places and both directions are
+    treated alike. N-grams do not cross the ring's seam or a special token; those next to these may
+    be shorter, and so may the last.
 
     Four words of a token, sizes 2 1 3, lap from word 1 on: n-grams begin at words 1, 3 and 0 (the
     last is cut at the lap's end), so they are 0, 12, 3 and the tokens' indices 0 1 1 2.
 
     Args:
-      sizes: [B,T] in [0, 1), that decide on each n-gram's n. lap_start: [B,1] in [0, 1).
+      sizes: [B,T] in [0, 1), decide on each n-gram's n.
+      lap_start: [B,1] in [0, 1).
     """
     if mask_mode == "token":
         return words.index
@@ -337,8 +338,8 @@ def _ngrams(words, sizes, lap_start, mask_mode):
 def _deal(uniform, step):
     """Keys [B,T] whose ascending order takes one of each `step` neighbours, then another, ...
 
-    Of n-grams in this order any 1/step in a row lie about `step` apart, each at a random place
-    among its `step` neighbours; rounds are shuffled, so that a piece of one lies anywhere.
+    In this order any 1/step of the n-grams in a row are about `step` apart, each at a random
+    position among its `step` neighbours; rounds are shuffled, so a part of one lies anywhere.
 
     Step 2, .9 .1 .3 .5: the hands are .9 .1 and .3 .5, whose lower ones are dealt in round 0, so
     the keys are 1.9 .1 .3 1.5 and the order 1 2 3 0.
@@ -354,20 +355,21 @@ def _deal(uniform, step):
 
 
 def _mend(picked, words, ends, dice):
-    """Of the words that hold the first and the last picked token, leaves at most one cut.
+    """Of the words of the first and the last picked token, leaves at most one cut.
 
-    As many tokens as possible move from one word to the other; by lot to either side, so that the
-    number expected in each stays (up and down are the possible moves, taken in the proportion
-    down : up). What is picked of a word that stays cut begins at any of its tokens, and goes on at
-    its front: each of its tokens has the same chance.
+    As many tokens as possible move from one word to the other, at random in either direction, so
+    that the expected number in each stays (up and down are the possible moves, taken in the
+    proportion down : up). The picked tokens of a word that stays cut begin at any of its tokens and
+    wrap around, so each has the same chance.
 
     Two words of 3 tokens, 1 of the first and 2 of the second picked: up to 2 tokens can move to the
-    first, up to 1 to the second. With chance 1/3 the first is picked whole, with chance 2/3 the
-    second: 1 and 2 tokens are expected, as before.
+    first, up to 1 to the second. With chance 1/3 all of the first is picked, with chance 2/3 all of
+    the second: 1 and 2 tokens are expected, as before.
 
     Args:
-      picked: bool [B,T]. ends: int [B,2], the first and the last token of the arc. dice: [B,2]
-        in [0, 1).
+      picked: bool [B,T].
+      ends: int [B,2], the first and the last token of the arc.
+      dice: [B,2] in [0, 1).
     """
     rows, columns = np.arange(len(picked))[:, None, None], picked.shape[1]
     near = ends[:, :, None] + np.arange(1 - LONGEST_WORD, LONGEST_WORD)           # [B,2,19], tokens
@@ -390,13 +392,13 @@ def _mend(picked, words, ends, dice):
     return mended
 
 
-# ---- targets: the reference's rule ----
+# ---- targets: the rule of the original implementation ----
 
 def _legacy_targets(random, is_special, word_start, direction, permutation):
-    """The reference's choice: bool [B,Q], half of the budget in each part.
+    """The targets of the original implementation: bool [B,Q], half of the budget in each part.
 
-    Backward windows are drawn in the order of the text. Where the single tokens that fill up the
-    budget fall on <sep> or <cls> there is no target, so a window may have fewer than P.
+    Backward windows are treated in the order of the text. Single tokens that fill up the budget and
+    fall on <sep> or <cls> are not targets, so a window may have fewer than P.
     """
     half = permutation.num_predict // 2
     goals = (permutation.num_predict - half, half)
@@ -411,8 +413,8 @@ def _legacy_targets(random, is_special, word_start, direction, permutation):
 
 
 def _legacy_part(numbers, starts, goal, permutation):
-    """Spans of n pieces, not words, that begin at a word, in stretches of n · alpha / beta pieces;
-    from the left until the budget is spent; what is missing at the end as single tokens."""
+    """Spans of n pieces from a word's start on, in stretches of n · alpha / beta pieces, from the
+    left until the budget is spent; single tokens for the rest of it."""
     length = len(starts)
     pairs = iter(numbers[:2 * length].reshape(-1, 2).tolist())
     picked, missing, place = np.zeros(length, bool), goal, 0

@@ -39,8 +39,8 @@ def in_steps(settings: AnySettings, optimization: OptimizationSettings, num_rows
              ) -> tuple[AnySettings, OptimizationSettings]:
     """The settings with epochs over `num_rows` rows converted to steps.
 
-    By default a run is evaluated and saved once an epoch, and saved every 1,000 steps if an epoch
-    has more.
+    A row of several windows counts once, so an epoch passes over a part of the windows. By default
+    a run is evaluated and saved once an epoch, and saved every 1,000 steps if an epoch has more.
     """
     epoch = num_rows / settings.train_batch_size
     if settings.epochs:

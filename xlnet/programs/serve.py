@@ -31,8 +31,8 @@ class ServingSettings(Settings):
     name: Optional[str] = setting(None, "name in the address; default: that of the directory")
     host: str = setting("127.0.0.1", "address to listen at; 0.0.0.0, or :: for IPv6 too, for other "
                         "machines: without encryption or access control")
-    hosts: Optional[str] = setting(None, "accept requests for these host names, comma-separated; "
-                                   "default: any, but only local ones at a local address")
+    allowed_hosts: str = setting("", "accept requests for these host names, comma-separated; "
+                                 "default: any, but only local ones at a local address")
     port: int = setting(8501, "port to listen at; 0: any free one", minimum=0)
     budget: int = setting(32 * 512 ** 2, "largest examples x tokens^2 computed together; memory is "
                           "proportional; larger requests are split", minimum=1)
@@ -71,7 +71,7 @@ def main(settings: ServingSettings) -> None:
         body=settings.max_body, rows=settings.max_rows, characters=settings.max_characters,
         waiting=settings.max_waiting, batch=settings.max_batch, budget=settings.budget,
         wait=settings.wait_ms / 1000, connections=settings.max_connections,
-        arrival=settings.max_arrival), settings.hosts.split(",") if settings.hosts else ())
+        arrival=settings.max_arrival), settings.allowed_hosts.replace(",", " ").split())
     if settings.model and path != model.path:
         http_server.follow(server, path)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))

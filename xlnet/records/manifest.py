@@ -107,7 +107,7 @@ class Manifest:
                                     path, name, getattr(self, name), len(self.streams), shortest,
                                     self.seq_len))
         directions = [stream["direction"] for stream in self.streams]
-        if directions != [i % 2 if self.bi_data else 0 for i in range(self.num_streams)]:
+        if directions != [i % 2 * self.bi_data for i in range(self.num_streams)]:
             raise UserError("%s: directions of the streams are %s, expected %s (bi_data is %s); "
                             "regenerate the records" % (
                                 path, directions[:8], "0, 1, 0, 1, ..." if self.bi_data else "0",

@@ -1,4 +1,4 @@
-"""Items one after the other: each result in the place of its item, errors item by item."""
+"""Lists of items: results in the order of the items, errors item by item, progress bars."""
 
 from __future__ import annotations
 
@@ -32,8 +32,11 @@ def bar(total: Optional[int], is_wanted: bool) -> tqdm:
 
 
 def by_fraction(count: int, update: Callable[[int], object]) -> Callable[..., None]:
-    """A function that calls `update` with whole numbers of `count` items: of the items from the
-    fraction `start` on, which are the fraction `width` of all, the fraction `done` is done."""
+    """A function that reports progress in fractions of `count` items to `update`, as integers.
+
+    It takes where a part of the items begins, how large it is, and how much of the part is done:
+    three fractions.
+    """
     shown = 0
 
     def advance(start: float, width: float, done: float) -> None:

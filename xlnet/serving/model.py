@@ -135,8 +135,8 @@ class Model:
         """What the model was trained for, for any task type.
 
         Args:
-          texts: one item or a list of them: what the method `verb` takes of one text, a tuple of it
-            where it takes several arguments, as (question, context).
+          texts: one item or a list of them. An item is what the method `verb` takes for one text: a
+            text, a pair, or a tuple of its arguments, such as (question, context).
           threshold: as of `classify` and `answer`.
           errors: "raise", or "return".
 
@@ -169,7 +169,7 @@ class Model:
         """The results of a list; of one item its result."""
         from_keywords(ErrorSettings, {"errors": errors})
         items, is_one = listed(texts)
-        with jobs.bar(len(items), self._shows_progress) as progress:
+        with jobs.bar(len(items), self._shows_progress and not is_one) as progress:
             found = jobs.results(job, items, errors, progress.update)
         return found[0] if is_one else found
 
@@ -179,8 +179,12 @@ class Model:
         """The ids that the network sees: pieces of the text(s), <sep>, <cls>; int32 [T] of one
         text, a list of n such arrays of several."""
         def compute(examples, update):
-            arrays, lengths = self._laid_out(examples)
-            return [row[len(row) - length:] for row, length in zip(arrays["input_ids"], lengths)]
+            found: list[np.ndarray] = []
+            for arrays, lengths in self._laid_out(examples):
+                found += [row[len(row) - length:]
+                          for row, length in zip(arrays["input_ids"], lengths)]
+                update(len(lengths))
+            return found
         return self._all(Job(_example, compute), texts)
 
     def vectors(self, texts: Texts, layers: Union[int, Sequence[int]] = -1,
@@ -230,8 +234,7 @@ class Model:
 
         def compute(examples, update):
             found: list[Any] = []
-            for begin in range(0, len(examples), _ROWS_AT_ONCE):
-                arrays, lengths = self._laid_out(examples[begin:begin + _ROWS_AT_ONCE])
+            for arrays, lengths in self._laid_out(examples):
                 found += self._vectors_of(arrays, lengths, wanted, chosen.pooling, update)
             if chosen.normalize:
                 found = [each / np.maximum(np.linalg.norm(each, axis=-1, keepdims=True), 1e-12)
@@ -252,12 +255,13 @@ class Model:
         return found
 
     def _laid_out(self, examples):
-        """(arrays [n,T] of texts or pairs, int [n]: their tokens)."""
-        arrays, _ = encoding.arrays_of(examples, self.tokenizer,
-                                       encoding.Layout(self.max_seq_length))
-        self._note_cut(arrays)
-        return ({name: arrays[name] for name in session.IDS},
-                (1 - arrays["input_mask"]).sum(axis=1).astype(int))
+        """Yields (arrays [n,T] of some texts or pairs, int [n]: their tokens)."""
+        for begin in range(0, len(examples), _ROWS_AT_ONCE):
+            arrays, _ = encoding.arrays_of(examples[begin:begin + _ROWS_AT_ONCE], self.tokenizer,
+                                           encoding.Layout(self.max_seq_length))
+            self._note_cut(arrays)
+            yield ({name: arrays[name] for name in session.IDS},
+                   (1 - arrays["input_mask"]).sum(axis=1).astype(int))
 
     def _vectors_part(self):
         loaded = self._loaded

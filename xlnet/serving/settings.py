@@ -1,6 +1,6 @@
-"""What can be chosen where a trained model is used; flags are derived from it.
+"""Settings of inference with a trained model; flags and keyword arguments are derived from them.
 
-Annotations are types here, not texts: flags need them. TensorFlow is not needed.
+Annotations are types here, not strings: flags need them. TensorFlow is not imported.
 """
 
 import dataclasses
@@ -25,10 +25,10 @@ class LoadSettings(Settings):
     """Which model, and where it runs."""
     model_dir: str = required("model directory, directory with a released checkpoint, its config "
                               "and its vocabulary, or checkpoint prefix")
-    model_config_path: Optional[str] = setting(None, "JSON with the architecture, if it does not "
-                                               "lie beside the checkpoint")
-    spiece_model_file: Optional[str] = setting(None, "SentencePiece model, if it does not lie "
-                                               "beside the checkpoint")
+    model_config_path: Optional[str] = setting(None, "JSON with the architecture, if it is not "
+                                               "next to the checkpoint")
+    spiece_model_file: Optional[str] = setting(None, "SentencePiece model, if it is not next to "
+                                               "the checkpoint")
     use_checkpoint: str = setting("best", "that of model_dir/best if it is there, or the newest",
                                   choices=("best", "newest"))
     device: str = as_in(DeviceSettings, "device")
@@ -88,23 +88,22 @@ class FillingSettings(Settings):
 
 @dataclasses.dataclass(frozen=True)
 class GenerationSettings(Settings):
-    """How a text is written on."""
-    method: str = setting("sample", "sample: draw each token; greedy: the likeliest one; beam: the "
-                          "likeliest text of several that are written side by side",
-                          choices=("sample", "greedy", "beam"))
-    max_tokens: int = setting(100, "tokens written at most", minimum=1)
+    """How text is generated."""
+    method: str = setting("sample", "sample: sample each token; greedy: take the likeliest one; "
+                          "beam: beam search", choices=("sample", "greedy", "beam"))
+    max_tokens: int = setting(100, "generated tokens, at most", minimum=1)
     temperature: float = setting(1., "of sampling: below 1 likely tokens become likelier", above=0.)
     top_k: int = setting(0, "of sampling: only the k likeliest tokens; 0: all", minimum=0)
     top_p: float = setting(1., "of sampling (nucleus): only the likeliest tokens that have this "
                            "probability together", above=0., maximum=1.)
-    beams: int = setting(4, "texts written side by side by method beam", minimum=1,
-                         maximum=10_000)
-    length_penalty: float = setting(1., "of beams: a text's score is its log probability over its "
-                                    "number of tokens to this power", minimum=0.)
+    beams: int = setting(4, "texts that beam search follows", minimum=1, maximum=10_000)
+    length_penalty: float = setting(1., "of beams: the score of a text is its log probability over "
+                                    "its number of tokens to this power", minimum=0.)
     samples: int = setting(1, "texts for each prompt; of method beam, the best ones", minimum=1,
                            maximum=10_000)
-    stop: Optional[str] = setting(None, "text before which writing ends; several as a JSON list")
-    context: int = setting(512, "a token is written from the last so many [tokens]", minimum=2)
+    stop: Optional[str] = setting(None, "text before which generation ends; several as a JSON "
+                                  "list")
+    context: int = setting(512, "last tokens that a token is generated from [tokens]", minimum=2)
     seed: Optional[int] = setting(None, "seed of sampling; off: another text each time", minimum=0)
 
     def check(self) -> None:
@@ -176,7 +175,7 @@ def from_keywords(group: type[Chosen], values: Mapping[str, Any], source: str = 
 
 
 def stop_texts(stop: Union[None, str, Sequence[str]]) -> tuple[str, ...]:
-    """The texts that end the writing.
+    """The texts that end generation.
 
     Args:
       stop: a text, a JSON list of texts, or a sequence of texts.
@@ -190,7 +189,7 @@ def stop_texts(stop: Union[None, str, Sequence[str]]) -> tuple[str, ...]:
             try:
                 texts = files.parse_json(stop)
             except ValueError as e:
-                if not re.match(r'\[\s*"', stop):        # a text as any other: [END]
+                if not re.match(r'\[\s*"', stop):        # a plain text: [END]
                     return (stop,)
                 raise UserError("stop is %s, expected a text or a JSON list of texts (%s)"
                                 % (stop, e)) from None

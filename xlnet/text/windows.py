@@ -157,8 +157,8 @@ def _mirror(forward):
 Segments = collections.namedtuple("Segments", "a_len b_begin label")  # each int64 [W]
 
 
-def draw_segments(reading: Reading, begins: np.ndarray, seq_len: int, reuse_len: int,
-                  rng: np.random.Generator) -> Segments:
+def sample_segments(reading: Reading, begins: np.ndarray, seq_len: int, reuse_len: int,
+                    rng: np.random.Generator) -> Segments:
     """Samples segments A and B of each window: lengths add up to G, A follows the reused part.
 
     A ends at a sentence boundary, or anywhere if none is within reach. With probability 1/2 B
@@ -177,12 +177,12 @@ def draw_segments(reading: Reading, begins: np.ndarray, seq_len: int, reuse_len:
     anywhere = 1 + (where_a * (both - 1)).astype(np.int64)                   # [W], tokens
     boundary = _take(reading.sentences, low + (where_a * count).astype(np.int64))    # [W]
     a_len = np.where(count > 0, boundary - a_begin, anywhere)                # [W]
-    elsewhere = _draw_elsewhere(reading, begins, end, both - a_len, where_b)    # [W], or -1
+    elsewhere = _sample_elsewhere(reading, begins, end, both - a_len, where_b)    # [W], or -1
     label = (which < 0.5) | (elsewhere < 0)                                  # [W]
     return Segments(a_len, np.where(label, a_begin + a_len, elsewhere), label.astype(np.int64))
 
 
-def _draw_elsewhere(reading, begins, ends, b_len, uniform):
+def _sample_elsewhere(reading, begins, ends, b_len, uniform):
     """Samples starts [W] of `b_len` tokens outside of [begins, ends); -1 where there is no room.
 
     The starts that fit before the window, then those that fit behind it, are numbered, and one of
@@ -248,4 +248,4 @@ def cells(read_part: ReadPart, plan: StreamPlan, stream: int, *, seq_len: int, r
         reading = read(read_part(low, high), direction, vocabulary)
         begins = reuse_len * np.arange(last - first)
         rng = np.random.default_rng([seed, pass_index, 1 + stream, cell])
-        yield Cell(reading, begins, draw_segments(reading, begins, seq_len, reuse_len, rng))
+        yield Cell(reading, begins, sample_segments(reading, begins, seq_len, reuse_len, rng))

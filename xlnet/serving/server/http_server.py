@@ -1,9 +1,9 @@
 """A model over HTTP: JSON in, JSON out, and a page for people.
 
-The requests are those of TensorFlow Serving's REST API, so that a client of the one can query the
-other: `POST /v1/models/NAME:predict` with {"signature_name": ..., "instances": [example, ...]} is
-answered by {"predictions": [answer, ...]}, where the answers of a signature with one output are its
-values. It has neither encryption nor users.
+Requests are those of TensorFlow Serving's REST API: `POST /v1/models/NAME:predict` with
+{"signature_name": ..., "instances": [example, ...]} is answered by {"predictions": [answer, ...]}.
+The answers of a signature with one output are its values. There is neither encryption nor
+authentication.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ except ModuleNotFoundError as e:
 
 _log = logging.getLogger(__name__)
 
-# Upper bounds of the histogram of answers' times [s].
+# Upper bounds of the histogram of latencies [s].
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
-_FRESH = 5.0                # an answer that is no older shows that the model answers [s]
+_FRESH = 5.0                # maximum age of an answer that shows that the model answers [s]
 
 _HEADERS = [
     ("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; "
@@ -58,23 +58,20 @@ _REST = re.compile(r"(?:/versions/(?P<version>\d+))?(?P<what>/metadata|:[a-z]+)?
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """body: bytes of a request. rows: of a request. characters: of a text. waiting: examples that
-    wait for an answer. batch: examples computed together. budget: examples x tokens² computed
-    together. wait: for more examples [s]. connections: open at a time. arrival: within which a
-    request must have arrived [s]."""
-    body: int = 1 << 20
-    rows: int = 128
-    characters: int = 100_000
-    waiting: int = 1024
-    batch: int = 32
-    budget: int = 32 * 512 ** 2
-    wait: float = 0.002
-    connections: int = 256
-    arrival: int = 30
+    """Limits of a server."""
+    body: int = 1 << 20             # of a request [bytes]
+    rows: int = 128                 # examples of a request
+    characters: int = 100_000       # of a text
+    waiting: int = 1024             # examples that wait for an answer
+    batch: int = 32                 # examples computed together
+    budget: int = 32 * 512 ** 2     # examples x tokens² computed together
+    wait: float = 0.002             # for more examples [s]
+    connections: int = 256          # open at a time
+    arrival: int = 30               # time within which a request must arrive [s]
 
 
 class Refused(Exception):
-    """A request that is not answered: (HTTP status, why)."""
+    """A refused request: (HTTP status, reason)."""
 
 
 class Server:
@@ -82,9 +79,11 @@ class Server:
 
     Args:
       model: a `saved_model.SavedModel` or a `model_directory.ModelDirectory`.
+      name: of the model in the address.
       address: (host, port); port 0 is any free one, then in `port`.
-      hosts: names by which requests may call the server, in addition to its address, localhost and
-        the name of this machine. None: only these at a loopback address, any at another one.
+      limits: default: those of `Limits`.
+      hosts: accepted host names of requests, in addition to the address, localhost and the name of
+        this machine. Empty: only these at a loopback address, any at another one.
 
     Raises:
       UserError: it cannot listen there.
@@ -127,7 +126,7 @@ class Server:
             for file in _PAGE.iterdir()}
 
     def run(self) -> None:
-        """Answers until the process is signalled to end (Ctrl-C, SIGTERM), or `stop`."""
+        """Answers requests until `stop`, or until the process is signalled (Ctrl-C, SIGTERM)."""
         try:
             self._listening.run()
         finally:
@@ -136,14 +135,14 @@ class Server:
     # ---- requests
 
     def _application(self, environ: dict, start_response: Callable) -> Iterable[bytes]:
-        """WSGI's."""
+        """The WSGI application."""
         began = time.monotonic()
         status, form = 200, "application/json"
         try:
             form, content, rows = self._answer(environ)
         except Refused as e:
             status, content, rows = e.args[0], _json({"error": e.args[1]}), 0
-        except Exception as e:           # of TensorFlow, or an answer that is no number
+        except Exception as e:           # of TensorFlow, or an answer that is not a number
             _log.warning("not answered: %s: %s", type(e).__name__, e)
             status, rows = 500, 0
             content = _json({"error": "the model failed on this: %s: %s" % (
@@ -165,8 +164,8 @@ class Server:
         """(content type, bytes or an iterator of them, examples that were answered)."""
         host = _host_name(environ.get("HTTP_HOST", ""))
         if self._hosts and host and host not in self._hosts:
-            raise Refused(421, "the request is for host %s, expected one of %s (--hosts)" % (
-                host, ", ".join(sorted(self._hosts))))
+            raise Refused(421, "the request is for host %s, expected one of %s (--allowed_hosts)"
+                          % (host, ", ".join(sorted(self._hosts))))
         method = environ["REQUEST_METHOD"]
         path = environ["PATH_INFO"].encode("latin-1").decode(errors="replace")
         rest = _REST.fullmatch(path[len(self._root):]) if path.startswith(self._root) else None
@@ -192,7 +191,7 @@ class Server:
         return "application/json", _json((self._metadata if what else self._status)(model)), 0
 
     def _health(self):
-        """Says that the model answers, once it does."""
+        """Refuses unless the model answers."""
         model = self.model
         try:
             if time.monotonic() - self._gathering.answered > _FRESH:
@@ -284,10 +283,10 @@ class Server:
 
 
 def _accepted_hosts(given: str, bound: str, hosts: Sequence[str]) -> frozenset[str]:
-    """The names by which requests may call the server; empty: any.
+    """The accepted host names of requests; empty: any.
 
-    The page of another site can have the name of that site resolved to this machine (DNS
-    rebinding): its requests have that name, and an origin that agrees with it.
+    Another site can have its name resolved to this machine (DNS rebinding): then the requests of
+    its page have that name as host, and an origin that agrees.
     """
     if not hosts and not ipaddress.ip_address(bound).is_loopback:
         return frozenset()
@@ -315,7 +314,7 @@ def _parsed(body):
 
 def _json(value):
     return json.dumps(value, ensure_ascii=False, allow_nan=False).encode(
-        errors="backslashreplace")      # half a character of a request, in JSON's own escape
+        errors="backslashreplace")      # lone surrogates of a request, as JSON escapes
 
 
 def _within(block: AbstractContextManager[None],
@@ -346,7 +345,7 @@ def _has_probabilities(answer, labels):
 
 
 def _result(verb, labels, answer):
-    """An answer as TensorFlow Serving's classify and regress have it."""
+    """An answer in the form of TensorFlow Serving's classify or regress."""
     if verb == "classify" and _has_probabilities(answer, labels):
         return [list(each) for each in zip(labels, answer["probabilities"])]
     if verb == "regress" and isinstance(answer, (int, float)):
@@ -356,10 +355,11 @@ def _result(verb, labels, answer):
 
 
 def follow(server: Server, path: str, seconds: float = 5.0) -> None:
-    """Serves the newest version of an export as it appears, from a thread of its own.
+    """Starts a thread that serves new versions of an export as they appear.
 
     Args:
-      path: of a directory with versions. seconds: between two looks.
+      path: of a directory with versions.
+      seconds: between checks.
     """
     def look():
         said = ""
@@ -372,7 +372,7 @@ def follow(server: Server, path: str, seconds: float = 5.0) -> None:
                 model.warm_up()
                 server.model = model
                 _log.info("serving %s", model.path)
-            except Exception as e:          # half a copy: the next look may find all of it
+            except Exception as e:          # half a copy, which may be complete at the next look
                 if str(e) != said:
                     said = str(e)
                     _log.warning("%s is still served: %s", server.model.path, e)

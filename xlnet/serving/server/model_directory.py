@@ -1,6 +1,6 @@
-"""A model directory served through the object of `xlnet.load`, with the signatures of an export.
+"""A model directory with the signatures of an export, computed by the object of `xlnet.load`.
 
-Long texts, windows and batches are that object's; a pretrained model has `fill` and `generate` too.
+Unlike an export it reads long texts in windows; a pretrained model also has `fill` and `generate`.
 Shape letters: B examples, C choices.
 """
 
@@ -25,8 +25,8 @@ from xlnet.tasks.output import served
 _log = logging.getLogger(__name__)
 
 _TEXT = np.dtype(object)
-_MOST = 32          # texts that the network sees together
-_MOST_TOKENS = 2048     # of a generated text, as others wait for its end
+_MOST = 32              # texts in a batch
+_MOST_TOKENS = 2048     # of a generated text
 _OF_LANGUAGE_MODELS = ("fill", "generate")
 
 
@@ -37,14 +37,14 @@ class Call(NamedTuple):
 
 
 class ModelDirectory:
-    """What `http_server.Server` serves, made of a model; attributes as of `saved_model.SavedModel`.
+    """A model directory with the attributes and methods of `saved_model.SavedModel`.
 
     Args:
       path, device, given: as of `xlnet.load`.
       budget: examples x tokens² computed together.
     """
     version = "1"
-    alone = _OF_LANGUAGE_MODELS         # a long text would keep the others from their batch
+    alone = _OF_LANGUAGE_MODELS         # a long text would block the batches
 
     def __init__(self, path: str, budget: int, device: DeviceSettings, **given: Any):
         found = loaded.read(path, **given)
@@ -104,7 +104,7 @@ class ModelDirectory:
             for name, kind in self.inputs(signature).items()}
 
     def warm_up(self) -> None:
-        """As of `SavedModel`; drops the signatures that a pretrained model does not have."""
+        """As of `SavedModel`; removes signatures that the pretrained model cannot have."""
         for signature in self.names:
             try:
                 self.run(*self.example(signature))
@@ -115,8 +115,8 @@ class ModelDirectory:
                 del self._inputs[signature]
 
     def tokens(self, call: Call, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
-        """As of `SavedModel`: none, as the model itself computes no more at once than fits, but
-        for texts that are filled in or continued, of which each beam and sample has a copy."""
+        """As of `SavedModel`: 0, as the model itself makes batches within the budget; of `fill` and
+        `generate` those of the text, times the root of its beams or samples."""
         count = len(next(iter(arrays.values())))
         settings, found = call.settings, np.zeros(count, int)
         if call.signature == "fill":
@@ -151,7 +151,7 @@ class ModelDirectory:
             raise BadRequest(str(e)) from None
 
     def stream(self, call: Call, arrays: Mapping[str, np.ndarray]) -> Iterator[dict[str, Any]]:
-        """Yields the parts of one text as it is generated.
+        """Yields the parts of a text as it is generated.
 
         Raises:
           BadRequest: another signature, or several prompts.
@@ -170,7 +170,7 @@ class ModelDirectory:
 
 
 def _texts(arrays):
-    """Lists of str by name; lists of such of choices."""
+    """Lists of str by name, or lists of such lists (choices)."""
     try:
         return {name: np.vectorize(bytes.decode, otypes=[object])(values).tolist()
                 for name, values in arrays.items()}
@@ -179,7 +179,7 @@ def _texts(arrays):
 
 
 def _short(value):
-    """An answer with the fewest digits that are its numbers, float32, as an export has them."""
+    """An answer with the fewest digits of its float32 numbers, as of an export."""
     if isinstance(value, dict):
         return {name: _short(each) for name, each in value.items()}
     return [_short(each) for each in value] if isinstance(value, list) else \
@@ -190,7 +190,7 @@ def _pairs(text_a, text_b=None):
     return list(text_a) if text_b is None else list(zip(text_a, text_b))
 
 
-# The methods of a model by its verb, called with the texts of a signature.
+# The methods of a model by verb, called with the texts of a signature.
 _ASKED: dict[str, Callable] = {
     "classify": lambda model, **texts: model.classify(_pairs(**texts)),
     "score": lambda model, **texts: model.score(_pairs(**texts)).tolist(),
@@ -202,7 +202,7 @@ _ASKED: dict[str, Callable] = {
 
 
 def _written(parts):
-    """The outputs for parts of texts. Other requests get their turn between parts."""
+    """The outputs for the parts of texts; between parts other requests have their turn."""
     whole = {part.number: part.whole for part in parts if part.whole}
     found = [whole[number] for number in sorted(whole)]
     return {"texts": [one.text for one in found], "ended": [one.ended for one in found],

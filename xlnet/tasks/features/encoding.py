@@ -125,30 +125,21 @@ def fitted(ids_a: list, ids_b: Optional[list], layout: Layout) -> list:
     """
     budget = layout.max_seq_length - (2 if ids_b is None else 3)
     length_a, length_b = _lengths(len(ids_a), len(ids_b or ()), budget, layout.cut_first)
-    cut = {"head_tail": _ends, "sliding": _windows}.get(layout.long_document, _beginning)
-    parts_a = cut(ids_a, length_a)
-    parts_b = [None] if ids_b is None else cut(ids_b, length_b)
+    parts_a = _parts(ids_a, length_a, layout.long_document)
+    parts_b = [None] if ids_b is None else _parts(ids_b, length_b, layout.long_document)
     count = max(len(parts_a), len(parts_b))
     return [(parts_a[min(i, len(parts_a) - 1)], parts_b[min(i, len(parts_b) - 1)])
             for i in range(count)]
 
 
-def _beginning(ids, length):
+def _parts(ids, length, long_document):
+    last = len(ids) - length
+    if last > 0 and long_document == "head_tail":
+        return [ids[:length // 4] + ids[last + length // 4:]]
+    if last > 0 and long_document == "sliding":
+        return [ids[start:start + length]
+                for start in (*range(0, last, max(length // 2, 1)), last)]
     return [ids[:length]]
-
-
-def _ends(ids, length):
-    if len(ids) <= length:
-        return [ids]
-    head = length // 4
-    return [ids[:head] + ids[len(ids) - (length - head):]]
-
-
-def _windows(ids, length):
-    if len(ids) <= length:
-        return [ids]
-    starts = list(range(0, len(ids) - length, max(length // 2, 1))) + [len(ids) - length]
-    return [ids[start:start + length] for start in starts]
 
 
 # ---- arrays ----
@@ -231,8 +222,6 @@ def write_records(directory: str, name: str, examples: Collection[Any], tokenize
       name: the beginning of the file's name, such as "mrpc.train".
       examples: `Example`s, or what else `encode` takes and `json` can write; read twice, with at
         most some thousands of them in memory.
-      tokenizer: makes ids of the texts.
-      layout: how they are laid out.
       label_features: `feature_spec.Feature`s of a record in addition to the ids.
       label_names: the meaning of the labels' ids; None: labels are scores.
       encode: function of (examples, tokenizer, layout), with the result of `arrays_of`; `CUT` may

@@ -92,8 +92,6 @@ def encode(questions: Sequence[Question], tokenizer: Tokenizer, length: int, *, 
     Ids, segment ids and masks are [m,S*T], the window at the end; all else is of the window.
 
     Args:
-      questions: n of them.
-      tokenizer: makes ids of the texts.
       length: T.
       stride: pieces from one window to the next.
       max_query_length: pieces of a question that are kept.

@@ -31,9 +31,6 @@ def read_rows(task: Task, data_dir: str, split: str,
     """Reads and checks the file of a split (or files, see `expand_split`).
 
     Args:
-      task: knows its files.
-      data_dir: their directory.
-      split: one of the task's.
       need_labels: whether a table row without a known label is an error; if not, its label is None.
         None: except in test splits.
 
@@ -71,7 +68,6 @@ def hold_out(rows: Sequence[Row], share: float, seed: int = 0) -> tuple[Sequence
     has more rows than dev may have.
 
     Args:
-      rows: of a train file.
       share: the fraction of the rows, or of the queries, that is dev; at least one row, and at most
         all but one.
       seed: of the choice.
@@ -120,7 +116,6 @@ def read_file(task: Task, path: str, need_labels: bool, header: Optional[Sequenc
     """Reads and checks one file.
 
     Args:
-      task: knows its columns.
       path: file or directory; "-": the standard input.
       need_labels: as in `read_rows`.
       header: column names, for a file without a line of them.

@@ -140,8 +140,6 @@ def read_table(task: Task, path: str, header: Optional[Sequence[str]] = None,
     """Returns the `Table` of a file, a directory, or the standard input ("-").
 
     Args:
-      task: knows its columns.
-      path: of the file.
       header: column names, for a file without a line of them.
       form: a key of `FORMS`; None: from the extension.
       skips: a row that cannot be read becomes an error in the table, instead of a `UserError`.
@@ -168,7 +166,6 @@ def read_lines(path: str, what: str, encoding: Optional[str] = None) -> decoding
     """The lines of a file, or of the standard input ("-").
 
     Args:
-      path: of the file.
       what: its role in errors.
       encoding: of its text; None: UTF-8, or as the file shows.
     """

@@ -62,11 +62,6 @@ class StoredRows(Sequence):
         number, i = divmod(range(self._count)[index], _ROWS_AT_ONCE)
         return self._block(number)[i]
 
-    def __eq__(self, other: object) -> bool:
-        """Whether another sequence has the same rows."""
-        return isinstance(other, Sequence) and len(self) == len(other) and all(
-            one == another for one, another in zip(self, other))
-
 
 def kept(rows: Iterable[Any]) -> Sequence[Any]:
     """A list of few rows, `StoredRows` of many."""

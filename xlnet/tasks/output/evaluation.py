@@ -21,7 +21,6 @@ class Evaluation:
     """Evaluates predictions for examples of a task.
 
     Args:
-      task: has the scorer.
       directory: of the files with results.
       threshold: as in `Scorer.decide`.
     """

@@ -29,9 +29,6 @@ def write(directory: str, task: Task, split: str, rows: Sequence[Row], values: A
     """Writes the predictions for a split in every form of its task type.
 
     Args:
-      directory: of the files.
-      task: has the scorer.
-      split: part of the files' names.
       rows: n table rows, including skipped ones, which have no texts.
       values: as in `contract.Predictions`, of the rows that were not skipped.
       step: of the checkpoint.
