@@ -80,13 +80,6 @@ def test_few_flags_are_shown_whole_by_their_groups(monkeypatch, capsys):
     assert text.index("--model_dir=required") < text.index("How blanks are filled.")
 
 
-def test_a_verb_has_examples_of_its_own(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["tools.py compare", "--help"])
-    group = [program for program in PROGRAMS if program.command.endswith(" compare")][0]
-    cli._show_help("tools.py compare", group.about, group.groups, (), group.examples)
-    assert "Examples:\n  python tools.py compare --first=" in capsys.readouterr().out
-
-
 def test_settings_are_grouped_by_need_in_its_order():
     @dataclasses.dataclass
     class Group:

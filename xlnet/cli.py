@@ -9,7 +9,7 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Callable, NamedTuple, Optional
+from typing import Any, Callable, Optional
 
 from absl import flags
 
@@ -114,35 +114,6 @@ def run(main: Callable[..., object], *groups: type,
         _end(program, e, getattr(e, "status", 1))
     except KeyboardInterrupt:
         _end(program, "stopped", 130)
-
-
-class Verb(NamedTuple):
-    """A verb of a program that has several: the arguments of `run`."""
-    main: Callable[..., object]
-    group: type
-    about: str
-    examples: Sequence[str] = ()
-
-
-def run_verb(verbs: Mapping[str, Verb], about: Optional[str] = "") -> None:
-    """Runs the verb at the start of the command line, before the flags.
-
-    Exit status: as of `run`; 2 for an unknown verb.
-    """
-    program = os.path.basename(sys.argv[0])
-    word = sys.argv[1] if len(sys.argv) > 1 else ""
-    if word in verbs:
-        verb = verbs[word]
-        sys.argv[:2] = ["%s %s" % (sys.argv[0], word)]
-        run(verb.main, verb.group, about=verb.about, examples=verb.examples)
-    elif word in _HELP:
-        width = max(map(len, verbs)) + 2
-        print("%s: %s\n" % (program, _in_a_sentence(about)) + "".join(
-            "  %s%s\n" % (name.ljust(width), " ".join(verb.about.split()))
-            for name, verb in verbs.items()) + "\n%s VERB --help lists its flags" % program)
-    else:
-        _end(program, "expected one of %s before the flags, found '%s'%s" % (
-            ", ".join(verbs), word, did_you_mean(word, verbs)), 2)
 
 
 def _end(program, message, status):
@@ -334,13 +305,9 @@ def _collect(group):
     return settings
 
 
-def _in_a_sentence(about):
-    """A docstring after a program's name and a colon."""
-    return about[:1].lower() + about[1:].strip() if about else ""
-
-
 def _show_help(program, about, groups, first, examples):
-    about, fields = "%s: %s" % (program, _in_a_sentence(about)), settings_of(groups)
+    about = "%s: %s" % (program, about[:1].lower() + about[1:] if about else "")
+    fields = settings_of(groups)
     is_short = bool(first) and "--helpfull" not in sys.argv
     text = help.short(about, fields, first, _CONFIG_HELP) if is_short else \
         help.full(about, fields, () if first else groups, _CONFIG_HELP)

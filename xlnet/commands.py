@@ -12,7 +12,7 @@ class Command(NamedTuple):
 
     Attributes:
       name: as typed after `xlnet`.
-      program: module of `xlnet.programs`, whose `run` is called.
+      program: module of `xlnet.programs`, and perhaps the argument of its `run`.
       about: one line.
       flags: given to the program before the user's own.
     """
@@ -20,6 +20,10 @@ class Command(NamedTuple):
     program: str
     about: str
     flags: tuple[str, ...] = ()
+
+    def run(self) -> None:
+        module, *arguments = self.program.split()
+        importlib.import_module("xlnet.programs." + module).run(*arguments)
 
 
 # By purpose, in the order of `xlnet --help`.
@@ -51,7 +55,11 @@ GROUPS: dict[str, tuple[Command, ...]] = {
     ),
     "Checkpoints": (
         Command("convert", "convert_checkpoint", "convert from and to Hugging Face"),
-        Command("checkpoints", "checkpoint_tools", "inspect, strip, average, compare, cast"),
+        Command("checkpoints inspect", "checkpoint_tools inspect", "show what a checkpoint holds"),
+        Command("checkpoints strip", "checkpoint_tools strip", "leave out the optimizer's slots"),
+        Command("checkpoints average", "checkpoint_tools average", "average several checkpoints"),
+        Command("checkpoints compare", "checkpoint_tools compare", "compare two checkpoints"),
+        Command("checkpoints cast", "checkpoint_tools cast", "write weights in another dtype"),
     ),
     "Plots": (
         Command("plot masks", "inspect_records", "attention masks of both streams",
@@ -81,7 +89,7 @@ def main() -> None:
     if command:
         sys.argv[:] = ["xlnet " + command.name, *command.flags,
                        *words[len(command.name.split()):]]
-        importlib.import_module("xlnet.programs." + command.program).run()
+        command.run()
     elif not words or words[0] in _HELP:
         print(_help())
     elif words[0] == "--version":

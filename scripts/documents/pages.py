@@ -65,20 +65,16 @@ def programs_page(files) -> str:
 
 
 def program_page(file) -> str:
-    has_verbs = len(file.programs) > 1
-    docstring = [file.about + "\n", file.more + "\n"]
-    parts = ["# %s\n" % file.path.split("/")[-1], *(docstring if has_verbs else ())]
+    parts = ["# %s\n" % file.path.split("/")[-1]]
     for program in file.programs:
-        if has_verbs:
-            parts.append("## %s\n" % program.command.split()[-1])
-        if file.more and not has_verbs:
-            parts += docstring      # which has more than what --help says
+        if file.more:
+            parts += [file.about + "\n", file.more + "\n"]     # more than --help says
         else:
             parts.append(about_text(program.about) + "\n")
         if program.examples:
             parts.append("```bash\n%s\n```\n" % re.sub(
                 "^  ", "", help.commands(program.command, program.examples), flags=re.MULTILINE))
-        parts.append(settings_tables(program, "###" if has_verbs else "##"))
+        parts.append(settings_tables(program))
     return "\n".join(parts)
 
 
@@ -93,38 +89,38 @@ def about_text(about: str) -> str:
                        for paragraph in paragraphs)
 
 
-def settings_tables(program, heading) -> str:
+def settings_tables(program) -> str:
     settings = program.settings
     parts = []
     if not settings:
         return ""
     if program.first:
-        parts.append("%s The flags that matter first\n\n%s\n" % (heading, ", ".join(
-            "[`--%s`](#%s)" % (name, program.anchor(name)) for name in program.first)))
+        parts.append("## The flags that matter first\n\n%s\n" % ", ".join(
+            "[`--%s`](#%s)" % (name, name) for name in program.first))
         groups = help.by_need(settings)
     else:
         groups = {"Flags": list(settings)}
     for title, names in groups.items():
-        parts.append("%s %s\n\n%s\n" % (heading, title, settings_table(
-            [settings[name] for name in names], "--", program.anchor)))
+        parts.append("## %s\n\n%s\n" % (title, settings_table(
+            [settings[name] for name in names], "--")))
     old = old_names(program)
     if old:
-        parts.append("%s Flags of the authors' programs, and older names\n\nThey are taken, and "
-                     "noted.\n\n%s\n" % (heading, table(("flag", "instead"), old)))
+        parts.append("## Flags of the original programs, and older names\n\nThey are accepted, and "
+                     "noted.\n\n%s\n" % table(("flag", "instead"), old))
     return "\n".join(parts)
 
 
 def old_names(program):
     """Rows of the flags that are taken for the sake of older command lines."""
     return [("`--%s`" % name, escaped(why)) for name, why in program.no_longer_needed.items()] + [
-        ("`--%s`" % alias, "[`--%s`](#%s), its other name" % (name, program.anchor(name)))
+        ("`--%s`" % alias, "[`--%s`](#%s), its other name" % (name, name))
         for name, field in program.settings.items() for alias in field.metadata["aliases"]]
 
 
-def settings_table(fields: Sequence["dataclasses.Field"], before: str, anchor=str) -> str:
-    """A table of fields; `before` precedes their names, `anchor` names the table rows."""
+def settings_table(fields: Sequence["dataclasses.Field"], before: str) -> str:
+    """A table of fields; `before` precedes their names."""
     return table(("name", "default", "values", "meaning"), [
-        ('<a id="%s"></a>`%s%s`' % (anchor(field.name), before, field.name), default_text(field),
+        ('<a id="%s"></a>`%s%s`' % (field.name, before, field.name), default_text(field),
          values_text(field), meaning_of(field)) for field in fields])
 
 
@@ -163,8 +159,7 @@ def flags_page(files) -> str:
             for name, field in program.settings.items():
                 links = of_flag.setdefault(name, (field, []))[1]
                 link = "[%s](../programs/%s#%s)" % (
-                    re.sub(r"\.py$", "", file.path.split("/")[-1]), page_of(file.path),
-                    program.anchor(name))
+                    re.sub(r"\.py$", "", file.path.split("/")[-1]), page_of(file.path), name)
                 if link not in links:
                     links.append(link)
     return ("# All flags\n\nEach is also a key of the JSON file that `--config` names, without the "

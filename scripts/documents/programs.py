@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import importlib
 import pathlib
 import re
 import runpy
@@ -16,7 +15,7 @@ from xlnet import cli, commands
 
 
 class Program(NamedTuple):
-    """A program, or one verb of a program of several.
+    """A program.
 
     path: in the repository. command: as it is typed.
     groups: classes of settings. no_longer_needed: the authors' flags that have lost their meaning.
@@ -34,17 +33,12 @@ class Program(NamedTuple):
         """The settings by name, each once, as flags are made of them."""
         return cli.settings_of(self.groups)
 
-    def anchor(self, name: str) -> str:
-        """The name that a setting has on the page of the file."""
-        verb = self.command.partition(self.path)[2].strip()
-        return "-".join([verb, name]) if verb else name
-
 
 class File(NamedTuple):
     """A file that users start.
 
     about: the first paragraph of its docstring, more: the others.
-    programs: one, or as many as there are verbs.
+    programs: one; none if the file is not a program.
     """
     path: str
     about: str
@@ -78,33 +72,28 @@ def _file(path: pathlib.Path) -> File:
 
 def _command(command: commands.Command) -> File:
     name = "xlnet " + command.name
-    module = importlib.import_module("xlnet.programs." + command.program)
-    return File(name, command.about, "", _programs(name, name, ROOT, module.run))
+    return File(name, command.about, "", _programs(name, name, ROOT, command.run))
 
 
 def _programs(path, command, folder, start):
-    """The program that `start` runs, or as many as it has verbs."""
+    """The program that `start` runs."""
     found = []
 
     def run(main, *groups, no_longer_needed=(), about="", examples=(), first=()):
         found.append(Program(path, command, about, groups, dict(no_longer_needed), examples,
                              first))
 
-    def run_verb(verbs, about=""):
-        found.extend(Program(path, "%s %s" % (command, word), verb.about, (verb.group,), {},
-                             verb.examples, ()) for word, verb in verbs.items())
-
-    with _in_the_place_of_the_command_line(run, run_verb, folder):
+    with _in_the_place_of_the_command_line(run, folder):
         start()
     return found
 
 
 @contextlib.contextmanager
-def _in_the_place_of_the_command_line(run, run_verb, folder):
-    before = cli.run, cli.run_verb, list(sys.path)
-    cli.run, cli.run_verb = run, run_verb
+def _in_the_place_of_the_command_line(run, folder):
+    before = cli.run, list(sys.path)
+    cli.run = run
     sys.path[:0] = [str(folder), str(ROOT)]
     try:
         yield
     finally:
-        cli.run, cli.run_verb, sys.path[:] = before
+        cli.run, sys.path[:] = before

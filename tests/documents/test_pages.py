@@ -69,7 +69,7 @@ def test_each_program_has_a_page_with_all_of_its_flags(made):
             assert (file.more or pages.about_text(program.about)) in page
             assert not program.settings or program.examples, program.command
             for name, field in program.settings.items():
-                row, = re.findall('^.*<a id="%s">.*$' % program.anchor(name), page, re.MULTILINE)
+                row, = re.findall('^.*<a id="%s">.*$' % name, page, re.MULTILINE)
                 assert "`--%s`" % name in row
                 default = default_of(field)
                 assert ("**required**" if default is REQUIRED else str(default or "")) in row

@@ -159,12 +159,13 @@ def test_a_number_too_large_is_refused(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_verbs_are_listed_and_wrong_ones_refused():
+def test_subcommands_are_listed_and_wrong_ones_refused():
     done = tool("--help")
-    assert done.returncode == 0 and "average  writes the mean of several" in done.stdout
+    assert done.returncode == 0 and "  checkpoints average  " in done.stdout
     assert "--second=required" in tool("compare", "--help").stdout
     done = tool("cats")
-    assert done.returncode == 2 and "found 'cats'; did you mean 'cast'?" in done.stderr
+    assert done.returncode == 2 and "'checkpoints cats' is not a subcommand; did you mean " \
+        "'checkpoints cast'?" in done.stderr
     done = tool("strip", "--checkpoint=" + PREFIX, "--target=%s" % RELEASED)
     assert done.returncode == 1 and "expected a new or an empty directory" in done.stderr
     done = tool("strip", "--checkpoint=/nowhere", "--target=/nowhere")

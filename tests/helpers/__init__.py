@@ -1,4 +1,4 @@
-"""What more than one test file needs. No test file imports from another one.
+"""Shared by several test files; no test file imports another one.
 
 paths: the repository, the golden values, the folder of real data. golden: golden files and how
 close is equal. command: a program run within the test's process. pretraining, finetuning and

@@ -1,4 +1,4 @@
-"""Subjects damaged and read, case by case; what became of each."""
+"""Fault injection into files: subjects are damaged and read, case by case."""
 
 import contextlib
 import dataclasses
@@ -22,14 +22,14 @@ from xlnet import errors
 from xlnet.errors import UserError
 
 SECONDS_TO_START = 100
-SECONDS = 20            # that reading what takes a fraction of one may take
+SECONDS = 20            # limit of a read, which takes a fraction of a second
 MOST_BYTES = 2 << 30
 GOOD = ("as written", "one line", "made anew", "other content", "other version")
 
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """The damage `kind` to a file of a subject, the `number`-th of `seed`."""
+    """The `number`-th damage of a kind, by a seed, to a file of a subject."""
     subject: str
     kind: str
     number: int
@@ -38,7 +38,7 @@ class Case:
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """what: one of `GOOD`, or what is wrong. detail: the line, or the traceback."""
+    """what: one of `GOOD`, or what is wrong. detail: the error line or the traceback."""
     case: Case
     file: str
     what: str
@@ -46,9 +46,9 @@ class Outcome:
 
 
 class Laboratory:
-    """A subject made in two versions, damaged in copies.
+    """A subject in two versions, of which copies are damaged.
 
-    values: of the two, where they are made already.
+    values: the fingerprints of both, if they have been made.
     """
 
     def __init__(self, subject, folder, seed=0, values=None):
@@ -56,7 +56,7 @@ class Laboratory:
         self._values = values or self._make()
 
     def description(self):
-        """What another process makes this one from."""
+        """The arguments for the same laboratory in another process."""
         return self._subject.name, str(self._folder), self._seed, self._values
 
     def _make(self):
@@ -124,12 +124,12 @@ class Laboratory:
             return "other version"
         if found == fingerprint(None):
             return "made anew"
-        is_edited = case.kind == "other value"      # as somebody may do it with an editor
+        is_edited = case.kind == "other value"      # as with an editor
         is_other = not self._subject.is_checked or is_edited or case.kind in self._subject.valid
         return "other content" if is_other else "wrong in silence"
 
     def _judge_line(self, line, victim):
-        """The line must be one, and name the file that was damaged, or one that it belongs to."""
+        """The error must be one line that names the damaged file, or one that it belongs to."""
         if "\n" in line.strip():
             return "more than a line", line
         names = {victim.name, victim.name.split(".data-")[0], victim.name.rpartition(".index")[0],
@@ -140,7 +140,7 @@ class Laboratory:
 
 
 def fingerprint(value):
-    """A short text that two values share if they are the same."""
+    """A short text, equal for equal values."""
     digest = hashlib.sha256()
     _feed(digest, value)
     return digest.hexdigest()[:16]
@@ -179,7 +179,7 @@ class _TooLong(BaseException):
 
 @contextlib.contextmanager
 def _limited():
-    """Raises where Python runs for too long; ends the process where other code does."""
+    """Raises if Python code takes too long; ends the process if other code does."""
     def stop(signum, frame):
         raise _TooLong()
     before = signal.signal(signal.SIGALRM, stop)
@@ -195,7 +195,7 @@ def _limited():
 
 @contextlib.contextmanager
 def _quiet():
-    """Leaves out what is logged: there is much of it."""
+    """Without the log lines, which are many."""
     log = logging.getLogger("xlnet")
     before = log.level
     log.setLevel(logging.CRITICAL)
@@ -208,8 +208,7 @@ def _quiet():
 # ---- many cases
 
 def try_cases(laboratory, cases, is_native):
-    """Yields the `Outcome` of each case; code that is not Python runs in children, of which each
-    goes on until it dies."""
+    """Yields the `Outcome` of each case; native code runs in child processes, as it may crash."""
     if not is_native:
         yield from map(laboratory.try_case, cases)
         return
@@ -221,16 +220,16 @@ def try_cases(laboratory, cases, is_native):
 
 
 def _in_child(laboratory, cases):
-    """Outcomes of the first cases, up to the one that ends the child; at least one."""
-    with tempfile.NamedTemporaryFile("r") as told:
+    """Outcomes of the first cases, up to one that ends the child; at least one."""
+    with tempfile.NamedTemporaryFile("r") as lines:
         child = multiprocessing.get_context("spawn").Process(
-            target=_tell, args=(*laboratory.description(), cases, told.name))
+            target=_tell, args=(*laboratory.description(), cases, lines.name))
         child.start()
         child.join(SECONDS_TO_START + SECONDS * len(cases))
         if child.is_alive():
             child.kill()
             child.join()
-        found = [json.loads(line) for line in told.read().split("\n") if line.endswith("}")]
+        found = [json.loads(line) for line in lines.read().split("\n") if line.endswith("}")]
     done = [Outcome(**dict(each, case=Case(**each["case"]))) for each in found]
     if child.exitcode:
         done.append(Outcome(cases[len(done)], "", "ends the process",
@@ -239,11 +238,11 @@ def _in_child(laboratory, cases):
 
 
 def _tell(name, folder, seed, values, cases, path):
-    """Writes the outcomes of cases as lines of JSON; for a process of its own."""
+    """Writes the outcomes of cases as lines of JSON; for a child process."""
     from helpers.subjects import SUBJECTS
     subject, = (subject for subject in SUBJECTS if subject.name == name)
     laboratory = Laboratory(subject, folder, seed, values)
-    if subject.needs_tensorflow:        # whose import takes longer than a case may
+    if subject.needs_tensorflow:        # its import takes longer than a case may
         import tensorflow  # noqa: F401
     with open(path, "w", encoding="utf-8") as f:
         for case in cases:

@@ -1,4 +1,4 @@
-"""Golden values of the authors' code, and how close to them is equal."""
+"""Golden values of the original implementation, and the tolerance."""
 
 import json
 
@@ -25,7 +25,7 @@ class Golden:
         return self._arrays[key]
 
 
-_ROUNDING = 1e-6     # a gradient below it is zero but for the rounding of terms that cancel
+_ROUNDING = 1e-6     # smaller gradients are zero except for rounding
 
 
 def assert_close(actual, expected, name="", rtol=1e-5):
@@ -41,7 +41,7 @@ def assert_close(actual, expected, name="", rtol=1e-5):
 
 
 def load(session, values):
-    """Sets variables, a dict by variable, in one run: each run of a graph prepares it anew."""
+    """Sets variables, {variable: value}, in one run."""
     session.run([variable.initializer for variable in values],
                 {variable.initializer.inputs[1]: value for variable, value in values.items()})
 
@@ -51,7 +51,7 @@ def constants(values):
 
 
 def pretraining_losses(model, inputs):
-    """Per-target losses [P,B] and their mean as the reference has them."""
+    """Per-target losses [P,B] and their mean, as in the original implementation."""
     target = inputs["target"] if "target" in inputs else inputs["input_ids"]
     with tf.variable_scope("model"):
         losses = tf.transpose(heads.lm_loss(tf.transpose(model.get_sequence_output(), [1, 0, 2]),

@@ -21,7 +21,7 @@ CLAMP_LEN = 20
 
 
 class Pretrained:
-    """A directory as a pretraining run leaves it."""
+    """A directory as pretraining writes it."""
 
     def __init__(self, folder, is_causal, seed=1):
         self.folder, self.is_causal = folder, is_causal
@@ -83,9 +83,8 @@ class Pretrained:
 
 
 def hidden_in_order(length, order):
-    """hidden [Q,Q] of a factorization order, by its definition: the known tokens, those that are
-    not in the order, are seen by all and see each other; a token of the order sees them, itself
-    and those before it."""
+    """The mask [Q,Q] of a factorization order, by its definition: tokens that are not in the order
+    are known, so all see them; a token of the order sees them, itself and those before it."""
     place = {position: i for i, position in enumerate(order)}
     return np.array([[j in place and (i not in place or place[j] > place[i] or i == j)
                       for j in range(length)] for i in range(length)])

@@ -1,4 +1,4 @@
-"""Model directories as runs leave them, with random weights: for tests of models in use."""
+"""Model directories with random weights, for tests of inference."""
 
 import json
 
@@ -19,7 +19,7 @@ from xlnet.tokenization.tokenizer import Tokenizer
 CONFIG = XLNetConfig(n_layer=1, d_model=16, n_head=2, d_head=8, d_inner=24, ff_activation="gelu",
                      untie_r=True, n_token=37)
 
-# The settings of a model of each kind, and what its task.json says of its files.
+# The settings of a model of each task type, and what its task.json says of its files.
 KINDS = {
     "classification": (ClassifierSettings, dict(
         text_a_column="first", text_b_column="second", max_seq_length=24,
@@ -41,8 +41,12 @@ KINDS = {
 
 
 def make_model(directory, kind, labels=None, **changes):
-    """A model directory of a kind of task; returns its path as text. labels: in place of the kind's
-    own; changes: of settings."""
+    """Makes a model directory of a task type; returns its path as text.
+
+    Args:
+      labels: instead of those in `KINDS`.
+      changes: of the settings.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     make_vocabulary(directory / "made.model", CONFIG.n_token)
     tokenizer = Tokenizer(str(directory / "made.model"))
@@ -66,7 +70,7 @@ def make_model(directory, kind, labels=None, **changes):
 
 
 def write_random(directory, variables):
-    """A checkpoint of these variables, with numbers at random."""
+    """A checkpoint of these variables, with random numbers."""
     random = np.random.default_rng(0)
     checkpoint.write_arrays(str(directory / "model.ckpt-1"), {
         distribution.base_name(variable): (

@@ -1,4 +1,4 @@
-"""Damage to a file, drawn from a seed: the same seed damages the same bytes."""
+"""Damage to a file: the same seed damages the same bytes."""
 
 import json
 import random
@@ -16,7 +16,7 @@ def mutate(kind, content, other, rng):
 
 
 def _flipped(content, other, rng):
-    """One bit to three, as often in the first bytes, where formats say what they are."""
+    """One to three bits, often in the first bytes, where formats have their marks."""
     spoiled = bytearray(content)
     for _ in range(rng.choice((1, 1, 1, 3))):
         reach = min(len(spoiled), 200) if rng.random() < .3 else len(spoiled)
@@ -33,7 +33,7 @@ def _doubled(content, other, rng):
 
 
 def _overwritten(content, other, rng):
-    """Some bytes at random in the place of as many."""
+    """Replaces some bytes by random ones."""
     place = rng.randrange(len(content))
     more = bytes(rng.randrange(256) for _ in range(rng.choice((1, 4, 40))))
     return (content[:place] + more + content[place + len(more):])[:len(content)]
@@ -49,7 +49,7 @@ _STRANGE = (None, True, -1, 0, 10 ** 30, 1e308, float("nan"), "", "../x", "\x00"
 
 
 def _other_value(content, other, rng):
-    """JSON with a value in the place of another one, or a key less; other files as they were."""
+    """JSON with another value, or without a key; other files are unchanged."""
     try:
         value = json.loads(content)
     except ValueError:
@@ -81,5 +81,5 @@ assert tuple(_MUTATE) == KINDS
 
 
 def rng_of(*of):
-    """A `random.Random` that these values alone decide."""
+    """A `random.Random` seeded by these values."""
     return random.Random(repr(of))

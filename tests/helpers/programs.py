@@ -1,5 +1,5 @@
-"""Programs that are disturbed while they work: what each reads, its command line, and which of its
-results are compared with those of a run that nothing disturbed.
+"""Programs for fault injection: their input, command line, and the results that are compared with
+those of an undisturbed run.
 """
 
 import dataclasses
@@ -15,10 +15,15 @@ from xlnet import files
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-    """module: what the program imports, imported once for all starts. make: function of a folder,
-    fills it with what the program reads; it runs in a process of its own. arguments: function of
-    (that folder, the folder of the results). results: function of the folder of the results: what
-    is compared. hosts: processes that work together."""
+    """A program.
+
+    Attributes:
+      module: imported once before all starts.
+      make: fills a folder with the input; runs in another process.
+      arguments: function of (input folder, results folder), the command line.
+      results: function of the results folder, the values to compare.
+      hosts: number of processes that work together.
+    """
     name: str
     module: str
     make: Callable
@@ -27,7 +32,7 @@ class Program:
     hosts: int = 1
 
 
-# ---- what must be whole wherever it stands, and what is compared
+# ---- files that must be complete, and results to compare
 
 def files_of(folder):
     """Checksums by name of all files that have their final name."""
@@ -36,14 +41,14 @@ def files_of(folder):
             if path.is_file() and not _is_unfinished(path.relative_to(folder))}
 
 
-# Names that say themselves that they are not final, and journals, to which lines are added.
+# Temporary names, and journals, to which lines are added.
 def _is_unfinished(path):
     return any(".partial-" in part or part in ("unfinished", "training.lock", "training.csv")
                or "tfevents" in part for part in path.parts) or path.suffix == ".parts"
 
 
 def faults_of(folder):
-    """What is not whole among the files that have their final names."""
+    """The damaged ones among the files that have their final names."""
     from xlnet.engine import checkpoint
     found = []
     for path in sorted(folder.rglob("*")) if folder.exists() else ():
@@ -83,7 +88,7 @@ def _weights_and_losses(folder):
 
 
 def _saved_model(folder):
-    """All of a SavedModel but its graph, in which nodes may come in another order."""
+    """A SavedModel without its graph, whose nodes may be in another order."""
     return {name: digest for name, digest in files_of(folder).items()
             if not name.endswith(("saved_model.pb", "versions.json", "fingerprint.pb"))}
 

@@ -1,7 +1,7 @@
-"""What is damaged: folders of files as programs write them, and how programs read them.
+"""Subjects of damage: folders of files as programs write them, and how programs read them.
 
-A subject's `read` does what the programs do with its files, as far as it takes to know what was
-read, and returns that as plain values. TensorFlow is imported where it is needed.
+A subject's `read` reads the files as the programs do and returns plain values. Functions import
+TensorFlow.
 """
 
 import collections
@@ -33,12 +33,17 @@ from xlnet.tokenization.tokenizer import Tokenizer
 
 @dataclasses.dataclass(frozen=True)
 class Subject:
-    """make: function of (folder, version 0 or 1) that fills a new folder. read: function of a
-    folder. victims: patterns of the files that are damaged. is_checked: whether the files hold
-    checksums, so that nothing but what was written may ever be read; else another content may be
-    read for what it is. is_native: read by code that is not Python, which may take the process with
-    it. needs_tensorflow: whether its import comes first. valid: kinds of damage that leave a file
-    of this form which is as good."""
+    """A subject.
+
+    Attributes:
+      make: fills a new folder; arguments: the folder, the version 0 or 1.
+      read: function of a folder.
+      victims: patterns of the files to damage.
+      is_checked: whether checksums protect the files; otherwise other content may be read.
+      is_native: whether native code reads them, which may end the process.
+      needs_tensorflow: whether TensorFlow is imported first.
+      valid: kinds of damage that give another valid file.
+    """
     name: str
     make: Callable[..., Any]
     read: Callable[..., Any]
@@ -64,7 +69,7 @@ def _vocabulary(folder, version):
 
 
 def _read_records(folder):
-    """As a pretraining run does, window after window, its checksums verified before."""
+    """As a pretraining run does, after the checksums are verified."""
     directory = str(folder / "records")
     manifest = Manifest.read(directory)
     manifest.verify(directory)
@@ -77,7 +82,7 @@ def _read_records_unverified(folder):
 
 
 def _of_manifest(manifest):
-    """What a run goes by; the counts are for people."""
+    """The values that a run uses; the counts are for people."""
     return [manifest.seq_len, manifest.reuse_len, manifest.bi_data, manifest.num_streams,
             manifest.windows_per_stream, manifest.uncased, manifest.keep_accents]
 
@@ -93,7 +98,7 @@ def _places(stream):
 
 
 def _make_legacy(folder, version):
-    """Records as the authors' program writes them, of random windows."""
+    """Records as the original implementation writes them, of random sequences."""
     import tensorflow as tf
     tokenizer = Tokenizer(str(_vocabulary(folder, 0)))
     rng, lines = np.random.default_rng(version), []
@@ -137,7 +142,7 @@ def _read_text(name):
 
 
 def _make_tokens(folder, version):
-    """As a job leaves them that was killed after it."""
+    """As a killed job leaves them."""
     pretraining.make_text(folder / "text.txt", seed=version, sentences=60)
     _vocabulary(folder, 0)
     store, chunk = _store(folder)
@@ -145,7 +150,7 @@ def _make_tokens(folder, version):
 
 
 def _store(folder):
-    """The tokens' store and the one chunk of its text."""
+    """The token store and the only chunk of its text."""
     vocabulary = str(folder / "made.model")
     settings = CorpusSettings(input_glob="", save_dir="", sp_path=vocabulary)
     (folder / "tokens").mkdir(exist_ok=True)
@@ -155,7 +160,7 @@ def _store(folder):
 
 
 def _read_tokens(folder):
-    """As the job that goes on. Their name stands for the path of the text too."""
+    """As a resumed job; the files are renamed, as their names depend on the text's path."""
     store, chunk = _store(folder)
     for path in list((folder / "tokens").iterdir()):
         os.replace(path, store._path(chunk) + path.suffix)
@@ -192,7 +197,7 @@ def _make_memory(folder, version):
 
 
 def _read_memory(folder):
-    """What a run goes on with; None where it starts empty, with a note."""
+    """The memory that a run resumes with; None if it starts empty, with a note."""
     import tensorflow.compat.v1 as tf
 
     from xlnet.engine import distribution, recurrent_memory
@@ -211,7 +216,7 @@ def _read_memory(folder):
 # ---- fine-tuning
 
 def _own_rows(group, path, need_labels=True, skips=False, **columns):
-    """The rows of a file of one's own, and their task; its labels are those of the file."""
+    """The task and the rows of an own file, which decides the labels."""
     task = custom.get_task(group(task_name="custom", data_dir=str(path), do_train=True,
                                  model_dir="model", **columns))
     rows = parsing.read_file(task, str(path), need_labels, skips=skips)
@@ -286,7 +291,7 @@ def _write_cache(folder, tokenizer, version=0):
 
 
 def _read_cache(folder):
-    """As a run that finds what an earlier one made."""
+    """As a run that finds the records of an earlier one."""
     found = _write_cache(folder, Tokenizer(str(folder / "made.model")))
     records = tfrecord.EqualRecords(found.path)
     return [found.windows, dataclasses.asdict(found.seen),

@@ -3,7 +3,7 @@
 import dataclasses
 import os
 from collections.abc import Sequence
-from typing import Any, Optional
+from typing import Any, Callable, Optional
 
 from xlnet import cli, quiet
 from xlnet.errors import UserError
@@ -66,6 +66,7 @@ def library() -> tuple[Any, Any]:
 
 
 def inspect(settings: InspectSettings) -> None:
+    """Shows what a checkpoint holds."""
     checkpoint, tools = library()
     prefix = checkpoint.resolve(settings.model_dir, "model_dir")
     contents = tools.inspect(prefix)
@@ -100,6 +101,7 @@ def print_variables(what: str, variables: Sequence[Any], are_listed: bool) -> No
 
 
 def strip(settings: StripSettings) -> None:
+    """Writes the weights of a checkpoint without the optimizer's slots."""
     checkpoint, tools = library()
     prefix = checkpoint.resolve(settings.model_dir, "model_dir")
     tools.strip(prefix, settings.output)
@@ -116,6 +118,7 @@ def size(prefix: str) -> str:
 
 
 def average(settings: AverageSettings) -> None:
+    """Writes the mean of several checkpoints."""
     checkpoint, tools = library()
     prefixes = tools.last(settings.model_dir, settings.last) if settings.model_dir else [
         checkpoint.resolve(path.strip(), "input")
@@ -125,6 +128,7 @@ def average(settings: AverageSettings) -> None:
 
 
 def compare(settings: CompareSettings) -> None:
+    """Shows the largest difference of each weight of two checkpoints."""
     checkpoint, tools = library()
     found = tools.compare(checkpoint.resolve(settings.first, "first"),
                           checkpoint.resolve(settings.second, "second"))
@@ -145,26 +149,22 @@ def compare(settings: CompareSettings) -> None:
 
 
 def cast(settings: CastSettings) -> None:
+    """Writes weights in another dtype, for export; the programs here read float32 alone."""
     checkpoint, tools = library()
     prefix = checkpoint.resolve(settings.model_dir, "model_dir")
     tools.cast(prefix, settings.output, settings.dtype)
     print("%s -> %s, %s" % (prefix, settings.output, settings.dtype))
 
 
-VERBS = {
-    "inspect": cli.Verb(inspect, InspectSettings, "shows what a checkpoint holds",
-                        ("--model_dir=model/best --slots",)),
-    "strip": cli.Verb(strip, StripSettings, "writes its weights without the optimizer's slots",
-                      ("--model_dir=model/latest --output=stripped",)),
-    "average": cli.Verb(average, AverageSettings, "writes the mean of several",
-                        ("--model_dir=model --last=3 --output=mean",)),
-    "compare": cli.Verb(compare, CompareSettings, "shows the largest difference of each weight",
-                        ("--first=model/best --second=model/latest",)),
-    "cast": cli.Verb(cast, CastSettings, "writes its weights in another dtype, for export; the "
-                                         "programs here read float32 alone",
-                     ("--model_dir=model/best --output=small --dtype=float16",)),
+_PROGRAMS: dict[str, tuple[Callable[..., object], type, str]] = {
+    "inspect": (inspect, InspectSettings, "--model_dir=model/best --slots"),
+    "strip": (strip, StripSettings, "--model_dir=model/latest --output=stripped"),
+    "average": (average, AverageSettings, "--model_dir=model --last=3 --output=mean"),
+    "compare": (compare, CompareSettings, "--first=model/best --second=model/latest"),
+    "cast": (cast, CastSettings, "--model_dir=model/best --output=small --dtype=float16"),
 }
 
 
-def run() -> None:
-    cli.run_verb(VERBS, about=__doc__)
+def run(name: str) -> None:
+    main, group, example = _PROGRAMS[name]
+    cli.run(main, group, about=main.__doc__, examples=(example,))
