@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 from helpers.pretraining import train
 
 from xlnet.engine import train_step
-from xlnet.engine.estimator import Estimator, EstimatorSpec
+from xlnet.engine.estimator import Estimator, EstimatorSpec, ModeKeys, RunConfig
 
 RUN = dict(train_steps=20, save_steps=10, max_save=0, eval_steps=0)
 
@@ -17,14 +17,14 @@ RUN = dict(train_steps=20, save_steps=10, max_save=0, eval_steps=0)
 class TensorFlows:
     """`tf.estimator.Estimator` with the arguments and the model functions of ours."""
 
-    def __init__(self, model_fn, model_dir, *, seed, session_config, strategy):
+    def __init__(self, model_fn, model_dir, config):
         self.model_dir = model_dir
         self._estimator = tf2.estimator.Estimator(
-            lambda features: tf2.estimator.EstimatorSpec("train", **model_fn(features)._asdict()),
-            model_dir, tf2.estimator.RunConfig(
+            lambda features: tf2.estimator.EstimatorSpec(**model_fn(features)._asdict()), model_dir,
+            tf2.estimator.RunConfig(
                 save_checkpoints_steps=None, save_checkpoints_secs=None, save_summary_steps=None,
-                log_step_count_steps=None, tf_random_seed=seed, session_config=session_config,
-                train_distribute=strategy))
+                log_step_count_steps=None, tf_random_seed=config.tf_random_seed,
+                session_config=config.session_config, train_distribute=config.train_distribute))
         self.train = self._estimator.train
 
 
@@ -86,7 +86,7 @@ def count(features):
     added = total.assign_add(tf.reduce_sum(features), read_value=False)
     with tf.control_dependencies([added]):
         step = tf.train.get_global_step().assign_add(1, read_value=False)
-    return EstimatorSpec(loss=tf.reduce_sum(features), train_op=step)
+    return EstimatorSpec(ModeKeys.TRAIN, loss=tf.reduce_sum(features), train_op=step)
 
 
 @pytest.mark.parametrize("batches, max_steps, stop_at, last", (
@@ -149,6 +149,6 @@ def test_an_error_of_the_session_ends_the_training(tmp_path, error):
     """Where TensorFlow's own would make another session."""
     hook = Failing(error)
     with pytest.raises(error, match="lost"):
-        Estimator(count, str(tmp_path), seed=1).train(
+        Estimator(count, str(tmp_path), RunConfig(tf_random_seed=1)).train(
             lambda: tf.data.Dataset.range(9).map(float_of), max_steps=3, hooks=[hook])
     assert hook.sessions == 1

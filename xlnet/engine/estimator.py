@@ -6,6 +6,7 @@ has the same bits as with `tf.estimator` (`tests/engine/test_estimator.py`).
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Optional
 
@@ -15,10 +16,30 @@ import tensorflow.compat.v1 as tf
 from xlnet.engine import checkpoint
 
 
+class ModeKeys:
+    """What a `model_fn` is called for."""
+    TRAIN = "train"
+
+
 class EstimatorSpec(NamedTuple):
     """What a `model_fn` returns: loss, float32 []; train_op, the operation of one step."""
+    mode: str
     loss: tf.Tensor
     train_op: tf.Operation
+
+
+@dataclasses.dataclass(frozen=True)
+class RunConfig:
+    """How an `Estimator` trains.
+
+    Args:
+      tf_random_seed: seed of the graph.
+      session_config: settings of the session.
+      train_distribute: the `tf.distribute.Strategy`; None: one device.
+    """
+    tf_random_seed: Optional[int] = None
+    session_config: Optional[tf.ConfigProto] = None
+    train_distribute: Optional[tf2.distribute.Strategy] = None
 
 
 class Estimator:
@@ -28,23 +49,17 @@ class Estimator:
       model_fn: function of the features of a batch that returns an `EstimatorSpec`; called once for
         each replica.
       model_dir: directory whose newest checkpoint the training continues from, if it has one.
-      seed: of the graph.
-      session_config: settings of the session.
-      strategy: the `tf.distribute.Strategy`; None: one device.
+      config: how to train.
     """
 
-    def __init__(self, model_fn: Callable[..., EstimatorSpec], model_dir: str, *,
-                 seed: Optional[int] = None,
-                 session_config: Optional[tf.ConfigProto] = None,
-                 strategy: Optional[tf2.distribute.Strategy] = None):
+    def __init__(self, model_fn: Callable[..., EstimatorSpec], model_dir: str,
+                 config: Optional[RunConfig] = None):
         self.model_dir = model_dir
         self._model_fn = model_fn
-        self._seed = seed
-        self._session_config = session_config or tf.ConfigProto()
-        self._strategy = strategy or tf2.distribute.get_strategy()
+        self._config = config or RunConfig()
 
     def train(self, input_fn: Callable[[], tf.data.Dataset], *, max_steps: int,
-              hooks: Sequence[tf.train.SessionRunHook] = ()) -> None:
+              hooks: Sequence[tf.train.SessionRunHook] = ()) -> Estimator:
         """Trains until the global step is `max_steps`, the data ends or a hook requests a stop.
 
         On several hosts each of them calls this; an error of the session ends the training.
@@ -56,10 +71,10 @@ class Estimator:
           hooks: called in this order.
         """
         if checkpoint.step_of(self.model_dir) >= max_steps:
-            return
-        strategy = self._strategy
+            return self
+        strategy = self._config.train_distribute or tf2.distribute.get_strategy()
         with tf.Graph().as_default(), strategy.scope():
-            tf.set_random_seed(self._seed)
+            tf.set_random_seed(self._config.tf_random_seed)
             iterator = strategy.make_input_fn_iterator(lambda _: _on_cpu(input_fn))
             tf.add_to_collection(tf.GraphKeys.TABLE_INITIALIZERS, tf.group(iterator.initialize()))
             tf.train.create_global_step()
@@ -71,9 +86,11 @@ class Estimator:
             with tf.train.SingularMonitoredSession(
                     hooks=[*hooks, tf.train.StopAtStepHook(last_step=max_steps)],
                     master=_master(strategy), checkpoint_dir=self.model_dir,
-                    config=strategy.update_config_proto(self._session_config)) as session:
+                    config=strategy.update_config_proto(
+                        self._config.session_config or tf.ConfigProto())) as session:
                 while not session.should_stop():
                     session.run(strategy.experimental_local_results(loss))
+        return self
 
     def _step(self, features):
         """The loss, float32 [], once the step is done."""

@@ -21,7 +21,7 @@ import tensorflow.compat.v1 as tf
 
 from xlnet import errors, files
 from xlnet.engine import checkpoint, distribution, gpus, multi_host, optimizer, private_tf
-from xlnet.engine.estimator import Estimator, EstimatorSpec
+from xlnet.engine.estimator import Estimator, EstimatorSpec, ModeKeys, RunConfig
 from xlnet.errors import UserError
 from xlnet.network import noise, ops, parameters
 from xlnet.settings.network import CONFIG_NAME, NetworkSettings, XLNetConfig
@@ -42,8 +42,9 @@ def make_estimator(model_fn: Callable[..., EstimatorSpec], *, model_dir: str, se
                    devices: distribution.Devices) -> Estimator:
     """Returns an Estimator. It saves nothing itself: see `saving`."""
     set_up_process()
-    return Estimator(model_fn, model_dir, seed=seed, strategy=devices.strategy,
-                     session_config=distribution.session_config(devices, is_training=True))
+    return Estimator(model_fn, model_dir, RunConfig(
+        tf_random_seed=seed, train_distribute=devices.strategy,
+        session_config=distribution.session_config(devices, is_training=True)))
 
 
 def set_up_process() -> None:
@@ -311,7 +312,7 @@ def training_spec(loss: tf.Tensor, optimization_settings: OptimizationSettings,
         list(zip(gradients, tf.trainable_variables())), scale, **more)
     tf.add_to_collection(_STEP, Step(loss=tf.identity(loss), stop=tf.identity(stop),
                                      stop_asked=stop_asked, **scalars))
-    return EstimatorSpec(loss=loss, train_op=tf.group(train_op, *updates))
+    return EstimatorSpec(ModeKeys.TRAIN, loss=loss, train_op=tf.group(train_op, *updates))
 
 
 def _stop_variable():
